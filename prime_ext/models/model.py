@@ -1,0 +1,187 @@
+"""What the rest of the package knows of a language model: one request in, a stream of events out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, Union
+
+from prime_ext.errors import PrimeError
+
+Block = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ModelRequest:
+    """One request in the Messages API's own shapes.
+
+    ``cache_control`` marks are already placed in ``system``, ``tools`` and ``messages``.
+    """
+
+    system: list[Block]
+    tools: list[dict[str, Any]]
+    messages: list[dict[str, Any]]
+    max_tokens: int
+    purpose: Literal["turn", "compaction"] = "turn"
+    previous_message_id: str | None = None
+    """API id of the last reply, for the API's own cache diagnosis."""
+
+
+@dataclass(frozen=True)
+class BlockStart:
+    """A content block begins. ``block`` has its type and, for ``tool_use``, id and name."""
+
+    index: int
+    block: Block
+
+
+@dataclass(frozen=True)
+class TextDelta:
+    index: int
+    text: str
+
+
+@dataclass(frozen=True)
+class ThinkingDelta:
+    index: int
+    text: str
+
+
+@dataclass(frozen=True)
+class ToolInputDelta:
+    index: int
+    partial_json: str
+
+
+@dataclass(frozen=True)
+class Retry:
+    """The request failed in a way that passes; it is sent again after ``delay_s``.
+
+    What was streamed of the failed attempt is void.
+    """
+
+    attempt: int
+    """Number of the attempt that failed, from 1."""
+    max_attempts: int
+    delay_s: float
+    reason: str
+    """Short and plain: ``"rate limited"``, ``"overloaded"``, ``"connection lost"``."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The whole message; always the last event of a stream that did not raise."""
+
+    content: list[Block]
+    stop_reason: str
+    usage: dict[str, Any]
+    model: str
+    message_id: str | None = None
+    cache_miss_reason: str | None = None
+
+
+ModelEvent = Union[BlockStart, TextDelta, ThinkingDelta, ToolInputDelta, Retry, Reply]
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a model can do, asked from the API where it answers."""
+
+    window: int
+    """Input tokens at most (``max_input_tokens``)."""
+    max_output: int
+    min_cache_tokens: int = 1024
+    thinking: bool = False
+    preserved_thinking: bool = False
+    """Thinking blocks are bound to what precedes them: a rewritten history must lose them."""
+    images: bool = True
+    image_token_cap: int = 1568
+    price: "Price | None" = None
+
+
+@dataclass(frozen=True)
+class Price:
+    """US dollars for a million tokens."""
+
+    input: float
+    output: float
+    cache_read: float
+    cache_write_5m: float
+    cache_write_1h: float
+
+    def cost(self, usage: dict[str, Any]) -> float:
+        """Dollars for one reply's usage."""
+        creation = usage.get("cache_creation") or {}
+        write_1h = creation.get("ephemeral_1h_input_tokens") or 0
+        write_5m = (usage.get("cache_creation_input_tokens") or 0) - write_1h
+        return (
+            (usage.get("input_tokens") or 0) * self.input
+            + (usage.get("output_tokens") or 0) * self.output
+            + (usage.get("cache_read_input_tokens") or 0) * self.cache_read
+            + write_5m * self.cache_write_5m
+            + write_1h * self.cache_write_1h
+        ) / 1e6
+
+
+class Model(Protocol):
+    """A language model, remote or not. Instances are shared between sessions."""
+
+    provider: str
+    """``offline``, ``anthropic``, ``bedrock``, ``vertex`` or ``foundry``."""
+    id: str
+
+    @property
+    def endpoint(self) -> str | None:
+        """Host that conversation content is sent to; ``None`` if it stays on this machine."""
+
+    async def capabilities(self) -> Capabilities:
+        """What the model can do; cached after the first answer."""
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Send ``request`` and yield events, ``Reply`` last.
+
+        Retries what passes (408, 409, 429, 5xx, 529, lost connections, stalls), announcing each
+        with ``Retry``. Closing the iterator, or cancelling the task, closes the connection.
+
+        Raises
+        ------
+        ModelError
+            For what does not pass.
+        """
+
+
+class ModelError(PrimeError):
+    """A request that the model's server refused or that never got through.
+
+    ``code`` is one of ``no_credentials``, ``bad_credentials`` (401/403), ``model_not_found``,
+    ``context_overflow``, ``request_too_large`` (413), ``bad_request`` (400), ``rate_limited``,
+    ``overloaded``, ``server_error``, ``unreachable``, ``stalled``.
+    """
+
+    def __init__(self, message: str, *, code: str, hint: str = "", status: int = 502) -> None:
+        super().__init__(message, code=code, hint=hint, status=status)
+
+
+class ContextOverflow(ModelError):
+    """The prompt is longer than the model's window."""
+
+    def __init__(self, tokens: int | None, maximum: int | None, message: str) -> None:
+        super().__init__(
+            message,
+            code="context_overflow",
+            hint="The conversation is compacted and the request sent again.",
+        )
+        self.tokens = tokens
+        self.maximum = maximum
+
+
+@dataclass
+class ModelInfo:
+    """One line of ``GET models``."""
+
+    id: str
+    provider: str
+    name: str
+    default: bool = False
+    remote: bool = False
+    extra: dict[str, Any] = field(default_factory=dict)

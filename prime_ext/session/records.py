@@ -1,0 +1,331 @@
+"""The records of ``session.jsonl``: one typed, immutable line for each thing that happened.
+
+Records are the only truth of a session: the model's context, the panel and the search are
+projections of them. A record is written once and never changed; ``seq`` counts from 1 without
+gaps. Message content is kept as the Messages API's own JSON blocks, so that what was sent can be
+sent again byte for byte.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Union
+
+import msgspec
+
+Block = dict[str, Any]
+"""One Messages API content block (``text``, ``image``, ``thinking``, ``tool_use``, …)."""
+
+
+class Record(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag=""
+):
+    """What every record has. ``seq``, ``id`` and ``ts`` are given by the log on append."""
+
+    kind: ClassVar[str] = ""
+
+    seq: int = 0
+    id: str = ""
+    ts: str = ""
+    """UTC, ISO 8601 with milliseconds and ``Z``."""
+    user: str | None = None
+    """The Jupyter user who acted, where a person did."""
+    turn: str | None = None
+    """Id of the turn the record belongs to."""
+
+
+class SessionStart(Record, frozen=True, kw_only=True, omit_defaults=True, tag="session_start"):
+    """First record of a session. System prompt and tools stay frozen until a compaction."""
+
+    kind: ClassVar[str] = "session_start"
+
+    version: str
+    """Version of prime_ext that started the session."""
+    format: int = 1
+    notebook: str
+    """Path of the notebook, relative to the server's root, with forward slashes."""
+    provider: str
+    """``offline``, ``anthropic``, ``bedrock``, ``vertex`` or ``foundry``."""
+    model: str
+    permission_mode: str
+    system: list[Block]
+    tools: list[dict[str, Any]]
+    title: str | None = None
+
+
+class Settings(Record, frozen=True, kw_only=True, omit_defaults=True, tag="settings"):
+    """A change made to a live session. Fields left out did not change."""
+
+    kind: ClassVar[str] = "settings"
+
+    permission_mode: str | None = None
+    model: str | None = None
+    """Takes effect at the next compaction, or at once while the context is empty."""
+    provider: str | None = None
+    notebook: str | None = None
+    """The notebook was renamed, or the session attached to another path."""
+
+
+class UserMessage(Record, frozen=True, kw_only=True, omit_defaults=True, tag="user_message"):
+    kind: ClassVar[str] = "user_message"
+
+    text: str
+    """What the person typed, verbatim."""
+    attachments: list[dict[str, Any]] = []
+    content: list[Block]
+    """What the model is sent for it: the text and the attachments as data."""
+
+
+class AssistantMessage(
+    Record, frozen=True, kw_only=True, omit_defaults=True, tag="assistant_message"
+):
+    kind: ClassVar[str] = "assistant_message"
+
+    content: list[Block]
+    model: str
+    stop_reason: str | None = None
+    """The API's stop reason, or ``interrupted`` / ``error`` for a message that was cut off."""
+    usage: dict[str, Any] = {}
+    """As reported: ``input_tokens``, ``cache_read_input_tokens``, ``cache_creation_input_tokens``,
+    ``output_tokens``. Empty if unknown."""
+    message_id: str | None = None
+    """The API's id of the message."""
+    duration_ms: int = 0
+    first_token_ms: int | None = None
+    cost_usd: float | None = None
+
+
+class ToolResult(Record, frozen=True, kw_only=True, omit_defaults=True, tag="tool_result"):
+    kind: ClassVar[str] = "tool_result"
+
+    tool_use_id: str
+    name: str
+    content: list[Block]
+    """What the model is sent, already capped."""
+    is_error: bool = False
+    outputs: list[dict[str, Any]] = []
+    """Notebook outputs (nbformat 4) for the panel. An image that is also in ``content`` stands
+    here as ``{"image/png": {"content_index": i}}``, so that it is stored once."""
+    output_file: str | None = None
+    """Name in ``outputs/`` of the full text, if ``content`` was capped."""
+    duration_ms: int = 0
+    synthetic: bool = False
+    """Made by the server because the call never ended (crash, stop)."""
+
+
+class TurnEnd(Record, frozen=True, kw_only=True, omit_defaults=True, tag="turn_end"):
+    kind: ClassVar[str] = "turn_end"
+
+    status: str
+    """``ok``, ``interrupted``, ``error``, ``limit`` or ``crashed``."""
+    requests: int = 0
+    duration_ms: int = 0
+    usage: dict[str, int] = {}
+    """Sums over the turn's requests."""
+    cost_usd: float | None = None
+    context_tokens: int | None = None
+    """Size of the context at the end; ``None`` if unknown (right after a compaction)."""
+
+
+class Prune(Record, frozen=True, kw_only=True, omit_defaults=True, tag="prune"):
+    kind: ClassVar[str] = "prune"
+
+    compaction_id: str
+    pruned: list[int]
+    """``seq`` of the tool results that the context shows as previews from here on."""
+    tokens_before: int
+    tokens_after: int
+
+
+class PrefireStart(Record, frozen=True, kw_only=True, omit_defaults=True, tag="prefire_start"):
+    kind: ClassVar[str] = "prefire_start"
+
+    prefire_id: str
+    through_seq: int
+    fingerprint: str
+
+
+class PrefireEnd(Record, frozen=True, kw_only=True, omit_defaults=True, tag="prefire_end"):
+    kind: ClassVar[str] = "prefire_end"
+
+    prefire_id: str
+    outcome: str
+    note: str = ""
+    usage: dict[str, Any] = {}
+    duration_ms: int = 0
+
+
+class CompactionStart(
+    Record, frozen=True, kw_only=True, omit_defaults=True, tag="compaction_start"
+):
+    kind: ClassVar[str] = "compaction_start"
+
+    compaction_id: str
+    trigger: str
+    """``threshold``, ``turn_end``, ``manual``, ``model`` or ``overflow``."""
+    tokens_before: int
+    instructions: str | None = None
+
+
+class CompactionEnd(Record, frozen=True, kw_only=True, omit_defaults=True, tag="compaction_end"):
+    kind: ClassVar[str] = "compaction_end"
+
+    compaction_id: str
+    outcome: str
+    """``ok``, ``skipped``, ``cancelled`` or ``failed``."""
+    trigger: str
+    path: str | None = None
+    """``prune``, ``swap``, ``merge``, ``single_pass`` or ``digest``."""
+    tokens_before: int
+    tokens_after: int
+    request_tokens: int = 0
+    """Tokens sent to the model while anyone waited."""
+    wait_ms: int = 0
+    """How long the loop stood still, the snapshot included."""
+    compaction_count: int = 0
+    """Successful compactions of the session so far, this one included."""
+    kernel_state: dict[str, Any] = {}
+    """``{status: current|busy|stale|none, snapshot_seq, names: {status: count}, age_s}``."""
+    summary: str | None = None
+    """Text of the summary turn, exactly as the model is sent it."""
+    kept_from_seq: int | None = None
+    """First record kept verbatim behind the summary; ``None`` if nothing is kept."""
+    reason: str | None = None
+    """Why it was skipped or failed."""
+    usage: dict[str, Any] = {}
+    model: str | None = None
+    provider: str | None = None
+    system: list[Block] | None = None
+    tools: list[dict[str, Any]] | None = None
+    """System prompt and tools from here on, if this compaction changed them."""
+
+
+class Snapshot(Record, frozen=True, kw_only=True, omit_defaults=True, tag="snapshot"):
+    kind: ClassVar[str] = "snapshot"
+
+    outcome: str
+    """``ok``, ``unchanged``, ``skipped`` or ``failed``."""
+    trigger: str
+    """``compaction``, ``turn``, ``shutdown``, ``manual`` or ``kernel``."""
+    snapshot_id: str | None = None
+    kernel_id: str | None = None
+    names: dict[str, dict[str, Any]] = {}
+    """Name → ``{status, reason, recipe, type, size}``."""
+    bytes: int = 0
+    duration_ms: int = 0
+    pause_ms: int = 0
+    """How long the kernel stood still."""
+    reason: str | None = None
+
+
+class Restore(Record, frozen=True, kw_only=True, omit_defaults=True, tag="restore"):
+    kind: ClassVar[str] = "restore"
+
+    outcome: str
+    """``ok``, ``partial``, ``unchanged`` or ``failed``."""
+    mode: str
+    """``hot`` or ``cold``."""
+    trigger: str
+    """``compaction``, ``crash``, ``restart``, ``manual`` or ``resume``."""
+    snapshot_id: str | None = None
+    kernel_id: str | None = None
+    names: dict[str, dict[str, Any]] = {}
+    attempts: int = 1
+    duration_ms: int = 0
+    reason: str | None = None
+
+
+class Checkpoint(Record, frozen=True, kw_only=True, omit_defaults=True, tag="checkpoint"):
+    kind: ClassVar[str] = "checkpoint"
+
+    snapshot_id: str | None = None
+    notebook_hash: str | None = None
+
+
+class ApprovalRequest(
+    Record, frozen=True, kw_only=True, omit_defaults=True, tag="approval_request"
+):
+    """The turn waits, as long as the person needs, for an ``approval`` with this ``call_id``."""
+
+    kind: ClassVar[str] = "approval_request"
+
+    call_id: str
+    what: str
+    """``tool``, ``consent`` (first use of a remote model) or ``limit`` (turn cap reached)."""
+    tool: str | None = None
+    input: dict[str, Any] = {}
+    summary: str
+    """One line for the person."""
+    detail: str | None = None
+    """Code, diff or explanation, Markdown."""
+
+
+class Approval(Record, frozen=True, kw_only=True, omit_defaults=True, tag="approval"):
+    kind: ClassVar[str] = "approval"
+
+    call_id: str
+    decision: str
+    """``allow`` or ``deny``."""
+    scope: str = "once"
+    """``once`` or ``session``."""
+
+
+class Queued(Record, frozen=True, kw_only=True, omit_defaults=True, tag="queued"):
+    kind: ClassVar[str] = "queued"
+
+    text: str
+    attachments: list[dict[str, Any]] = []
+
+
+class Unqueued(Record, frozen=True, kw_only=True, omit_defaults=True, tag="unqueued"):
+    kind: ClassVar[str] = "unqueued"
+
+    queued_seq: int
+    reason: str
+    """``sent`` (a ``user_message`` follows) or ``deleted``."""
+
+
+class Interrupt(Record, frozen=True, kw_only=True, omit_defaults=True, tag="interrupt"):
+    kind: ClassVar[str] = "interrupt"
+
+    phase: str
+    """What was going on: ``model``, ``tool``, ``approval``, ``compaction`` or ``retry``."""
+
+
+class Error(Record, frozen=True, kw_only=True, omit_defaults=True, tag="error"):
+    kind: ClassVar[str] = "error"
+
+    code: str
+    message: str
+    hint: str = ""
+    where: str = ""
+    """``model``, ``kernel``, ``notebook``, ``session`` or ``compaction``."""
+
+
+class NotebookOp(Record, frozen=True, kw_only=True, omit_defaults=True, tag="notebook_op"):
+    kind: ClassVar[str] = "notebook_op"
+
+    op_id: str
+    op: str
+    """``insert_cell``, ``edit_cell``, ``delete_cell``, ``move_cell`` or ``run_cell``."""
+    cell_id: str
+    status: str
+    """``applied``, ``conflict`` or ``failed``."""
+    writer: str
+    """``browser`` or ``server``."""
+    before: dict[str, Any] | None = None
+    after: dict[str, Any] | None = None
+    """``{source, cell_type, index}`` of the cell before and after, what an undo needs."""
+    reason: str | None = None
+
+
+class Title(Record, frozen=True, kw_only=True, omit_defaults=True, tag="title"):
+    kind: ClassVar[str] = "title"
+
+    title: str
+
+
+AnyRecord = Union[
+    SessionStart, Settings, UserMessage, AssistantMessage, ToolResult, TurnEnd, Prune,
+    PrefireStart, PrefireEnd, CompactionStart, CompactionEnd, Snapshot, Restore, Checkpoint,
+    ApprovalRequest, Approval, Queued, Unqueued, Interrupt, Error, NotebookOp, Title,
+]  # fmt: skip

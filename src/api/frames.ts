@@ -1,0 +1,121 @@
+/**
+ * What travels on a session's stream, and the records it carries.
+ *
+ * Records are the server's truth; `delta`, `progress` and `state` frames are transient.
+ */
+
+export interface IBlock {
+  type: string;
+  [key: string]: any;
+}
+
+/** A notebook output (nbformat 4); an image may stand as `{content_index}` into `content`. */
+export interface IOutput {
+  output_type: string;
+  [key: string]: any;
+}
+
+export interface IRecord {
+  seq: number;
+  id: string;
+  ts: string;
+  kind: string;
+  user?: string;
+  turn?: string;
+  [key: string]: any;
+}
+
+export type ServerFrame =
+  /** One record; first those after `after`, then live ones. */
+  | { type: 'record'; record: IRecord }
+  /** The replay is over; what follows is live. */
+  | { type: 'ready'; last_seq: number; state: ISessionState }
+  /** Part of the message being streamed. `start` carries the block, the others text to append. */
+  | {
+      type: 'delta';
+      turn: string;
+      message: string;
+      index: number;
+      block: 'start' | 'text' | 'thinking' | 'input';
+      start?: IBlock;
+      text?: string;
+    }
+  /** What was streamed of this message is void (retry, interrupt before any text). */
+  | { type: 'delta_reset'; turn: string; message: string }
+  /** A tool call, retry, compaction or kernel has something to say while it goes on. */
+  | {
+      type: 'progress';
+      what: 'tool' | 'retry' | 'compaction' | 'kernel' | 'wait';
+      turn?: string;
+      call_id?: string;
+      /** Outputs of a running tool call so far, replacing those before. */
+      outputs?: IOutput[];
+      started?: string;
+      message?: string;
+      attempt?: number;
+      max_attempts?: number;
+      delay_s?: number;
+    }
+  /** The final reply of a turn is complete; compaction and checkpoint may still follow. */
+  | { type: 'message_complete'; turn: string; seq: number }
+  | { type: 'state'; state: ISessionState }
+  /** The client holds, or lost, the lease of a notebook. */
+  | { type: 'lease'; notebook: string; held: boolean }
+  /** Apply this to the open notebook and acknowledge it. */
+  | { type: 'op'; op_id: string; notebook: string; op: INotebookOperation }
+  | { type: 'error'; code: string; message: string; hint?: string };
+
+export interface ISessionState {
+  running: boolean;
+  /** `idle`, `model`, `tool`, `approval`, `compaction`, `retry` or `wait`. */
+  phase: string;
+  turn: string | null;
+  /** Size of the context in tokens, `null` if unknown. */
+  context_tokens: number | null;
+  threshold: number;
+  kernel: { id: string | null; state: string };
+}
+
+export type INotebookOperation =
+  | {
+      op: 'insert_cell';
+      cell_id: string;
+      source: string;
+      cell_type: 'code' | 'markdown' | 'raw';
+      /** Cell it goes behind; `null`: at the end. `""`: at the top. */
+      after: string | null;
+    }
+  | {
+      op: 'edit_cell';
+      cell_id: string;
+      source: string;
+      /** SHA-256 hex of the source this edit expects. */
+      expected_hash: string;
+    }
+  | { op: 'delete_cell'; cell_id: string; expected_hash: string }
+  | { op: 'move_cell'; cell_id: string; after: string }
+  /** The server starts to run the cell: clear outputs, show it as running. */
+  | { op: 'run_start'; cell_id: string; run_id: string; expected_hash: string }
+  /** Outputs as they are now; `from` outputs stay, what follows them is replaced. */
+  | { op: 'run_outputs'; cell_id: string; run_id: string; from: number; outputs: IOutput[] }
+  | {
+      op: 'run_end';
+      cell_id: string;
+      run_id: string;
+      execution_count: number | null;
+      status: string;
+    }
+  /** What the notebook holds now (unsaved edits included). */
+  | { op: 'read' }
+  | { op: 'save' };
+
+export type ClientFrame =
+  | { type: 'lease'; action: 'claim' | 'release'; notebook: string }
+  | {
+      type: 'ack';
+      op_id: string;
+      ok: boolean;
+      /** For `read`: `{cells: [...]}` as in nbformat 4 with ids. For edits: `{before, after}`. */
+      result?: any;
+      error?: { code: string; message: string; source?: string };
+    };
