@@ -1,0 +1,267 @@
+/**
+ * The server's REST doors, typed.
+ */
+import { URLExt } from '@jupyterlab/coreutils';
+import { ServerConnection } from '@jupyterlab/services';
+
+import { IRecord, ISessionState } from './frames';
+
+export type PermissionMode = 'ask' | 'edit' | 'auto' | 'plan';
+
+export interface IStatus {
+  version: string;
+  provider: string;
+  model: string;
+  /** Conversation content leaves this machine. */
+  remote: boolean;
+  /** Host it is sent to. */
+  endpoint: string | null;
+  offline: boolean;
+  credentials: 'none' | 'environment' | 'config' | 'stored';
+  permission_modes: PermissionMode[];
+  default_permission_mode: PermissionMode;
+}
+
+export interface IModelInfo {
+  id: string;
+  provider: string;
+  name: string;
+  default: boolean;
+  remote: boolean;
+}
+
+export interface ISessionSummary {
+  id: string;
+  notebook: string;
+  title: string | null;
+  /** UTC, ISO 8601. */
+  created: string;
+  updated: string;
+  /** Number of records. */
+  records: number;
+}
+
+export interface ISessionDetail extends ISessionSummary {
+  provider: string;
+  model: string;
+  permission_mode: PermissionMode;
+  state?: ISessionState;
+}
+
+export interface INewSession {
+  notebook: string;
+  model?: string;
+  permission_mode?: PermissionMode;
+  title?: string;
+}
+
+export interface ISessionChanges {
+  model?: string;
+  permission_mode?: PermissionMode;
+  title?: string;
+  notebook?: string;
+}
+
+/** Same shape as the attachments of `@jupyter/chat`. */
+export interface IAttachment {
+  type: 'file' | 'notebook';
+  value: string;
+  [key: string]: unknown;
+}
+
+export interface ISnapshotInfo {
+  id: string;
+  [key: string]: unknown;
+}
+
+/** A request that the server refused, or that never reached it (`status` 0). */
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    message: string,
+    readonly hint: string = ''
+  ) {
+    super(message);
+    this.name = 'ApiError';
+  }
+}
+
+/** Typed access to `{base_url}prime/api/`. */
+export class PrimeApi {
+  constructor(
+    readonly serverSettings: ServerConnection.ISettings = ServerConnection.makeSettings()
+  ) {}
+
+  status(): Promise<IStatus> {
+    return this._request('GET', ['status']);
+  }
+
+  async models(): Promise<IModelInfo[]> {
+    return (await this._request<{ models: IModelInfo[] }>('GET', ['models']))
+      .models;
+  }
+
+  async sessions(notebook?: string): Promise<ISessionSummary[]> {
+    const query = notebook === undefined ? undefined : { notebook };
+    const { sessions } = await this._request<{ sessions: ISessionSummary[] }>(
+      'GET',
+      ['sessions'],
+      { query }
+    );
+    return sessions;
+  }
+
+  createSession(options: INewSession): Promise<ISessionDetail> {
+    return this._request('POST', ['sessions'], { body: options });
+  }
+
+  session(id: string): Promise<ISessionDetail> {
+    return this._request('GET', ['sessions', id]);
+  }
+
+  patchSession(id: string, changes: ISessionChanges): Promise<ISessionDetail> {
+    return this._request('PATCH', ['sessions', id], { body: changes });
+  }
+
+  deleteSession(id: string): Promise<void> {
+    return this._request('DELETE', ['sessions', id]);
+  }
+
+  send(
+    id: string,
+    text: string,
+    attachments: IAttachment[] = []
+  ): Promise<{ seq: number; queued: boolean }> {
+    return this._request('POST', ['sessions', id, 'messages'], {
+      body: { text, attachments }
+    });
+  }
+
+  records(
+    id: string,
+    after = 0,
+    limit?: number
+  ): Promise<{ records: IRecord[]; last_seq: number }> {
+    const query: Record<string, string> = { after: String(after) };
+    if (limit !== undefined) {
+      query.limit = String(limit);
+    }
+    return this._request('GET', ['sessions', id, 'records'], { query });
+  }
+
+  interrupt(id: string): Promise<void> {
+    return this._request('POST', ['sessions', id, 'interrupt']);
+  }
+
+  compact(id: string, instructions?: string): Promise<void> {
+    return this._request('POST', ['sessions', id, 'compact'], {
+      body: instructions ? { instructions } : {}
+    });
+  }
+
+  decide(
+    id: string,
+    callId: string,
+    decision: 'allow' | 'deny',
+    scope: 'once' | 'session' = 'once'
+  ): Promise<void> {
+    return this._request('POST', ['sessions', id, 'approvals', callId], {
+      body: { decision, scope }
+    });
+  }
+
+  unqueue(id: string, seq: number): Promise<void> {
+    return this._request('DELETE', ['sessions', id, 'queue', String(seq)]);
+  }
+
+  /** Give the server an API key to keep. It is never sent back. */
+  setCredentials(options: {
+    provider: string;
+    api_key?: string;
+    base_url?: string;
+  }): Promise<void> {
+    return this._request('PUT', ['credentials'], { body: options });
+  }
+
+  clearCredentials(): Promise<void> {
+    return this._request('DELETE', ['credentials']);
+  }
+
+  /** URL of a session's stream, with the token where the page has no cookie. */
+  streamUrl(id: string, after: number): string {
+    const { wsUrl, token, appendToken } = this.serverSettings;
+    const url = URLExt.join(wsUrl, NAMESPACE, 'sessions', encode(id), 'stream');
+    const query: Record<string, string> = { after: String(after) };
+    if (appendToken && token !== '') {
+      query.token = token;
+    }
+    return url + URLExt.objectToQueryString(query);
+  }
+
+  private async _request<T>(
+    method: string,
+    path: string[],
+    options: { body?: object; query?: Record<string, string> } = {}
+  ): Promise<T> {
+    const url =
+      URLExt.join(
+        this.serverSettings.baseUrl,
+        NAMESPACE,
+        ...path.map(part => encode(part))
+      ) + (options.query ? URLExt.objectToQueryString(options.query) : '');
+    const init: RequestInit = { method };
+    if (options.body !== undefined) {
+      init.body = JSON.stringify(options.body);
+      init.headers = { 'Content-Type': 'application/json' };
+    }
+    let response: Response;
+    try {
+      response = await ServerConnection.makeRequest(
+        url,
+        init,
+        this.serverSettings
+      );
+    } catch (reason) {
+      if (reason instanceof ServerConnection.NetworkError) {
+        throw new ApiError(
+          0,
+          'server_unreachable',
+          'The Jupyter server does not answer.',
+          'Check that it is still running, then try again.'
+        );
+      }
+      throw reason;
+    }
+    const text = await response.text();
+    const body = parseJson(text);
+    if (!response.ok) {
+      throw new ApiError(
+        response.status,
+        stringOr(body?.code, 'http_error'),
+        stringOr(body?.message, `${response.status} ${response.statusText}`),
+        stringOr(body?.hint, '')
+      );
+    }
+    return body as T;
+  }
+}
+
+const NAMESPACE = 'prime/api';
+
+function encode(part: string): string {
+  return encodeURIComponent(part);
+}
+
+function stringOr(value: unknown, otherwise: string): string {
+  return typeof value === 'string' && value !== '' ? value : otherwise;
+}
+
+/** The body as JSON; `undefined` for an empty body or a proxy's error page. */
+function parseJson(text: string): any {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
