@@ -97,7 +97,13 @@ export type INotebookOperation =
   /** The server starts to run the cell: clear outputs, show it as running. */
   | { op: 'run_start'; cell_id: string; run_id: string; expected_hash: string }
   /** Outputs as they are now; `from` outputs stay, what follows them is replaced. */
-  | { op: 'run_outputs'; cell_id: string; run_id: string; from: number; outputs: IOutput[] }
+  | {
+      op: 'run_outputs';
+      cell_id: string;
+      run_id: string;
+      from: number;
+      outputs: IOutput[];
+    }
   | {
       op: 'run_end';
       cell_id: string;

@@ -1,0 +1,134 @@
+import { IRecord, ServerFrame } from './frames';
+
+type DeltaFrame = Extract<ServerFrame, { type: 'delta' }>;
+type ProgressFrame = Extract<ServerFrame, { type: 'progress' }>;
+type StateFrame = Extract<ServerFrame, { type: 'ready' | 'state' }>;
+
+/**
+ * The frames of a session, folded to what a newcomer needs: every record once, and of the
+ * transient frames those that still hold.
+ */
+export class FrameBuffer {
+  /** `seq` of the last record taken; 0 before the first. */
+  get lastSeq(): number {
+    return this._records.length === 0
+      ? 0
+      : this._records[this._records.length - 1].seq;
+  }
+
+  /**
+   * Take a frame in.
+   *
+   * @returns `new`: pass it on; `duplicate`: it was here before; `gap`: records are missing
+   * before it, nothing was taken.
+   */
+  push(frame: ServerFrame): 'new' | 'duplicate' | 'gap' {
+    switch (frame.type) {
+      case 'record':
+        return this._pushRecord(frame.record);
+      case 'delta':
+        this._pushDelta(frame);
+        break;
+      case 'delta_reset':
+        this._deltas.delete(frame.message);
+        break;
+      case 'progress':
+        this._progress.set(progressKey(frame), frame);
+        break;
+      case 'ready':
+      case 'state':
+        this._state = frame;
+        break;
+    }
+    return 'new';
+  }
+
+  /**
+   * Forget what was streamed, because the server sends it again on a new connection.
+   *
+   * @returns the frames that make the holders forget it too.
+   */
+  restart(): ServerFrame[] {
+    const resets: ServerFrame[] = [];
+    for (const [message, frames] of this._deltas) {
+      resets.push({ type: 'delta_reset', turn: frames[0].turn, message });
+    }
+    this._deltas.clear();
+    this._progress.clear();
+    return resets;
+  }
+
+  replay(): ServerFrame[] {
+    const frames: ServerFrame[] = this._records.map(record => ({
+      type: 'record',
+      record
+    }));
+    for (const deltas of this._deltas.values()) {
+      frames.push(...deltas);
+    }
+    frames.push(...this._progress.values());
+    if (this._state) {
+      frames.push(
+        this._state.type === 'ready'
+          ? { ...this._state, last_seq: this.lastSeq }
+          : this._state
+      );
+    }
+    return frames;
+  }
+
+  private _pushRecord(record: IRecord): 'new' | 'duplicate' | 'gap' {
+    if (record.seq <= this.lastSeq) {
+      return 'duplicate';
+    }
+    if (record.seq > this.lastSeq + 1) {
+      return 'gap';
+    }
+    this._records.push(record);
+    switch (record.kind) {
+      case 'assistant_message':
+        this._deltas.clear();
+        break;
+      case 'tool_result':
+        this._progress.delete(`tool:${record.tool_use_id}`);
+        break;
+      case 'turn_end':
+        this._deltas.clear();
+        this._progress.clear();
+        break;
+    }
+    return 'new';
+  }
+
+  /** Text of one block is kept as one frame, however many it came in. */
+  private _pushDelta(frame: DeltaFrame): void {
+    let frames = this._deltas.get(frame.message);
+    if (!frames) {
+      frames = [];
+      this._deltas.set(frame.message, frames);
+    }
+    const last = frames[frames.length - 1];
+    if (
+      last &&
+      frame.block !== 'start' &&
+      last.block === frame.block &&
+      last.index === frame.index
+    ) {
+      frames[frames.length - 1] = {
+        ...last,
+        text: (last.text ?? '') + (frame.text ?? '')
+      };
+    } else {
+      frames.push(frame);
+    }
+  }
+
+  private _records: IRecord[] = [];
+  private _deltas = new Map<string, DeltaFrame[]>();
+  private _progress = new Map<string, ProgressFrame>();
+  private _state: StateFrame | null = null;
+}
+
+function progressKey(frame: ProgressFrame): string {
+  return `${frame.what}:${frame.call_id ?? ''}`;
+}

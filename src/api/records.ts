@@ -1,0 +1,204 @@
+/**
+ * The records of a session as the server writes them. Fields at their default are left out.
+ */
+import { IBlock, IOutput } from './frames';
+
+interface IBase {
+  seq: number;
+  id: string;
+  /** UTC, ISO 8601. */
+  ts: string;
+  /** Who acted, where a person did. */
+  user?: string;
+  /** The turn it belongs to. */
+  turn?: string;
+}
+
+export interface IUsage {
+  input_tokens?: number;
+  output_tokens?: number;
+  cache_read_input_tokens?: number;
+  cache_creation_input_tokens?: number;
+}
+
+export interface ISessionStart extends IBase {
+  kind: 'session_start';
+  version: string;
+  notebook: string;
+  provider: string;
+  model: string;
+  permission_mode: string;
+  title?: string;
+}
+
+export interface ISettingsRecord extends IBase {
+  kind: 'settings';
+  permission_mode?: string;
+  model?: string;
+  provider?: string;
+  notebook?: string;
+}
+
+export interface IUserMessage extends IBase {
+  kind: 'user_message';
+  text: string;
+  attachments?: Record<string, unknown>[];
+  content: IBlock[];
+}
+
+export interface IAssistantMessage extends IBase {
+  kind: 'assistant_message';
+  content: IBlock[];
+  model: string;
+  stop_reason?: string;
+  usage?: IUsage;
+  duration_ms?: number;
+  cost_usd?: number;
+}
+
+export interface IToolResult extends IBase {
+  kind: 'tool_result';
+  tool_use_id: string;
+  name: string;
+  content: IBlock[];
+  is_error?: boolean;
+  outputs?: IOutput[];
+  output_file?: string;
+  duration_ms?: number;
+  synthetic?: boolean;
+}
+
+export interface ITurnEnd extends IBase {
+  kind: 'turn_end';
+  status: 'ok' | 'interrupted' | 'error' | 'limit' | 'crashed';
+  requests?: number;
+  duration_ms?: number;
+  usage?: IUsage;
+  cost_usd?: number;
+  context_tokens?: number;
+}
+
+export interface ICompactionStart extends IBase {
+  kind: 'compaction_start';
+  compaction_id: string;
+  trigger: string;
+  tokens_before: number;
+}
+
+export interface IKernelStateInfo {
+  status?: 'current' | 'busy' | 'stale' | 'none';
+  snapshot_seq?: number;
+  /** Number of names by status. */
+  names?: Record<string, number>;
+  /** Age of the last snapshot in seconds. */
+  age_s?: number;
+}
+
+export interface ICompactionEnd extends IBase {
+  kind: 'compaction_end';
+  compaction_id: string;
+  outcome: 'ok' | 'skipped' | 'cancelled' | 'failed';
+  trigger: string;
+  path?: 'prune' | 'swap' | 'merge' | 'single_pass' | 'digest';
+  tokens_before: number;
+  tokens_after: number;
+  wait_ms?: number;
+  compaction_count?: number;
+  kernel_state?: IKernelStateInfo;
+  summary?: string;
+  reason?: string;
+}
+
+export interface IRestore extends IBase {
+  kind: 'restore';
+  outcome: 'ok' | 'partial' | 'unchanged' | 'failed';
+  mode: 'hot' | 'cold';
+  trigger: string;
+  names?: Record<string, { status?: string; reason?: string }>;
+  reason?: string;
+}
+
+export interface IApprovalRequest extends IBase {
+  kind: 'approval_request';
+  call_id: string;
+  what: 'tool' | 'consent' | 'limit';
+  tool?: string;
+  input?: Record<string, unknown>;
+  summary: string;
+  detail?: string;
+}
+
+export interface IApproval extends IBase {
+  kind: 'approval';
+  call_id: string;
+  decision: 'allow' | 'deny';
+  scope?: 'once' | 'session';
+}
+
+export interface IQueued extends IBase {
+  kind: 'queued';
+  text: string;
+  attachments?: Record<string, unknown>[];
+}
+
+export interface IUnqueued extends IBase {
+  kind: 'unqueued';
+  queued_seq: number;
+  reason: string;
+}
+
+export interface IInterrupt extends IBase {
+  kind: 'interrupt';
+  phase: string;
+}
+
+export interface IErrorRecord extends IBase {
+  kind: 'error';
+  code: string;
+  message: string;
+  hint?: string;
+  where?: string;
+}
+
+export interface INotebookOp extends IBase {
+  kind: 'notebook_op';
+  op_id: string;
+  op: string;
+  cell_id: string;
+  status: 'applied' | 'conflict' | 'failed';
+  writer: string;
+  before?: ICellImage;
+  after?: ICellImage;
+  reason?: string;
+}
+
+export interface ICellImage {
+  source?: string;
+  cell_type?: string;
+  index?: number;
+}
+
+export interface ITitle extends IBase {
+  kind: 'title';
+  title: string;
+}
+
+/** The kinds that show in the panel; others are passed over. */
+export type SessionRecord =
+  | ISessionStart
+  | ISettingsRecord
+  | IUserMessage
+  | IAssistantMessage
+  | IToolResult
+  | ITurnEnd
+  | ICompactionStart
+  | ICompactionEnd
+  | IRestore
+  | IApprovalRequest
+  | IApproval
+  | IQueued
+  | IUnqueued
+  | IInterrupt
+  | IErrorRecord
+  | INotebookOp
+  | ITitle;

@@ -1,0 +1,293 @@
+/**
+ * Live streams of sessions: one WebSocket for each session in use, shared by all who hold it.
+ */
+import { PromiseDelegate } from '@lumino/coreutils';
+import { ISignal, Signal } from '@lumino/signaling';
+
+import { ConnectionStatus, ISessionStream, ISessionStreams } from '../tokens';
+import { FrameBuffer } from './frameBuffer';
+import { ClientFrame, ServerFrame } from './frames';
+import { ApiError, PrimeApi } from './rest';
+
+/** First and longest wait before a new attempt, in milliseconds. */
+const FIRST_DELAY = 500;
+const LONGEST_DELAY = 30_000;
+
+/**
+ * The socket of one session. It reconnects for as long as the session exists, and asks for the
+ * records after the last one it has, so that none is missing and none comes twice.
+ */
+export class SessionConnection {
+  constructor(
+    readonly sessionId: string,
+    private readonly _api: PrimeApi
+  ) {
+    // Holders may never look at it.
+    this._ready.promise.catch(() => undefined);
+    window.addEventListener('online', this._onOnline);
+    this._connect();
+  }
+
+  get status(): ConnectionStatus {
+    return this._status;
+  }
+
+  get ready(): Promise<void> {
+    return this._ready.promise;
+  }
+
+  get frameReceived(): ISignal<this, ServerFrame> {
+    return this._frameReceived;
+  }
+
+  get connectionChanged(): ISignal<this, ConnectionStatus> {
+    return this._connectionChanged;
+  }
+
+  replay(): ServerFrame[] {
+    return this._buffer.replay();
+  }
+
+  send(frame: ClientFrame): boolean {
+    if (this._status !== 'connected' || this._socket === null) {
+      return false;
+    }
+    this._socket.send(JSON.stringify(frame));
+    return true;
+  }
+
+  reconnect(): void {
+    if (this._status === 'disconnected') {
+      this._attempt = 0;
+      this._connect();
+    }
+  }
+
+  dispose(): void {
+    this._disposed = true;
+    window.removeEventListener('online', this._onOnline);
+    window.clearTimeout(this._timer);
+    this._dropSocket();
+    Signal.clearData(this);
+  }
+
+  private _connect(): void {
+    window.clearTimeout(this._timer);
+    this._dropSocket();
+    this._setStatus('connecting');
+    for (const frame of this._buffer.restart()) {
+      this._frameReceived.emit(frame);
+    }
+    const { WebSocket } = this._api.serverSettings;
+    const socket = new WebSocket(
+      this._api.streamUrl(this.sessionId, this._buffer.lastSeq)
+    );
+    this._socket = socket;
+    let opened = false;
+    socket.onopen = () => {
+      opened = true;
+      this._setStatus('connected');
+    };
+    socket.onmessage = event => this._onMessage(event.data);
+    socket.onclose = () => {
+      this._dropSocket();
+      void this._afterClose(opened);
+    };
+  }
+
+  private _onMessage(data: unknown): void {
+    let frame: ServerFrame;
+    try {
+      frame = JSON.parse(String(data));
+    } catch {
+      console.warn('Prime: a frame that is not JSON was ignored.');
+      return;
+    }
+    switch (this._buffer.push(frame)) {
+      case 'new':
+        break;
+      case 'duplicate':
+        return;
+      case 'gap':
+        // The server's slices did not follow each other: ask again from the last record held.
+        this._dropSocket();
+        this._retryLater();
+        return;
+    }
+    this._frameReceived.emit(frame);
+    if (frame.type === 'ready') {
+      this._attempt = 0;
+      this._ready.resolve();
+    }
+  }
+
+  /**
+   * A browser does not say why a handshake failed. If it did, ask the server whether the session
+   * is still there, so that a deleted one is not called for ever.
+   */
+  private async _afterClose(opened: boolean): Promise<void> {
+    this._setStatus('disconnected');
+    if (!opened) {
+      try {
+        await this._api.session(this.sessionId);
+      } catch (reason) {
+        if (reason instanceof ApiError && reason.status === 404) {
+          if (!this._disposed) {
+            this._ready.reject(reason);
+            this._setStatus('gone');
+          }
+          return;
+        }
+      }
+    }
+    if (!this._disposed && this._status === 'disconnected') {
+      this._retryLater();
+    }
+  }
+
+  private _retryLater(): void {
+    this._setStatus('disconnected');
+    const longest = Math.min(LONGEST_DELAY, FIRST_DELAY * 2 ** this._attempt);
+    this._attempt += 1;
+    // Spread, so that not every tab of every user comes back at the same moment.
+    const delay = longest * (0.5 + Math.random() / 2);
+    window.clearTimeout(this._timer);
+    this._timer = window.setTimeout(() => this._connect(), delay);
+  }
+
+  private _dropSocket(): void {
+    const socket = this._socket;
+    this._socket = null;
+    if (socket) {
+      socket.onopen = null;
+      socket.onmessage = null;
+      socket.onclose = null;
+      socket.close();
+    }
+  }
+
+  private _setStatus(status: ConnectionStatus): void {
+    if (status !== this._status && !this._disposed) {
+      this._status = status;
+      this._connectionChanged.emit(status);
+    }
+  }
+
+  private readonly _onOnline = (): void => this.reconnect();
+
+  private _status: ConnectionStatus = 'connecting';
+  private _socket: WebSocket | null = null;
+  private _buffer = new FrameBuffer();
+  private _attempt = 0;
+  private _timer = 0;
+  private _disposed = false;
+  private _ready = new PromiseDelegate<void>();
+  private _frameReceived = new Signal<this, ServerFrame>(this);
+  private _connectionChanged = new Signal<this, ConnectionStatus>(this);
+}
+
+/** Hands out streams; a socket closes when its last holder lets go. */
+export class SessionStreams implements ISessionStreams {
+  constructor(private readonly _api: PrimeApi) {}
+
+  acquire(sessionId: string): ISessionStream {
+    let entry = this._entries.get(sessionId);
+    if (!entry) {
+      entry = {
+        connection: new SessionConnection(sessionId, this._api),
+        holders: 0
+      };
+      this._entries.set(sessionId, entry);
+    }
+    const held = entry;
+    held.holders += 1;
+    return new HeldStream(held.connection, () => {
+      held.holders -= 1;
+      if (held.holders === 0) {
+        this._entries.delete(sessionId);
+        held.connection.dispose();
+      }
+    });
+  }
+
+  private _entries = new Map<
+    string,
+    { connection: SessionConnection; holders: number }
+  >();
+}
+
+/** What one holder has of a shared connection. */
+class HeldStream implements ISessionStream {
+  constructor(
+    private readonly _connection: SessionConnection,
+    private readonly _release: () => void
+  ) {
+    _connection.frameReceived.connect(this._onFrame, this);
+    _connection.connectionChanged.connect(this._onConnection, this);
+  }
+
+  get sessionId(): string {
+    return this._connection.sessionId;
+  }
+
+  get frameReceived(): ISignal<ISessionStream, ServerFrame> {
+    return this._frameReceived;
+  }
+
+  get connectionChanged(): ISignal<ISessionStream, ConnectionStatus> {
+    return this._connectionChanged;
+  }
+
+  get connected(): boolean {
+    return this.status === 'connected';
+  }
+
+  get status(): ConnectionStatus {
+    return this._connection.status;
+  }
+
+  get ready(): Promise<void> {
+    return this._connection.ready;
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  replay(): ServerFrame[] {
+    return this._connection.replay();
+  }
+
+  send(frame: ClientFrame): boolean {
+    return !this._isDisposed && this._connection.send(frame);
+  }
+
+  reconnect(): void {
+    this._connection.reconnect();
+  }
+
+  dispose(): void {
+    if (this._isDisposed) {
+      return;
+    }
+    this._isDisposed = true;
+    this._connection.frameReceived.disconnect(this._onFrame, this);
+    this._connection.connectionChanged.disconnect(this._onConnection, this);
+    Signal.clearData(this);
+    this._release();
+  }
+
+  private _onFrame(_: SessionConnection, frame: ServerFrame): void {
+    this._frameReceived.emit(frame);
+  }
+
+  private _onConnection(_: SessionConnection, status: ConnectionStatus): void {
+    this._connectionChanged.emit(status);
+  }
+
+  private _isDisposed = false;
+  private _frameReceived = new Signal<ISessionStream, ServerFrame>(this);
+  private _connectionChanged = new Signal<ISessionStream, ConnectionStatus>(
+    this
+  );
+}
