@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Union
 
 if TYPE_CHECKING:
     from prime_ext.kernel.notebook_kernel import NotebookKernel
@@ -55,6 +55,7 @@ class ToolContext:
 
 
 Handler = Callable[[ToolContext, dict[str, Any]], Awaitable[ToolOutcome]]
+Preview = Callable[[ToolContext, dict[str, Any]], Awaitable[Union[str, None]]]
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,10 @@ class Tool:
     """One line for the person about to approve this input."""
     detail: Callable[[dict[str, Any]], str | None] = lambda _input: None
     """Markdown shown with the approval: the code or the diff."""
+    preview: Preview | None = None
+    """As ``detail``, where the present state of a cell or file is needed, e.g. for a diff. If
+    set it is awaited, before the approval is asked for, in place of ``detail``. It never fails:
+    what cannot be previewed is ``None``."""
 
     def definition(self) -> dict[str, Any]:
         """The Messages API's tool definition."""
