@@ -1,0 +1,42 @@
+"""The model's own request for a compaction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prime_ext.agent.tools.tool import Tool, ToolContext, ToolOutcome
+
+
+async def _compact(_context: ToolContext, _arguments: dict[str, Any]) -> ToolOutcome:
+    # The agent sees the call and compacts once the results of this step are in the log:
+    # a context cannot be replaced while a call in it is open.
+    return ToolOutcome.text(
+        "The conversation is compacted now; what follows goes on from the summary."
+    )
+
+
+COMPACT_CONTEXT = "compact_context"
+
+TOOLS = [
+    Tool(
+        name=COMPACT_CONTEXT,
+        description=(
+            "Replace the conversation so far by a summary, when a piece of work is done and its "
+            "details are no longer needed. The raw records stay searchable and the kernel's "
+            "variables are saved. The server does this by itself before the context is full."
+        ),
+        input_schema={
+            "type": "object",
+            "properties": {
+                "instructions": {
+                    "type": "string",
+                    "description": "What the summary must keep in detail.",
+                }
+            },
+            "additionalProperties": False,
+        },
+        approval="read",
+        handler=_compact,
+        summary=lambda _input: "Compact the conversation",
+    )
+]

@@ -1,0 +1,86 @@
+"""Where the prompt cache is told to write: four marks, so that the next request reads them.
+
+The API looks back 20 positions from a mark for an entry written earlier; a run of ``tool_use``
+blocks, or of ``tool_result`` blocks, counts as one position. Entries are written only at marks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+LOOK_BACK_MARK = 15
+"""Positions behind the last mark at which one more is set, inside the look-back of 20."""
+
+CACHEABLE = frozenset({"text", "image", "document", "tool_use", "tool_result"})
+EPHEMERAL: dict[str, Any] = {"type": "ephemeral"}
+ONE_HOUR: dict[str, Any] = {"type": "ephemeral", "ttl": "1h"}
+
+
+def place_marks(
+    system: list[dict[str, Any]], messages: list[dict[str, Any]]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Copies of ``system`` and ``messages`` with cache marks.
+
+    The end of the system prompt (which covers the tools) lives an hour, so that a person's pause
+    does not lose it; the others live five minutes: the first message if it is a summary, one
+    about 15 positions back, and the last message.
+
+    Nothing but the marks differs from the input; blocks without a mark are shared with it.
+    """
+    marked_system = list(system)
+    if marked_system:
+        marked_system[-1] = {**marked_system[-1], "cache_control": ONE_HOUR}
+    marked = list(messages)
+    targets: list[tuple[int, int]] = []
+    last = _last_cacheable(messages, len(messages) - 1)
+    if last is not None:
+        targets.append(last)
+        back = _back(messages, last, LOOK_BACK_MARK)
+        if back is not None:
+            targets.append(back)
+        summary = _summary(messages)
+        if summary is not None:
+            targets.append(summary)
+    for message_index, block_index in dict.fromkeys(targets):
+        message = marked[message_index]
+        content = list(message["content"])
+        content[block_index] = {**content[block_index], "cache_control": EPHEMERAL}
+        marked[message_index] = {**message, "content": content}
+    return marked_system, marked
+
+
+def _last_cacheable(messages: list[dict[str, Any]], start: int) -> tuple[int, int] | None:
+    for message_index in range(start, -1, -1):
+        content = messages[message_index]["content"]
+        for block_index in range(len(content) - 1, -1, -1):
+            if content[block_index]["type"] in CACHEABLE:
+                return message_index, block_index
+    return None
+
+
+def _back(
+    messages: list[dict[str, Any]], last: tuple[int, int], positions: int
+) -> tuple[int, int] | None:
+    """The cacheable block ``positions`` before ``last``; ``None`` if the context is shorter."""
+    counted = 0
+    previous_type = ""
+    for message_index in range(last[0], -1, -1):
+        content = messages[message_index]["content"]
+        start = last[1] if message_index == last[0] else len(content) - 1
+        for block_index in range(start, -1, -1):
+            kind = content[block_index]["type"]
+            in_run = kind == previous_type and kind in ("tool_use", "tool_result")
+            if not in_run:
+                counted += 1
+            previous_type = kind
+            if counted > positions and kind in CACHEABLE and not in_run:
+                return message_index, block_index
+        previous_type = ""
+    return None
+
+
+def _summary(messages: list[dict[str, Any]]) -> tuple[int, int] | None:
+    content = messages[0]["content"]
+    if content[0]["type"] == "text" and content[0]["text"].startswith("<compaction-summary>"):
+        return 0, 0
+    return None

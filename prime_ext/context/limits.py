@@ -1,0 +1,52 @@
+"""The numbers a context is kept within, resolved from configuration and the model's window."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+DEFAULT_THRESHOLD = 300_000
+RESERVE_TOKENS = 20_000
+"""Kept free below the window for what a turn adds between two measurements."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """All in tokens."""
+
+    threshold: int
+    """Size at which the context is compacted."""
+    landing: int
+    """A compaction must land under it."""
+    keep_tail: int
+    """Newest messages kept verbatim behind a summary, at most."""
+    tool_result_cap: int
+    max_output: int
+
+    @classmethod
+    def resolve(
+        cls,
+        *,
+        window: int,
+        max_output: int,
+        max_context_tokens: int = 0,
+        keep_tail_tokens: int = 0,
+        tool_result_cap_tokens: int = 0,
+        landing_share: float = 0.5,
+    ) -> Limits:
+        """Fill in what configuration leaves at 0.
+
+        A configured threshold is used as it is, but never above what the window can take:
+        beyond it every request would fail.
+        """
+        ceiling = max(1, window - max_output)
+        if max_context_tokens:
+            threshold = min(max_context_tokens, ceiling)
+        else:
+            threshold = min(DEFAULT_THRESHOLD, max(ceiling - RESERVE_TOKENS, ceiling // 2))
+        return cls(
+            threshold=threshold,
+            landing=int(threshold * landing_share),
+            keep_tail=keep_tail_tokens or min(16_000, threshold // 5),
+            tool_result_cap=tool_result_cap_tokens or min(10_000, threshold // 20),
+            max_output=max_output,
+        )

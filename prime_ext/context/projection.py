@@ -1,0 +1,233 @@
+"""From records to what the model is sent: the same records always give the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from prime_ext.session.records import (
+    AnyRecord,
+    AssistantMessage,
+    Block,
+    CompactionEnd,
+    SessionStart,
+    Settings,
+    ToolResult,
+    UserMessage,
+)
+
+LOST_RESULT = (
+    "No result was recorded: the call was cut off before it ended. What it may have done is "
+    "unknown; look before you do it again."
+)
+"""What a ``tool_use`` is answered with if its result never reached the log."""
+
+
+@dataclass(frozen=True)
+class ProjectedMessage:
+    """One message of the context, and the records it stands for."""
+
+    role: str
+    content: list[Block]
+    first_seq: int
+    """First record in it; a compaction that keeps this message keeps from here."""
+    last_seq: int
+    usage: dict[str, Any] | None = None
+    """What the API reported with it, on assistant messages."""
+
+    def wire(self) -> dict[str, Any]:
+        """The message in the Messages API's shape."""
+        return {"role": self.role, "content": self.content}
+
+
+@dataclass(frozen=True)
+class Projection:
+    """The context: what the next request holds before cache marks are placed."""
+
+    provider: str
+    model: str
+    system: list[Block]
+    tools: list[dict[str, Any]]
+    messages: list[ProjectedMessage]
+
+    def wire_messages(self) -> list[dict[str, Any]]:
+        return [message.wire() for message in self.messages]
+
+
+def project(records: Sequence[AnyRecord]) -> Projection:
+    """Project ``records`` to the context.
+
+    Parameters
+    ----------
+    records:
+        ``session_start`` first, then the records since the one that the last successful
+        compaction keeps from, in order of ``seq``; that compaction's end among them. Older
+        records may be present, they are left out.
+
+    Returns
+    -------
+    Projection
+        Valid by the Messages API's rules for any input: every ``tool_use`` has its
+        ``tool_result`` in the message right behind it, in the order of the calls; no blank text.
+
+    Raises
+    ------
+    ValueError
+        ``records`` does not begin with ``session_start``.
+    """
+    if not records or not isinstance(records[0], SessionStart):
+        raise ValueError("A session's records begin with session_start.")
+    start = records[0]
+    head = Projection(start.provider, start.model, start.system, start.tools, [])
+    compaction = last_compaction(records)
+    messages: list[ProjectedMessage] = []
+    live: Iterable[AnyRecord] = records[1:]
+    if compaction is not None:
+        head = _after(head, records, compaction)
+        messages.append(_summary_message(compaction))
+        live = _kept(records, compaction)
+    else:
+        head = _with_model(head, records)
+    messages.extend(_messages(live))
+    return replace(head, messages=messages)
+
+
+def last_compaction(records: Sequence[AnyRecord]) -> CompactionEnd | None:
+    """The compaction the context stands on: the last that wrote a summary."""
+    for record in reversed(records):
+        if isinstance(record, CompactionEnd) and record.outcome == "ok" and record.summary:
+            return record
+    return None
+
+
+def _kept(records: Sequence[AnyRecord], compaction: CompactionEnd) -> list[AnyRecord]:
+    kept_from = compaction.kept_from_seq
+    kept: list[AnyRecord] = []
+    for record in records[1:]:
+        if record.seq > compaction.seq:
+            kept.append(record)
+        elif kept_from is not None and record.seq >= kept_from:
+            kept.append(_without_thinking(record))
+    return kept
+
+
+def _without_thinking(record: AnyRecord) -> AnyRecord:
+    """Thinking is bound to what stood before it, and that has just been replaced."""
+    if not isinstance(record, AssistantMessage):
+        return record
+    content = [b for b in record.content if b["type"] not in ("thinking", "redacted_thinking")]
+    return msgspec.structs.replace(record, content=content)
+
+
+def _after(
+    head: Projection, records: Sequence[AnyRecord], compaction: CompactionEnd
+) -> Projection:
+    """Model, system prompt and tools as the compaction froze them anew."""
+    frozen = head
+    for record in records:
+        if record.seq > compaction.seq:
+            break
+        if isinstance(record, CompactionEnd) and record.outcome == "ok":
+            frozen = replace(
+                frozen,
+                provider=record.provider or frozen.provider,
+                model=record.model or frozen.model,
+                system=record.system if record.system is not None else frozen.system,
+                tools=record.tools if record.tools is not None else frozen.tools,
+            )
+    return frozen
+
+
+def _with_model(head: Projection, records: Sequence[AnyRecord]) -> Projection:
+    """A model chosen before the first reply counts at once: nothing is cached yet."""
+    for record in records:
+        if isinstance(record, AssistantMessage):
+            break
+        if isinstance(record, Settings):
+            head = replace(
+                head,
+                provider=record.provider or head.provider,
+                model=record.model or head.model,
+            )
+    return head
+
+
+def _summary_message(compaction: CompactionEnd) -> ProjectedMessage:
+    assert compaction.summary is not None
+    return ProjectedMessage(
+        "user",
+        [{"type": "text", "text": compaction.summary}],
+        first_seq=compaction.seq,
+        last_seq=compaction.seq,
+    )
+
+
+def _messages(records: Iterable[AnyRecord]) -> list[ProjectedMessage]:
+    records = list(records)
+    results = {r.tool_use_id: r for r in records if isinstance(r, ToolResult)}
+    messages: list[ProjectedMessage] = []
+    for record in records:
+        if isinstance(record, UserMessage):
+            content = sendable(record.content)
+            if content:
+                messages.append(ProjectedMessage("user", content, record.seq, record.seq))
+        elif isinstance(record, AssistantMessage):
+            content = sendable(record.content)
+            if not content:
+                continue
+            messages.append(
+                ProjectedMessage(
+                    "assistant", content, record.seq, record.seq, record.usage or None
+                )
+            )
+            answer = _answer(content, results, record.seq)
+            if answer is not None:
+                messages.append(answer)
+    return messages
+
+
+def _answer(
+    content: list[Block], results: dict[str, ToolResult], seq: int
+) -> ProjectedMessage | None:
+    """The user message that answers the calls in ``content``, in their order."""
+    blocks: list[Block] = []
+    seqs = [seq]
+    for call in content:
+        if call["type"] != "tool_use":
+            continue
+        result = results.get(call["id"])
+        block: Block = {"type": "tool_result", "tool_use_id": call["id"]}
+        if result is None:
+            block["content"] = [{"type": "text", "text": LOST_RESULT}]
+            block["is_error"] = True
+        else:
+            block["content"] = sendable(result.content) or [
+                {"type": "text", "text": "(no output)"}
+            ]
+            if result.is_error:
+                block["is_error"] = True
+            seqs.append(result.seq)
+        blocks.append(block)
+    if not blocks:
+        return None
+    return ProjectedMessage("user", blocks, min(seqs[1:] or seqs), max(seqs))
+
+
+def sendable(content: Sequence[Block]) -> list[Block]:
+    """``content`` without the blank text blocks that the API refuses."""
+    return [b for b in content if b.get("type") != "text" or str(b.get("text", "")).strip()]
+
+
+def open_calls(records: Sequence[AnyRecord]) -> list[Block]:
+    """``tool_use`` blocks that no ``tool_result`` record answers, in order."""
+    answered = {r.tool_use_id for r in records if isinstance(r, ToolResult)}
+    return [
+        block
+        for record in records
+        if isinstance(record, AssistantMessage)
+        for block in record.content
+        if block["type"] == "tool_use" and block["id"] not in answered
+    ]

@@ -1,0 +1,110 @@
+"""The text of the summary turn: what the model wrote, and what code adds to it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+OPEN = "<compaction-summary>"
+CLOSE = "</compaction-summary>"
+
+_TAGS = re.compile(r"</?(?:compaction-summary|recovery_hint|kernel_state|last_user_message)>")
+
+INSTRUCTION = """\
+The conversation above is about to be replaced by a summary that you write now. After that you \
+will go on with the work from the summary alone, so whatever it lacks is lost to you unless you \
+search the session's records.
+
+Write these sections, in this order, under these headings, in plain Markdown:
+
+## Goal
+What the user wants, in their own terms; every open request.
+## Constraints
+What the user asked for or forbade: style, names, limits, preferences.
+## Decisions
+What was decided and why, and what was tried or considered and rejected.
+## Commands and values
+Exact code, commands, paths, cell ids, column and variable names, numbers and results that later \
+work depends on. Copy them letter for letter; never round, never guess.
+## Errors
+Errors met, with their exact text and where they occurred, and how each was solved or not.
+## State of work
+What is done, what is half done, which cells of the notebook hold what.
+## Next steps
+What comes next, in order.
+
+If the conversation begins with an earlier summary, merge it into yours: keep all of it that \
+still matters. Leave out pleasantries and anything that no longer matters. Do not call tools. \
+Answer with the summary only."""
+
+
+def instruction(extra: str | None) -> str:
+    """The request for a summary, with what the person asked it to look after."""
+    if not extra or not extra.strip():
+        return INSTRUCTION
+    return f"{INSTRUCTION}\n\nThe user asks that the summary looks after this:\n{extra.strip()}"
+
+
+def summary_turn(
+    body: str,
+    *,
+    last_user_message: str | None,
+    inventory: Sequence[dict[str, Any]] | None,
+    kernel_note: str,
+    log_path: str,
+    first_seq: int,
+    last_seq: int,
+) -> str:
+    """The whole text of the summary turn.
+
+    Parameters
+    ----------
+    body:
+        What the model, or the extraction, wrote.
+    last_user_message:
+        Verbatim, if it is not kept behind the summary.
+    inventory:
+        Live variables as read from the kernel (``name``, ``type``, ``shape``, ``size``); ``None``
+        if the kernel could not be asked.
+    kernel_note:
+        One sentence on the state of the kernel that is true.
+    log_path:
+        Path of ``session.jsonl``.
+    first_seq, last_seq:
+        Range of the records that the summary replaces.
+    """
+    parts = [OPEN, _TAGS.sub("", body).strip()]
+    if last_user_message:
+        parts.append(
+            f"<last_user_message>\n{_TAGS.sub('', last_user_message)}\n</last_user_message>"
+        )
+    parts.append(f"<kernel_state>\n{kernel_note}\n{_inventory(inventory)}</kernel_state>")
+    parts.append(
+        "<recovery_hint>\n"
+        "This summary replaces earlier turns; nothing was deleted. The raw records "
+        f"{first_seq}–{last_seq} are in {log_path}. For an exact detail that is not above (a "
+        "value, a path, an error text, code), call session_search with a few words of it, then "
+        "session_read with the seqs it returns. Do not guess.\n"
+        "</recovery_hint>"
+    )
+    parts.append(CLOSE)
+    return "\n\n".join(parts)
+
+
+def _inventory(inventory: Sequence[dict[str, Any]] | None) -> str:
+    if inventory is None:
+        return ""
+    if not inventory:
+        return "No variables are defined in the kernel.\n"
+    lines = []
+    for variable in inventory[:200]:
+        facts = [str(variable.get("type", "?"))]
+        if variable.get("shape"):
+            facts.append(str(variable["shape"]))
+        if variable.get("size"):
+            facts.append(f"{variable['size']} bytes")
+        lines.append(f"- {variable['name']}: {', '.join(facts)}")
+    if len(inventory) > 200:
+        lines.append(f"- and {len(inventory) - 200} more; list_variables shows all")
+    return "Live variables:\n" + "\n".join(lines) + "\n"
