@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Union
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from prime_ext.kernel.notebook_kernel import NotebookKernel
     from prime_ext.notebook.document import NotebookDocument
     from prime_ext.session.session import Session
@@ -55,7 +56,7 @@ class ToolContext:
 
 
 Handler = Callable[[ToolContext, dict[str, Any]], Awaitable[ToolOutcome]]
-Preview = Callable[[ToolContext, dict[str, Any]], Awaitable[Union[str, None]]]
+Preview = Callable[[ToolContext, dict[str, Any]], Awaitable[str | None]]
 
 
 @dataclass(frozen=True)
