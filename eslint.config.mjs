@@ -43,6 +43,7 @@ export default defineConfig([
         }
       ],
       '@typescript-eslint/no-floating-promises': 'error',
+      '@typescript-eslint/no-explicit-any': 'off',
       '@typescript-eslint/no-namespace': 'off',
       '@typescript-eslint/no-unused-vars': ['error', { args: 'none' }],
       curly: ['error', 'all'],

@@ -1,0 +1,32 @@
+"""Fixtures of every test."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest_plugins = ["pytest_jupyter.jupyter_server"]
+
+
+@pytest.fixture(autouse=True)
+def no_real_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the person who runs the tests has configured: no request leaves for a real model."""
+    for name in (
+        "PRIME_API_KEY",
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_AUTH_TOKEN",
+        "ANTHROPIC_BASE_URL",
+    ):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def jp_server_config() -> dict[str, Any]:
+    """A server with the extension, in which a handler without authentication is an error."""
+    return {
+        "ServerApp": {
+            "jpserver_extensions": {"prime_ext": True},
+            "allow_unauthenticated_access": False,
+        }
+    }
