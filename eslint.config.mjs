@@ -16,6 +16,7 @@ export default defineConfig([
       'dist',
       'lib',
       'node_modules',
+      'playground',
       'prime_ext/labextension',
       'ui-tests/test-results',
       'ui-tests/playwright-report'
