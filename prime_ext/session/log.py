@@ -1,0 +1,392 @@
+"""``session.jsonl``: an append-only file of records that survives being killed at any instant.
+
+One line is one record in JSON. Nothing that was written is ever changed: what a crash left half
+written at the end is moved aside to ``session.jsonl.torn`` before the next record is appended, and
+a line that rotted in the middle stays where it is and is skipped. ``docs/session-log.md``
+describes the format and what it guarantees.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import uuid
+from array import array
+from bisect import bisect_right
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import msgspec
+
+from prime_ext.session.records import AnyRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+# Absent on Windows, where symbolic links need a privilege to make.
+_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+# A FIFO in the log's place must not block the server.
+_SAFE = _NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+
+@dataclass(frozen=True)
+class Damage:
+    """Bytes of the file that are not a record.
+
+    Parameters
+    ----------
+    offset, length:
+        Where they are, in bytes.
+    reason:
+        Plain words, for the server's log.
+    """
+
+    offset: int
+    length: int
+    reason: str
+
+
+class _Header(msgspec.Struct):
+    """What every line must have. Decoding it checks the syntax of the whole line."""
+
+    seq: int
+    kind: str
+
+
+_header = msgspec.json.Decoder(_Header)
+_record = msgspec.json.Decoder(AnyRecord)
+_encoder = msgspec.json.Encoder(enc_hook=str)
+
+
+def decode_record(line: bytes) -> AnyRecord | None:
+    """The typed record of ``line``; ``None`` for a kind or shape this version does not know."""
+    try:
+        return _record.decode(line)
+    except msgspec.DecodeError:
+        return None
+
+
+def decode_json(line: bytes) -> dict[str, Any] | None:
+    """The record of ``line`` as plain JSON values; ``None`` if it cannot be read."""
+    try:
+        value = msgspec.json.decode(line)
+    except msgspec.DecodeError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+class SessionLog:
+    """The records of one session on disk.
+
+    Appending costs one ``write`` whatever the length of the log; reading a slice reads that slice.
+    In memory the log holds 25 bytes for each record. Safe to use from several threads; only one
+    process may append (see ``SessionStore``).
+    """
+
+    _size: int
+    """Bytes of the file that have been looked at."""
+    _tail: int
+    """Bytes at the end, out of ``_size``, that are torn or damaged."""
+    _open_line: bool
+    """The last record is whole but its line feed is missing."""
+
+    def __init__(self, path: Path, fd: int) -> None:
+        self.path = path
+        self._fd = fd
+        self._lock = threading.RLock()
+        self._clear_index()
+        self._scan()
+
+    @classmethod
+    def open(cls, path: Path) -> SessionLog:
+        """Open the log at ``path``, made (mode 0600) if it is not there.
+
+        Opening changes nothing in a log that exists, however damaged it is.
+
+        Raises
+        ------
+        OSError
+            If it cannot be opened, or is a symbolic link or anything else but a regular file.
+        """
+        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | _SAFE, 0o600)
+        try:
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError(f"{path} is not a regular file")
+            if stat.S_IMODE(status.st_mode) & 0o077 and hasattr(os, "fchmod"):
+                os.fchmod(fd, 0o600)
+            return cls(path, fd)
+        except BaseException:
+            os.close(fd)
+            raise
+
+    def close(self) -> None:
+        """Close the file. What was appended stays readable, nothing more can be appended."""
+        with self._lock:
+            if self._fd >= 0:
+                os.close(self._fd)
+                self._fd = -1
+
+    # --- What is there -------------------------------------------------------------------
+
+    @property
+    def last_seq(self) -> int:
+        """``seq`` of the newest record, 0 if there is none."""
+        with self._lock:
+            return self._seqs[-1] if self._seqs else 0
+
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._seqs)
+
+    @property
+    def damage(self) -> tuple[Damage, ...]:
+        """What was found unreadable and skipped, oldest first."""
+        with self._lock:
+            return tuple(self._damage)
+
+    def seqs_of(self, *kinds: str) -> list[int]:
+        """``seq`` of every record of these kinds, oldest first, without reading the file."""
+        with self._lock:
+            codes = {self._kinds.index(kind) for kind in kinds if kind in self._kinds}
+            if not codes:
+                return []
+            return [seq for seq, code in zip(self._seqs, self._codes, strict=True) if code in codes]
+
+    # --- Reading -------------------------------------------------------------------------
+
+    def read(self, after: int = 0, limit: int | None = None) -> list[AnyRecord]:
+        """At most ``limit`` typed records with ``seq > after``, oldest first.
+
+        Records of a kind this version does not know are left out, and count towards ``limit``.
+        """
+        decoded = (decode_record(line) for _, line in self.lines(after, limit))
+        return [record for record in decoded if record is not None]
+
+    def get(self, seq: int) -> AnyRecord | None:
+        """The typed record ``seq``, or ``None``."""
+        found = self.read(seq - 1, 1)
+        return found[0] if found and found[0].seq == seq else None
+
+    def get_all(self, seqs: Iterable[int]) -> list[AnyRecord]:
+        """The typed records with these ``seq``, in that order; those not there are left out."""
+        found = (self.get(seq) for seq in seqs)
+        return [record for record in found if record is not None]
+
+    def lines(
+        self, after: int = 0, limit: int | None = None, max_bytes: int | None = None
+    ) -> list[tuple[int, bytes]]:
+        """``(seq, line)`` of records with ``seq > after``, as written and of any kind.
+
+        Ends at ``limit`` lines or ``max_bytes`` bytes, but gives one line, however long, if there
+        is one.
+        """
+        with self._lock:
+            first = bisect_right(self._seqs, max(after, 0))
+            last = len(self._seqs)
+            if limit is not None:
+                last = min(last, first + max(limit, 0))
+            if first >= last:
+                return []
+            if max_bytes is not None:
+                end = self._offsets[first] + max_bytes
+                last = max(first + 1, bisect_right(self._ends, end, first, last))
+            spans = list(
+                zip(
+                    self._seqs[first:last],
+                    self._offsets[first:last],
+                    self._ends[first:last],
+                    strict=True,
+                )
+            )
+        with self._reader() as file:
+            lines = []
+            for seq, offset, end in spans:
+                file.seek(offset)
+                lines.append((seq, file.read(end - offset)))
+        return lines
+
+    def _reader(self) -> BinaryIO:
+        return os.fdopen(os.open(self.path, os.O_RDONLY | _SAFE), "rb", buffering=1 << 18)
+
+    # --- Appending -----------------------------------------------------------------------
+
+    def append(self, record: AnyRecord, *, sync: bool = False) -> AnyRecord:
+        """Write ``record`` with the next ``seq``, a new ``id`` and the time.
+
+        Returns it as a reader will see it: text that is not Unicode (lone surrogates) mended, and
+        sharing nothing with the mutable values that were passed in.
+
+        Parameters
+        ----------
+        sync:
+            Return only when the record is on the disk, not merely with the operating system.
+
+        Raises
+        ------
+        OSError
+            If it could not be written (disk full, closed). The log is then as it was before,
+            unless ``sync`` failed: the record is there but may not survive a power cut.
+        """
+        with self._lock:
+            if self._fd < 0:
+                raise OSError(f"{self.path} is closed")
+            self._mend_end()
+            stamped = msgspec.structs.replace(
+                record,
+                seq=self.last_seq + 1,
+                id=uuid.uuid4().hex,
+                ts=_now(),
+            )
+            line, stored = _encode(stamped)
+            self._write(b"\n" + line + b"\n" if self._open_line else line + b"\n")
+            if self._open_line:
+                self._size += 1
+                self._open_line = False
+            self._index(stored.seq, stored.kind, self._size, self._size + len(line))
+            self._size += len(line) + 1
+        if sync:
+            self.sync()
+        return stored
+
+    def sync(self) -> None:
+        """Wait until everything appended so far is on the disk."""
+        with self._lock:
+            if self._fd >= 0:
+                os.fsync(self._fd)
+
+    def _write(self, data: bytes) -> None:
+        before = os.fstat(self._fd).st_size
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[os.write(self._fd, view) :]
+        except OSError:
+            # Half a line of ours, which nobody has been told of: no need to keep it aside. If
+            # even this fails, the next append finds a torn end and deals with it.
+            os.ftruncate(self._fd, before)
+            raise
+
+    def _mend_end(self) -> None:
+        """Bring the end of the file to where a record can be appended."""
+        size = os.fstat(self._fd).st_size
+        if size < self._size:
+            self._clear_index()
+        if size != self._size or self._tail:
+            self._scan()
+        if self._tail:
+            self._set_aside(self._size - self._tail, self._tail)
+
+    def _set_aside(self, offset: int, length: int) -> None:
+        # Copied and synced before it is cut off: killed in between, it is there twice.
+        with self._reader() as file:
+            file.seek(max(offset - 1, 0))
+            self._open_line = offset > 0 and file.read(1) != b"\n"
+            torn = file.read(length)
+        aside = self.path.with_name(self.path.name + ".torn")
+        fd = os.open(aside, os.O_WRONLY | os.O_APPEND | os.O_CREAT | _SAFE, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            file.write(torn if torn.endswith(b"\n") else torn + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.ftruncate(self._fd, offset)
+        os.fsync(self._fd)
+        self._size = offset
+        self._tail = 0
+
+    # --- The index -----------------------------------------------------------------------
+
+    def _clear_index(self) -> None:
+        self._seqs = array("Q")
+        self._offsets = array("Q")
+        self._ends = array("Q")
+        self._codes = array("B")
+        self._kinds: list[str] = []
+        self._damage: list[Damage] = []
+        self._size = 0
+        self._tail = 0
+        self._open_line = False
+
+    def _index(self, seq: int, kind: str, offset: int, end: int) -> None:
+        # 255 stands for "some other kind", should a log ever hold so many.
+        if kind not in self._kinds and len(self._kinds) < 255:
+            self._kinds.append(kind)
+        self._seqs.append(seq)
+        self._offsets.append(offset)
+        self._ends.append(end)
+        self._codes.append(self._kinds.index(kind) if kind in self._kinds else 255)
+
+    def _scan(self) -> None:
+        """Index what the file holds behind the last record known."""
+        offset = self._size - self._tail
+        tail: list[Damage] = []
+        known = [damage for damage in self._damage if damage.offset < offset]
+        last = self._seqs[-1] if self._seqs else 0
+        open_line = self._open_line
+        with self._reader() as file:
+            file.seek(offset)
+            for line in file:
+                body = line.rstrip(b"\n")
+                if open_line and not body:
+                    # Another writer ended the line that was open.
+                    offset, open_line = offset + len(line), False
+                    continue
+                reason = ""
+                try:
+                    header = _header.decode(body)
+                    if header.seq <= last:
+                        reason = f"record {header.seq} follows record {last}"
+                except (msgspec.DecodeError, ValueError) as error:
+                    reason = str(error) if line.endswith(b"\n") else "cut off while being written"
+                if reason:
+                    tail.append(Damage(offset, len(line), reason))
+                else:
+                    known += tail
+                    tail = []
+                    last = header.seq
+                    self._index(last, header.kind, offset, offset + len(body))
+                    open_line = not line.endswith(b"\n")
+                offset += len(line)
+        self._damage = known + tail
+        self._size = offset
+        self._tail = sum(damage.length for damage in tail)
+        self._open_line = open_line and not tail
+
+
+def _encode(record: AnyRecord) -> tuple[bytes, AnyRecord]:
+    try:
+        line = _encoder.encode(record)
+        return line, _record.decode(line)
+    except (ValueError, msgspec.MsgspecError):
+        # A lone surrogate, or a number that no reader could take back.
+        values = mend(msgspec.to_builtins(record, enc_hook=str))
+        line = _encoder.encode(values)
+        return line, _record.decode(line)
+
+
+def mend(value: Any) -> Any:
+    """``value`` with every string made valid Unicode and every number one that JSON readers take.
+
+    Halves of a surrogate pair that belong together are joined, lone ones become U+FFFD; integers
+    beyond 64 bits become strings of hexadecimal digits.
+    """
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return value
+    if isinstance(value, dict):
+        return {mend(key): mend(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [mend(item) for item in value]
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        return hex(value)
+    return value
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,230 @@
+"""One live session: its log, what is derived from the records, and who is watching."""
+
+from __future__ import annotations
+
+import contextlib
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from prime_ext.errors import PrimeError
+from prime_ext.session.log import mend
+from prime_ext.session.records import (
+    AnyRecord,
+    AssistantMessage,
+    CompactionEnd,
+    SessionStart,
+    Settings,
+    Title,
+    UserMessage,
+)
+from prime_ext.session.stream import Stream
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from pathlib import Path
+
+    from prime_ext.session.log import SessionLog
+    from prime_ext.session.records import Block
+    from prime_ext.session.stream import EndReason, Frame, Subscription
+
+
+class Session:
+    """A session that this process may write.
+
+    Everything here is derived from the log and kept up to date on ``append``; nothing is stored
+    anywhere else. To be used from the event loop's thread only, but for what says otherwise.
+    """
+
+    def __init__(self, id: str, folder: Path, log: SessionLog) -> None:  # noqa: A002
+        start = next(iter(log.get_all(log.seqs_of("session_start")[:1])), None)
+        if not isinstance(start, SessionStart):
+            raise PrimeError(
+                f"The log of session {id} has no readable beginning.",
+                code="session_damaged",
+                hint=f"Look at {log.path}, and start a new session.",
+                status=500,
+            )
+        self.id = id
+        self.folder = folder
+        self.log = log
+        self.redact: Callable[[str], str] | None = None
+        """Takes secrets out of a string; applied to every string of a record before it is
+        written."""
+        self._stream = Stream(log)
+        self._start = start
+        self.notebook = start.notebook
+        self.title = start.title
+        self.permission_mode = start.permission_mode
+        self.model = start.model
+        """Model in force: it was used to freeze the system prompt and tools."""
+        self.provider = start.provider
+        self.chosen_model = start.model
+        """Model asked for last; in force from the next compaction on."""
+        self.chosen_provider = start.provider
+        self.system: list[Block] = start.system
+        self.tools: list[dict[str, Any]] = start.tools
+        """System prompt and tools in force."""
+        self.compaction: CompactionEnd | None = None
+        """The compaction whose summary begins the context, if any."""
+        self._context: list[AnyRecord] = [start]
+        self._restore()
+
+    def _restore(self) -> None:
+        """Derive the state from the records, reading only those that matter."""
+        first_message = min(
+            self.log.seqs_of("user_message", "assistant_message"), default=self.log.last_seq + 1
+        )
+        turning_points = self.log.seqs_of("settings", "title", "compaction_end")
+        for record in self.log.get_all(turning_points):
+            self._follow(record, empty=record.seq < first_message)
+        self._read_context()
+
+    def _read_context(self) -> None:
+        self._context = [self._start, *self.log.read(self._context_from() - 1)]
+
+    def _context_from(self) -> int:
+        """``seq`` of the first record of the context behind ``session_start``."""
+        if self.compaction is None:
+            return self._start.seq + 1
+        # A damaged record can say anything; the start is always the first, and only once.
+        kept = self.compaction.kept_from_seq or self.compaction.seq
+        return max(self._start.seq + 1, min(kept, self.compaction.seq))
+
+    def _follow(self, record: AnyRecord, *, empty: bool) -> None:
+        """Take over what ``record`` changes. ``empty``: no message has been sent yet."""
+        if isinstance(record, Title):
+            self.title = record.title
+        elif isinstance(record, Settings):
+            self.permission_mode = record.permission_mode or self.permission_mode
+            self.notebook = record.notebook or self.notebook
+            self.chosen_model = record.model or self.chosen_model
+            self.chosen_provider = record.provider or self.chosen_provider
+            if empty:
+                self.model, self.provider = self.chosen_model, self.chosen_provider
+        elif isinstance(record, CompactionEnd) and _rewrites_context(record):
+            self.compaction = record
+            self.model = record.model or self.model
+            self.provider = record.provider or self.provider
+            self.system = self.system if record.system is None else record.system
+            self.tools = self.tools if record.tools is None else record.tools
+
+    # --- Records -------------------------------------------------------------------------
+
+    def context_records(self) -> list[AnyRecord]:
+        """What the context is projected from, oldest first.
+
+        ``session_start``, then every record from the ``kept_from_seq`` of the last compaction
+        that put a summary in place of the history (from that compaction itself if it kept
+        nothing), or every record if there was none. A new list; the records are immutable.
+        """
+        return list(self._context)
+
+    def records_of(self, *kinds: str) -> list[AnyRecord]:
+        """Every record of these kinds in the whole log, oldest first. May be read in a thread."""
+        return self.log.get_all(self.log.seqs_of(*kinds))
+
+    def append(self, record: AnyRecord, *, sync: bool = False) -> AnyRecord:
+        """Redact ``record``, write it, take it into the context and send it to subscribers.
+
+        Returns it as it was stored, with ``seq``, ``id`` and ``ts``. With ``sync`` it is on the
+        disk when this returns.
+
+        Raises
+        ------
+        PrimeError
+            ``session_not_written`` if the file system refuses it.
+        """
+        with self._written_or_told():
+            stored = self.log.append(self._redacted(record))
+        self._context.append(stored)
+        self._follow(stored, empty=self._is_empty())
+        if stored is self.compaction:
+            self._read_context()
+        self._stream.publish_record(msgspec.to_builtins(stored))
+        if sync:
+            self.sync()
+        return stored
+
+    def _is_empty(self) -> bool:
+        return self.compaction is None and not any(
+            isinstance(record, (UserMessage, AssistantMessage)) for record in self._context
+        )
+
+    def sync(self) -> None:
+        """Wait until every record is on the disk. May be called from a thread."""
+        with self._written_or_told():
+            self.log.sync()
+
+    def _redacted(self, record: AnyRecord) -> AnyRecord:
+        if self.redact is None:
+            return record
+        values = _map_strings(mend(msgspec.to_builtins(record, enc_hook=str)), self.redact)
+        return msgspec.convert(values, type(record))
+
+    @contextlib.contextmanager
+    def _written_or_told(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise PrimeError(
+                f"The session could not be written: {error.strerror or error}.",
+                code="session_not_written",
+                hint=f"Check free space and permissions of {self.folder}, then send again.",
+                status=507,
+            ) from error
+
+    # --- Watching ------------------------------------------------------------------------
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The last ``ISessionState``."""
+        return self._stream.state
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Keep ``state`` and tell every subscriber."""
+        self.publish({"type": "state", "state": state})
+
+    def publish(self, frame: Frame) -> None:
+        """Send a transient frame: one that is not a record.
+
+        ``delta`` frames are kept until the message is a record or a ``delta_reset``, the newest
+        ``progress`` frame of each thing until that thing ends, for subscribers who join later.
+        """
+        self._stream.publish(frame)
+
+    @asynccontextmanager
+    async def subscribe(self, after: int = 0) -> AsyncIterator[Subscription]:
+        """Frames from record ``after`` (exclusive) on: replay, ``ready``, then live.
+
+        Every record with ``seq > after`` comes exactly once and in order, whatever is appended
+        meanwhile.
+        """
+        subscription = self._stream.subscription(after)
+        try:
+            yield subscription
+        finally:
+            await subscription.aclose()
+
+    def close(self, reason: EndReason = "closed") -> None:
+        """End every subscription and close the log."""
+        self._stream.end(reason)
+        self.log.close()
+
+
+def _rewrites_context(record: CompactionEnd) -> bool:
+    # A prune only shortens tool outputs in place; its records say which.
+    return record.outcome == "ok" and record.path != "prune"
+
+
+def _map_strings(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {
+            _map_strings(key, change): _map_strings(item, change) for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [_map_strings(item, change) for item in value]
+    return value

@@ -1,0 +1,234 @@
+"""Whoever watches a session: replay from the log, then live frames, without gap or duplicate."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Any, Literal
+
+from prime_ext.session.log import decode_json
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator
+
+    from prime_ext.session.log import SessionLog
+
+Frame = dict[str, Any]
+"""One message of the stream, as ``src/api/frames.ts`` types it."""
+
+EndReason = Literal["slow", "closed", "deleted"]
+
+REPLAY_RECORDS = 200
+REPLAY_BYTES = 1 << 20
+"""Size of the slices in which a replay reads the log."""
+
+QUEUE_FRAMES = 2_000
+QUEUE_BYTES = 32 << 20
+"""What may wait for one subscriber before it counts as too slow."""
+
+IDLE_STATE: dict[str, Any] = {
+    "running": False,
+    "phase": "idle",
+    "turn": None,
+    "context_tokens": None,
+    "threshold": 0,
+    "kernel": {"id": None, "state": "none"},
+}
+
+
+class Subscription:
+    """An async iterator over the frames of one session.
+
+    It ends when the session is closed or deleted, or when its reader falls too far behind;
+    ``ended`` then says which. A reader that was too slow subscribes again with ``after`` set to
+    the last ``seq`` it saw, and has missed nothing.
+    """
+
+    def __init__(self, stream: Stream, after: int) -> None:
+        self.ended: EndReason | None = None
+        self._stream = stream
+        self._after = max(after, 0)
+        self._queue: deque[tuple[Frame, int]] = deque()
+        self._bytes = 0
+        self._wake = asyncio.Event()
+        self._frames = self._read()
+
+    def __aiter__(self) -> AsyncIterator[Frame]:
+        return self
+
+    async def __anext__(self) -> Frame:
+        return await anext(self._frames)
+
+    async def aclose(self) -> None:
+        """Stop; what is still queued is dropped."""
+        self._stream.subscribers.discard(self)
+        await self._frames.aclose()
+
+    def put(self, frame: Frame, size: int) -> None:
+        """Queue a live frame of about ``size`` bytes."""
+        full = len(self._queue) >= QUEUE_FRAMES or self._bytes + size > QUEUE_BYTES
+        if full and self._queue:
+            self.end("slow")
+            return
+        self._queue.append((frame, size))
+        self._bytes += size
+        self._wake.set()
+
+    def end(self, reason: EndReason) -> None:
+        """No more frames. Those queued are still delivered, unless the reader was too slow."""
+        if self.ended is None:
+            self.ended = reason
+            if reason == "slow":
+                self._queue.clear()
+            self._stream.subscribers.discard(self)
+            self._wake.set()
+
+    async def _read(self) -> AsyncGenerator[Frame, None]:
+        log = self._stream.log
+        seq = self._after
+        # Nothing is awaited between finding the log exhausted and joining the live subscribers,
+        # so no record can fall in between.
+        while seq < log.last_seq:
+            try:
+                lines = await asyncio.to_thread(log.lines, seq, REPLAY_RECORDS, REPLAY_BYTES)
+            except FileNotFoundError:  # deleted meanwhile
+                self.end("deleted")
+                return
+            if not lines:
+                break
+            for _, line in lines:
+                record = decode_json(line)
+                if record is not None:
+                    yield {"type": "record", "record": record}
+            seq = lines[-1][0]
+            if self._stream.ended is not None:
+                break
+        self._stream.join(self)
+        while True:
+            while self._queue:
+                frame, size = self._queue.popleft()
+                self._bytes -= size
+                yield frame
+            if self.ended is not None:
+                return
+            self._wake.clear()
+            await self._wake.wait()
+
+
+class Stream:
+    """Passes frames on to subscribers, and keeps what a late joiner needs to catch up.
+
+    Not thread-safe: everything but the reading of the log happens on the event loop.
+    """
+
+    def __init__(self, log: SessionLog) -> None:
+        self.log = log
+        self.state: dict[str, Any] = IDLE_STATE
+        self.subscribers: set[Subscription] = set()
+        self.ended: EndReason | None = None
+        self._partial: dict[tuple[str, int], _PartialBlock] = {}
+        """Blocks of the message being streamed, by message and index."""
+        self._progress: dict[tuple[str, str | None], Frame] = {}
+        """The newest ``progress`` frame of each thing that is going on."""
+
+    def subscription(self, after: int) -> Subscription:
+        """A subscription that replays the log from ``after`` (exclusive) and then goes live."""
+        return Subscription(self, after)
+
+    def join(self, subscription: Subscription) -> None:
+        """Make ``subscription`` live: it gets ``ready``, what is in flight, and what follows."""
+        if self.ended is not None:
+            subscription.end(self.ended)
+            return
+        ready = {"type": "ready", "last_seq": self.log.last_seq, "state": self.state}
+        subscription.put(ready, 0)
+        for block in self._partial.values():
+            for frame in block.frames():
+                subscription.put(frame, 0)
+        for frame in self._progress.values():
+            subscription.put(frame, 0)
+        self.subscribers.add(subscription)
+
+    def publish(self, frame: Frame) -> None:
+        """Send a transient frame to everyone who is live."""
+        kind = frame["type"]
+        size = 0
+        if kind == "delta":
+            size = len(frame.get("text") or "")
+            key = (frame["message"], frame["index"])
+            if frame["block"] == "start":
+                self._partial[key] = _PartialBlock()
+            self._partial.setdefault(key, _PartialBlock()).add(frame)
+            self._forget_progress("retry", "wait")
+        elif kind == "delta_reset":
+            self._forget_message(frame["message"])
+        elif kind == "progress":
+            self._progress[(frame["what"], frame.get("call_id"))] = frame
+        elif kind == "state":
+            self.state = frame["state"]
+        self._send(frame, size)
+
+    def publish_record(self, record: dict[str, Any]) -> None:
+        """Send a record that has just been appended to the log."""
+        kind = record["kind"]
+        if kind in ("assistant_message", "turn_end"):
+            self._partial.clear()
+            self._forget_progress("retry", "wait")
+        if kind == "tool_result":
+            self._progress.pop(("tool", record["tool_use_id"]), None)
+        elif kind == "compaction_end":
+            self._forget_progress("compaction")
+        elif kind == "turn_end":
+            self._progress.clear()
+        self._send({"type": "record", "record": record}, _weight(record))
+
+    def end(self, reason: EndReason) -> None:
+        """End every subscription, those still replaying included."""
+        if self.ended is None:
+            self.ended = reason
+            for subscription in list(self.subscribers):
+                subscription.end(reason)
+
+    def _send(self, frame: Frame, size: int) -> None:
+        for subscription in list(self.subscribers):
+            subscription.put(frame, size)
+
+    def _forget_message(self, message: str) -> None:
+        for key in [key for key in self._partial if key[0] == message]:
+            del self._partial[key]
+
+    def _forget_progress(self, *whats: str) -> None:
+        for key in [key for key in self._progress if key[0] in whats]:
+            del self._progress[key]
+
+
+class _PartialBlock:
+    """A content block as far as it has been streamed."""
+
+    def __init__(self) -> None:
+        self._start: list[Frame] = []
+        self._last: Frame | None = None
+        self._text: list[str] = []
+
+    def add(self, frame: Frame) -> None:
+        if frame["block"] == "start":
+            self._start = [frame]
+        else:
+            self._last = frame
+            self._text.append(frame.get("text") or "")
+
+    def frames(self) -> list[Frame]:
+        if self._last is None:
+            return self._start
+        return [*self._start, {**self._last, "text": "".join(self._text)}]
+
+
+def _weight(value: Any) -> int:
+    """About how many bytes a frame holds on to; only long strings matter."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(_weight(item) for item in value.values())
+    if isinstance(value, list):
+        return sum(_weight(item) for item in value)
+    return 8
