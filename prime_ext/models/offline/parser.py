@@ -1,0 +1,197 @@
+"""From a user's message to intents: pure, by patterns, without any guess at meaning.
+
+The order of the rules matters: what is special stands before what is general. A message may ask
+for several things ("load x.csv and plot a by b"); each clause is parsed on its own.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+
+from prime_ext.models.offline import data_phrases as data
+from prime_ext.models.offline import intents as i
+from prime_ext.models.offline import notebook_phrases as notebook
+from prime_ext.models.offline.phrases import DATA_FILE, Rule, clean, first_match
+
+_FENCE = re.compile(r"```[ \t]*([\w+-]*)[^\S\n]*\n(.*?)\n?[ \t]*```", re.S)
+_RUN = re.compile(
+    r"^(?:please\s+)?(?:run|execute|eval(?:uate)?|exec)(?:\s+(?:this|the)(?:\s+following)?"
+    r"(?:\s+(?:python\s+)?code)?|\s+code|\s+python)?\s*(?P<mark>:|`)",
+    re.I,
+)
+
+_TOPICS: list[Rule] = [
+    (r"/?help|/\?|\?+|commands|what (?:else )?can you (?:do|help (?:me )?with)|what do you do|"
+     r"how (?:do|can) i use (?:you|this)|(?:show|list) (?:the |your )?commands|get started|"
+     r"what (?:can|should) i (?:ask|do|say|type|try)(?: (?:you|here|next|now|first))?",
+     lambda m: i.Help()),
+    (r"/tour(?:\s+(?:(?P<n>\d+)|step (?P<n2>\d+)|(?P<go>continue|resume|next)))?",
+     lambda m: i.Tour(_number(m["n"] or m["n2"]), resume=bool(m["go"]))),
+    (r"(?:start|begin|take|play|give|show|do|run)\s+(?:me\s+)?(?:the|a)\s+(?:guided\s+)?tour",
+     lambda m: i.Tour()),
+    (r"(?:continue|resume|go on with)(?:\s+with)?\s+the\s+tour", lambda m: i.Tour(resume=True)),
+    (r"/?compact(?:\s+(?:the\s+)?(?:conversation|context|chat|session|history|now))?"
+     r"(?:\s*[:,]?\s*(?:and )?(?P<how>(?:keep|focus|mind|with|remember).+))?",
+     lambda m: i.Compact(m["how"])),
+    (r"(?:summari[sz]e|shorten|reduce)\s+(?:the|this|our)\s+(?:conversation|context|chat|session)",
+     lambda m: i.Compact()),
+    (r"(?:hi|hello|hey|good (?:morning|afternoon|evening)|yo|greetings)(?: there)?[ !.]*",
+     lambda m: i.Greeting()),
+    (r"(?:thanks?(?: you)?(?: (?:a lot|so much|very much))?|thx|cheers|great|nice|cool|perfect|"
+     r"ok(?:ay)?|good|awesome)(?:,? (?:thanks?(?: you)?|great|work|job))?[ !.]*",
+     lambda m: i.Thanks()),
+    (r"(?:are|r) you (?:an? )?(?:ai|llm|language model|real|human|bot|claude|gpt|chatgpt).*|"
+     r"(?:who|what) are you.*|what(?:'s| is) (?:this|the) (?:offline )?(?:agent|assistant).*|"
+     r"what model (?:are you|is this).*|why (?:are|can't) you .*",
+     lambda m: i.About()),
+    (r".*\b(?:connect|set ?up|configure|use|add|switch to|enable|enter)\b.*\b(?:model|llm|claude|"
+     r"anthropic|api[ _-]?key|sonnet|opus|haiku|ollama|bedrock|vertex|local server)\b.*",
+     lambda m: i.ConnectModel()),
+]  # fmt: skip
+
+
+def parse(text: str) -> list[i.Intent]:
+    """What ``text`` asks for, in its order; never empty.
+
+    A message that no rule knows gives a single ``Unknown``.
+    """
+    fence = _FENCE.search(text)
+    if fence is not None:
+        return [_with_code(text, fence)]
+    stripped = text.strip()
+    direct = _direct_code(stripped)
+    if direct is not None:
+        return [i.RunCode(direct)]
+    whole = _clause(stripped)
+    if isinstance(whole, (i.Help, i.Tour, i.Compact, i.ConnectModel, i.Recall, i.InsertCell)):
+        return [whole]
+    if isinstance(whole, i.Aggregate) and re.match(r"(?:group|aggregate)\b", clean(stripped), re.I):
+        return [whole]  # "group by a and compute b" is one thing
+    clauses = _split(stripped)
+    if len(clauses) > 1:
+        parsed = [_clause(clause) for clause in clauses]
+        if not isinstance(parsed[0], i.Unknown):
+            return parsed
+    if isinstance(whole, i.Unknown) and (traceback := _traceback(stripped)):
+        return [i.ExplainError(traceback)]
+    return [whole]
+
+
+def _clause(text: str) -> i.Intent:
+    cleaned = clean(text)
+    code = _direct_code(cleaned)
+    if code is not None:
+        return i.RunCode(code)
+    for rules in (_TOPICS, notebook.RULES, data.RULES):
+        found = first_match(rules, cleaned)
+        if found is not None:
+            return found
+    return i.Unknown(text)
+
+
+# A clause begins with one of these behind a conjunction; nouns that are also aggregations
+# ("count", "mean") are left out, or "mean and count of x" would be cut in two.
+_SPLIT = re.compile(
+    r"(?:\s*[;\n]\s*(?:and\s+)?(?:then\s+)?|\.\s+(?:then\s+|and\s+)?|\s*,?\s+and\s+then\s+|"
+    r"\s*,?\s+then\s+|\s*,\s*and\s+|\s*,\s*|\s+and\s+)"
+    r"(?=(?:also\s+|please\s+)?(?:load|read|open|plot|draw|describe|summari[sz]e|show|display|"
+    r"compute|calculate|run|re-?run|execute|sort|filter|list|insert|add|give|tell|save|export|"
+    r"inspect|drop|remove|fill|make|create|visuali[sz]e|explain|group|analy[sz]e|explore|"
+    r"what(?:'s| is| are)|how many|find|check|search|delete|move|print)\b)",
+    re.I,
+)
+
+
+def _split(text: str) -> list[str]:
+    return [clause for clause in _SPLIT.split(text) if clause.strip()]
+
+
+def _with_code(text: str, fence: re.Match[str]) -> i.Intent:
+    """A message with a fenced block: the words around it say what to do with it."""
+    language, code = fence[1].lower(), fence[2]
+    prose = clean(text[: fence.start()] + " " + text[fence.end() :]).rstrip(":").strip()
+    if _traceback(code):
+        return i.ExplainError(code)
+    found = notebook.cell_with_source(prose, code, markdown=language in ("markdown", "md"))
+    if found is not None:
+        return found
+    if re.search(r"\b(?:explain|review|fix|improve|translate|optimi[sz]e|refactor|rewrite|why)\b",
+                 prose, re.I):  # fmt: skip
+        return i.Unknown(text)
+    if language in ("markdown", "md"):
+        return i.InsertCell(code, "markdown")
+    return i.RunCode(code)
+
+
+def _direct_code(text: str) -> str | None:
+    """The code in ``run: …``, in ``run `…` `` or in a message that is nothing but Python."""
+    run = _RUN.match(text)
+    if run is not None:
+        code = text[run.end() :].strip()
+        if run["mark"] == "`":
+            code = code.rstrip(".! ")
+            return code[:-1].strip() if code.endswith("`") and len(code) > 1 else None
+        return code.strip("`").strip() or None
+    whole = re.fullmatch(r"`([^`]+)`", text)
+    if whole is not None and _is_python(whole[1]):
+        return whole[1]
+    if re.match(r"[%!][\w%]", text):
+        return text
+    return text if _is_python(text) else None
+
+
+def _is_python(text: str) -> bool:
+    """Whether a message is code beyond doubt: "thanks, bye" and "not good" parse as Python too."""
+    if re.fullmatch(rf"[\w./ -]+\.{DATA_FILE}", text):
+        return False
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return False
+    if not tree.body:
+        return False
+    return any(_is_work(statement) for statement in tree.body)
+
+
+def _is_work(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.AnnAssign):  # "note: this" is an annotation to Python
+        return statement.value is not None
+    if not isinstance(statement, ast.Expr):
+        return not isinstance(statement, (ast.Pass, ast.Continue, ast.Break))
+    value = statement.value
+    if isinstance(value, ast.Attribute):
+        return True
+    if isinstance(value, ast.BinOp):  # "top-5" is prose; "2 * 3" and "a.b / 2" are not
+        names = [n for n in ast.walk(value) if isinstance(n, ast.Name)]
+        return not names or " " in ast.unparse(value) and not _hyphenated(value)
+    return isinstance(
+        value,
+        (ast.Call, ast.Subscript, ast.ListComp, ast.DictComp, ast.SetComp, ast.List, ast.Dict,
+         ast.JoinedStr, ast.Await),
+    ) or isinstance(value, ast.Compare) and not any(
+        isinstance(operator, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for operator in value.ops
+    )  # fmt: skip
+
+
+def _hyphenated(value: ast.BinOp) -> bool:
+    return (
+        isinstance(value.op, ast.Sub)
+        and isinstance(value.left, ast.Name)
+        and value.right.col_offset == (value.left.end_col_offset or 0) + 1
+    )
+
+
+def _traceback(text: str) -> str | None:
+    if "Traceback (most recent call last)" in text:
+        return text
+    if re.search(r"^\s*(?:Cell In|File \")", text, re.M) and re.search(
+        r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt)\b", text, re.M
+    ):
+        return text
+    return None
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text else None
