@@ -1,0 +1,264 @@
+import { ServerConnection } from '@jupyterlab/services';
+
+import { ConnectionStatus, ISessionStream } from '../../tokens';
+import { ISessionState, ServerFrame } from '../frames';
+import { ApiError, PrimeApi } from '../rest';
+import { SessionStreams } from '../stream';
+
+const STATE: ISessionState = {
+  running: false,
+  phase: 'idle',
+  turn: null,
+  context_tokens: null,
+  threshold: 1000,
+  kernel: { id: null, state: 'none' }
+};
+
+class FakeSocket {
+  static all: FakeSocket[] = [];
+
+  static get last(): FakeSocket {
+    return FakeSocket.all[FakeSocket.all.length - 1];
+  }
+
+  onopen: (() => void) | null = null;
+  onclose: (() => void) | null = null;
+  onmessage: ((event: { data: string }) => void) | null = null;
+  sent: string[] = [];
+  closed = false;
+
+  constructor(readonly url: string) {
+    FakeSocket.all.push(this);
+  }
+
+  send(data: string): void {
+    this.sent.push(data);
+  }
+
+  close(): void {
+    this.closed = true;
+  }
+
+  /** The server says something. */
+  push(frame: ServerFrame): void {
+    this.onmessage?.({ data: JSON.stringify(frame) });
+  }
+
+  record(seq: number): void {
+    this.push({
+      type: 'record',
+      record: { seq, id: `id${seq}`, ts: '', kind: 'title', title: `${seq}` }
+    });
+  }
+}
+
+function api(token = ''): PrimeApi {
+  return new PrimeApi(
+    ServerConnection.makeSettings({
+      baseUrl: 'http://localhost/base/',
+      wsUrl: 'ws://localhost/base/',
+      token,
+      appendToken: token !== '',
+      WebSocket: FakeSocket as any
+    })
+  );
+}
+
+/** Sequence numbers and types in the order in which a holder sees them. */
+function watch(stream: ISessionStream): (number | string)[] {
+  const seen: (number | string)[] = [];
+  stream.frameReceived.connect((_, frame) => {
+    seen.push(frame.type === 'record' ? frame.record.seq : frame.type);
+  });
+  return seen;
+}
+
+function ready(socket: FakeSocket): void {
+  socket.push({ type: 'ready', last_seq: 0, state: STATE });
+}
+
+describe('SessionStreams', () => {
+  let streams: SessionStreams;
+  let primeApi: PrimeApi;
+
+  beforeEach(() => {
+    jest.useFakeTimers();
+    FakeSocket.all = [];
+    primeApi = api();
+    jest.spyOn(primeApi, 'session').mockResolvedValue({} as any);
+    streams = new SessionStreams(primeApi);
+  });
+
+  afterEach(() => {
+    jest.useRealTimers();
+  });
+
+  it('connects to the session with the token, below the base URL', () => {
+    new SessionStreams(api('se cret')).acquire('a/b').dispose();
+    expect(FakeSocket.last.url).toBe(
+      'ws://localhost/base/prime/api/sessions/a%2Fb/stream?after=0&token=se%20cret'
+    );
+  });
+
+  it('shares one socket and closes it with the last holder', () => {
+    const first = streams.acquire('s');
+    const second = streams.acquire('s');
+    expect(FakeSocket.all).toHaveLength(1);
+    first.dispose();
+    first.dispose();
+    expect(FakeSocket.last.closed).toBe(false);
+    second.dispose();
+    expect(FakeSocket.last.closed).toBe(true);
+    jest.runAllTimers();
+    expect(FakeSocket.all).toHaveLength(1);
+  });
+
+  it('resumes after the last record, without gap or duplicate', async () => {
+    const stream = streams.acquire('s');
+    const seen = watch(stream);
+    FakeSocket.last.onopen?.();
+    FakeSocket.last.record(1);
+    FakeSocket.last.record(2);
+    ready(FakeSocket.last);
+    await stream.ready;
+
+    FakeSocket.last.onclose?.();
+    await jest.advanceTimersByTimeAsync(1000);
+    expect(FakeSocket.all).toHaveLength(2);
+    expect(FakeSocket.last.url).toContain('after=2');
+    FakeSocket.last.onopen?.();
+    FakeSocket.last.record(2);
+    FakeSocket.last.record(3);
+    ready(FakeSocket.last);
+    expect(seen).toEqual([1, 2, 'ready', 3, 'ready']);
+  });
+
+  it('asks again when a record is missing', async () => {
+    const stream = streams.acquire('s');
+    const seen = watch(stream);
+    FakeSocket.last.onopen?.();
+    FakeSocket.last.record(1);
+    FakeSocket.last.record(3);
+    expect(seen).toEqual([1]);
+    expect(FakeSocket.last.closed).toBe(true);
+    await jest.advanceTimersByTimeAsync(1000);
+    expect(FakeSocket.last.url).toContain('after=1');
+  });
+
+  it('voids what was streamed when the connection is made anew', async () => {
+    const stream = streams.acquire('s');
+    const frames: ServerFrame[] = [];
+    stream.frameReceived.connect((_, frame) => {
+      frames.push(frame);
+    });
+    FakeSocket.last.onopen?.();
+    FakeSocket.last.push({
+      type: 'delta',
+      turn: 't',
+      message: 'm',
+      index: 0,
+      block: 'text',
+      text: 'half'
+    });
+    FakeSocket.last.onclose?.();
+    await jest.advanceTimersByTimeAsync(1000);
+    expect(frames[frames.length - 1]).toEqual({
+      type: 'delta_reset',
+      turn: 't',
+      message: 'm'
+    });
+  });
+
+  it('gives a second holder the records and the stream so far', () => {
+    streams.acquire('s');
+    FakeSocket.last.onopen?.();
+    FakeSocket.last.record(1);
+    const delta = { type: 'delta', turn: 't', message: 'm', index: 0 } as const;
+    FakeSocket.last.push({ ...delta, block: 'start', start: { type: 'text' } });
+    FakeSocket.last.push({ ...delta, block: 'text', text: 'a' });
+    FakeSocket.last.push({ ...delta, block: 'text', text: 'b' });
+    FakeSocket.last.push({ type: 'state', state: { ...STATE, running: true } });
+    expect(streams.acquire('s').replay()).toMatchObject([
+      { type: 'record', record: { seq: 1 } },
+      { type: 'delta', block: 'start' },
+      { type: 'delta', block: 'text', text: 'ab' },
+      { type: 'state', state: { running: true } }
+    ]);
+  });
+
+  it('waits longer after each failure, and starts over after success', async () => {
+    jest.spyOn(Math, 'random').mockReturnValue(1);
+    streams.acquire('s');
+    const waits: number[] = [];
+    for (let i = 0; i < 8; i++) {
+      const before = FakeSocket.all.length;
+      FakeSocket.last.onclose?.();
+      let waited = 0;
+      while (FakeSocket.all.length === before) {
+        await jest.advanceTimersByTimeAsync(100);
+        waited += 100;
+      }
+      waits.push(waited);
+    }
+    expect(waits).toEqual([500, 1000, 2000, 4000, 8000, 16000, 30000, 30000]);
+    FakeSocket.last.onopen?.();
+    ready(FakeSocket.last);
+    FakeSocket.last.onclose?.();
+    await jest.advanceTimersByTimeAsync(500);
+    expect(FakeSocket.all).toHaveLength(10);
+    jest.spyOn(Math, 'random').mockRestore();
+  });
+
+  it('comes back at once when asked, or when the machine is online again', async () => {
+    const stream = streams.acquire('s');
+    FakeSocket.last.onopen?.();
+    FakeSocket.last.onclose?.();
+    await jest.advanceTimersByTimeAsync(0);
+    expect(stream.status).toBe('disconnected');
+    stream.reconnect();
+    expect(FakeSocket.all).toHaveLength(2);
+    FakeSocket.last.onopen?.();
+    FakeSocket.last.onclose?.();
+    window.dispatchEvent(new Event('online'));
+    expect(FakeSocket.all).toHaveLength(3);
+    await jest.advanceTimersByTimeAsync(10_000);
+    expect(FakeSocket.all).toHaveLength(3);
+  });
+
+  it('gives up on a session that is gone', async () => {
+    jest
+      .spyOn(primeApi, 'session')
+      .mockRejectedValue(new ApiError(404, 'session_not_found', 'No.'));
+    const stream = streams.acquire('s');
+    const seen: ConnectionStatus[] = [];
+    stream.connectionChanged.connect((_, status) => {
+      seen.push(status);
+    });
+    FakeSocket.last.onclose?.();
+    await expect(stream.ready).rejects.toThrow('No.');
+    expect(seen).toEqual(['disconnected', 'gone']);
+    await jest.advanceTimersByTimeAsync(60_000);
+    expect(FakeSocket.all).toHaveLength(1);
+  });
+
+  it('keeps trying while the server is down', async () => {
+    jest
+      .spyOn(primeApi, 'session')
+      .mockRejectedValue(new ApiError(0, 'server_unreachable', 'Down.'));
+    streams.acquire('s');
+    FakeSocket.last.onclose?.();
+    await jest.advanceTimersByTimeAsync(1000);
+    expect(FakeSocket.all).toHaveLength(2);
+  });
+
+  it('sends only while connected', () => {
+    const stream = streams.acquire('s');
+    const frame = { type: 'lease', action: 'claim', notebook: 'a' } as const;
+    expect(stream.send(frame)).toBe(false);
+    FakeSocket.last.onopen?.();
+    expect(stream.send(frame)).toBe(true);
+    expect(FakeSocket.last.sent.map(text => JSON.parse(text))).toEqual([frame]);
+    stream.dispose();
+    expect(stream.send(frame)).toBe(false);
+  });
+});

@@ -1,0 +1,555 @@
+import { IRecord, ServerFrame } from '../../api/frames';
+import { Conversation } from '../conversation';
+import { IToolItem, Item } from '../items';
+import { Log, random, randomLog, recordFrame, state } from './records';
+
+function replay(records: IRecord[]): Conversation {
+  const conversation = new Conversation(() => 0);
+  records.forEach(record => conversation.apply(recordFrame(record)));
+  return conversation;
+}
+
+function delta(
+  index: number,
+  block: 'start' | 'text' | 'thinking' | 'input',
+  rest: object = {}
+): ServerFrame {
+  return { type: 'delta', turn: 't1', message: 'm1', index, block, ...rest };
+}
+
+function tool(item: Item | undefined): IToolItem {
+  if (item?.kind !== 'tool') {
+    throw new Error(`Not a tool item: ${item?.kind}`);
+  }
+  return item;
+}
+
+describe('Conversation, from records', () => {
+  for (let seed = 1; seed <= 25; seed++) {
+    it(`comes to the same however the records arrive (${seed})`, () => {
+      const records = randomLog(seed, 12);
+      const whole = replay(records).snapshot();
+      const next = random(seed);
+
+      const stepwise = new Conversation(() => 0);
+      const resumed = new Conversation(() => 0);
+      records.forEach((record, i) => {
+        stepwise.apply(recordFrame(record));
+        // Looking at it in between must not change anything.
+        stepwise.snapshot();
+        // A stream that breaks off now and then and comes back with records already seen.
+        if (next() < 0.2) {
+          records
+            .slice(Math.max(0, i - 5), i)
+            .forEach(old => resumed.apply(recordFrame(old)));
+        }
+        resumed.apply(recordFrame(record));
+      });
+
+      expect(stepwise.snapshot()).toEqual(whole);
+      expect(resumed.snapshot()).toEqual(whole);
+      expect(whole.lastSeq).toBe(records.length);
+    });
+  }
+
+  it('gives every item a key of its own', () => {
+    const items = replay(randomLog(99, 200)).snapshot().items;
+    expect(new Set(items.map(item => item.key)).size).toBe(items.length);
+  });
+
+  it('keeps the identity of items that a record does not touch', () => {
+    const records = randomLog(7, 30);
+    const conversation = replay(records.slice(0, -1));
+    const before = conversation.snapshot().items;
+    conversation.apply(recordFrame(records[records.length - 1]));
+    const after = conversation.snapshot().items;
+    before
+      .slice(0, -20)
+      .forEach((item, index) => expect(after[index]).toBe(item));
+  });
+
+  it('takes ten thousand records in well under a second', () => {
+    const records = randomLog(3, 1700);
+    expect(records.length).toBeGreaterThan(10_000);
+    const start = performance.now();
+    const conversation = new Conversation();
+    records.forEach(record => {
+      conversation.apply(recordFrame(record));
+    });
+    conversation.snapshot();
+    expect(performance.now() - start).toBeLessThan(1000);
+  });
+
+  it('passes over records of a kind it does not know', () => {
+    const log = new Log();
+    log.add('hologram', { turn: 't1' });
+    const { items, lastSeq } = replay(log.records).snapshot();
+    expect(items).toEqual([]);
+    expect(lastSeq).toBe(1);
+  });
+
+  it('follows settings and title', () => {
+    const log = new Log();
+    log.add('session_start', {
+      notebook: 'a.ipynb',
+      provider: 'offline',
+      model: 'offline',
+      permission_mode: 'ask'
+    });
+    log.add('title', { title: 'Iris' });
+    log.add('settings', { permission_mode: 'auto', user: 'ada' });
+    log.add('settings', { notebook: 'b.ipynb' });
+    const snapshot = replay(log.records).snapshot();
+    expect(snapshot).toMatchObject({
+      title: 'Iris',
+      notebook: 'b.ipynb',
+      model: 'offline',
+      permissionMode: 'auto'
+    });
+    expect(snapshot.items[0]).toMatchObject({
+      kind: 'note',
+      permissionMode: 'auto',
+      model: null,
+      user: 'ada'
+    });
+  });
+
+  it('shows queued messages until they are sent or deleted', () => {
+    const log = new Log();
+    const first = log.add('queued', { text: 'one', user: 'ada' });
+    log.add('queued', { text: 'two' });
+    const conversation = replay(log.records);
+    expect(conversation.snapshot().queue.map(q => q.text)).toEqual([
+      'one',
+      'two'
+    ]);
+    conversation.apply(
+      recordFrame(
+        log.add('unqueued', { queued_seq: first.seq, reason: 'sent' })
+      )
+    );
+    expect(conversation.snapshot().queue.map(q => q.text)).toEqual(['two']);
+  });
+
+  it('adds up the cost of the replies that have one', () => {
+    const log = new Log();
+    log.add('assistant_message', { turn: 't1', content: [], model: 'm' });
+    expect(replay(log.records).snapshot().costUsd).toBeNull();
+    log.add('assistant_message', { turn: 't1', content: [], cost_usd: 0.25 });
+    log.add('assistant_message', { turn: 't1', content: [], cost_usd: 0.5 });
+    expect(replay(log.records).snapshot().costUsd).toBe(0.75);
+  });
+});
+
+describe('Conversation, tool calls', () => {
+  let log: Log;
+
+  function call(name: string, input: object, id = 'c1'): void {
+    log.add('assistant_message', {
+      turn: 't1',
+      content: [{ type: 'tool_use', id, name, input }],
+      model: 'm'
+    });
+  }
+
+  beforeEach(() => {
+    log = new Log();
+  });
+
+  it('waits, asks, runs and ends', () => {
+    call('run_code', { code: '1 + 1' });
+    const conversation = replay(log.records);
+    const status = (): string => tool(conversation.snapshot().items[0]).status;
+    expect(status()).toBe('waiting');
+
+    const push = (kind: string, fields: Record<string, unknown>): void =>
+      conversation.apply(
+        recordFrame(log.add(kind, { turn: 't1', call_id: 'c1', ...fields }))
+      );
+    push('approval_request', { what: 'tool', summary: 'Run code' });
+    expect(status()).toBe('approval');
+    push('approval', { decision: 'allow', scope: 'session', user: 'ada' });
+    expect(status()).toBe('waiting');
+    expect(tool(conversation.snapshot().items[0]).approval).toMatchObject({
+      decision: 'allow',
+      scope: 'session',
+      user: 'ada'
+    });
+
+    conversation.apply({
+      type: 'progress',
+      what: 'tool',
+      call_id: 'c1',
+      started: '2026-01-02T03:04:05.000Z',
+      outputs: [{ output_type: 'stream', name: 'stdout', text: '1' }]
+    });
+    expect(status()).toBe('running');
+    expect(tool(conversation.snapshot().items[0]).outputs).toHaveLength(1);
+
+    push('tool_result', {
+      tool_use_id: 'c1',
+      name: 'run_code',
+      content: [{ type: 'text', text: '2' }],
+      duration_ms: 12
+    });
+    const ended = tool(conversation.snapshot().items[0]);
+    expect(ended).toMatchObject({
+      status: 'ok',
+      durationMs: 12,
+      startedAt: null,
+      outputs: []
+    });
+
+    // A progress frame that comes late changes nothing.
+    conversation.apply({
+      type: 'progress',
+      what: 'tool',
+      call_id: 'c1',
+      outputs: [{ output_type: 'stream', name: 'stdout', text: 'old' }]
+    });
+    expect(tool(conversation.snapshot().items[0])).toEqual(ended);
+  });
+
+  it('tells denied, failed and stopped calls apart', () => {
+    call('run_code', { code: '1' }, 'denied');
+    call('run_code', { code: '2' }, 'failed');
+    call('run_code', { code: '3' }, 'cut');
+    call('run_code', { code: '4' }, 'never');
+    log.add('approval_request', {
+      turn: 't1',
+      call_id: 'denied',
+      what: 'tool',
+      summary: ''
+    });
+    log.add('approval', { turn: 't1', call_id: 'denied', decision: 'deny' });
+    for (const id of ['denied', 'failed', 'cut']) {
+      log.add('tool_result', {
+        turn: 't1',
+        tool_use_id: id,
+        content: [],
+        is_error: true,
+        synthetic: id === 'cut'
+      });
+    }
+    log.add('turn_end', { turn: 't1', status: 'crashed' });
+    expect(
+      replay(log.records)
+        .snapshot()
+        .items.slice(0, 4)
+        .map(item => tool(item).status)
+    ).toEqual(['denied', 'error', 'stopped', 'stopped']);
+  });
+
+  it('voids an approval whose turn is over', () => {
+    call('run_code', { code: '1' });
+    log.add('approval_request', {
+      turn: 't1',
+      call_id: 'c1',
+      what: 'tool',
+      summary: ''
+    });
+    log.add('approval_request', {
+      turn: 't1',
+      call_id: 'limit-1',
+      what: 'limit',
+      summary: 'Go on?'
+    });
+    log.add('turn_end', { turn: 't1', status: 'interrupted' });
+    const { items } = replay(log.records).snapshot();
+    expect(tool(items[0]).approval?.decision).toBe('void');
+    expect(items[1]).toMatchObject({
+      kind: 'approval',
+      approval: { what: 'limit', decision: 'void' }
+    });
+  });
+
+  it('shows consent as an item of its own, with who decided', () => {
+    log.add('approval_request', {
+      turn: 't1',
+      call_id: 'consent',
+      what: 'consent',
+      summary: 'Send to api.example.com?'
+    });
+    log.add('approval', {
+      turn: 't1',
+      call_id: 'consent',
+      decision: 'allow',
+      user: 'ada'
+    });
+    expect(replay(log.records).snapshot().items[0]).toMatchObject({
+      kind: 'approval',
+      approval: { decision: 'allow', user: 'ada' }
+    });
+  });
+
+  it('links each change of the notebook to the call that made it', () => {
+    log.add('assistant_message', {
+      turn: 't1',
+      content: [
+        {
+          type: 'tool_use',
+          id: 'a',
+          name: 'edit_cell',
+          input: { cell_id: 'one', source: 'x' }
+        },
+        {
+          type: 'tool_use',
+          id: 'b',
+          name: 'edit_cell',
+          input: { cell_id: 'two', source: 'y' }
+        },
+        {
+          type: 'tool_use',
+          id: 'c',
+          name: 'insert_cell',
+          input: { source: 'z' }
+        }
+      ]
+    });
+    const op = { turn: 't1', status: 'applied', writer: 'browser' };
+    log.add('notebook_op', { ...op, op: 'edit_cell', cell_id: 'two' });
+    log.add('notebook_op', { ...op, op: 'insert_cell', cell_id: 'new' });
+    log.add('notebook_op', {
+      ...op,
+      op: 'edit_cell',
+      cell_id: 'one',
+      status: 'conflict'
+    });
+    const items = replay(log.records).snapshot().items;
+    expect(items.map(item => tool(item).change?.cellId)).toEqual([
+      'one',
+      'two',
+      'new'
+    ]);
+    expect(tool(items[0]).change?.status).toBe('conflict');
+  });
+
+  it('puts images back that are stored in the content', () => {
+    call('run_code', { code: 'plot()' });
+    log.add('tool_result', {
+      turn: 't1',
+      tool_use_id: 'c1',
+      content: [
+        { type: 'text', text: '<Figure>' },
+        {
+          type: 'image',
+          source: { type: 'base64', media_type: 'image/png', data: 'iVBOR' }
+        }
+      ],
+      outputs: [
+        {
+          output_type: 'display_data',
+          data: { 'image/png': { content_index: 1 }, 'text/plain': '<Figure>' },
+          metadata: {}
+        }
+      ]
+    });
+    expect(
+      tool(replay(log.records).snapshot().items[0]).outputs[0].data
+    ).toEqual({ 'image/png': 'iVBOR', 'text/plain': '<Figure>' });
+  });
+});
+
+describe('Conversation, streaming', () => {
+  it('grows only the block that a delta is for', () => {
+    const conversation = new Conversation(() => 0);
+    conversation.apply(delta(0, 'start', { start: { type: 'thinking' } }));
+    conversation.apply(delta(0, 'thinking', { text: 'hm' }));
+    conversation.apply(delta(1, 'start', { start: { type: 'text' } }));
+    const before = conversation.snapshot().items;
+    conversation.apply(delta(1, 'text', { text: 'Hello' }));
+    conversation.apply(delta(1, 'text', { text: ' there' }));
+    const after = conversation.snapshot().items;
+    expect(after[0]).toBe(before[0]);
+    expect(after[0]).toMatchObject({ text: 'hm', streaming: false });
+    expect(after[1]).toMatchObject({ text: 'Hello there', streaming: true });
+  });
+
+  it('keeps the keys when the record takes the place of the stream', () => {
+    const log = new Log();
+    const conversation = new Conversation(() => 0);
+    conversation.apply(
+      recordFrame(log.add('user_message', { turn: 't1', text: 'hi' }))
+    );
+    conversation.apply(delta(0, 'start', { start: { type: 'text' } }));
+    conversation.apply(delta(0, 'text', { text: 'Look:' }));
+    conversation.apply(
+      delta(1, 'start', {
+        start: { type: 'tool_use', id: 'c1', name: 'run_code', input: {} }
+      })
+    );
+    conversation.apply(delta(1, 'input', { text: '{"code": "1' }));
+    const streamed = conversation.snapshot().items;
+    expect(tool(streamed[2])).toMatchObject({
+      status: 'writing',
+      input: null,
+      inputText: '{"code": "1'
+    });
+    conversation.apply(
+      recordFrame(
+        log.add('assistant_message', {
+          turn: 't1',
+          content: [
+            { type: 'text', text: 'Look:' },
+            {
+              type: 'tool_use',
+              id: 'c1',
+              name: 'run_code',
+              input: { code: '1' }
+            }
+          ]
+        })
+      )
+    );
+    const recorded = conversation.snapshot().items;
+    expect(recorded.map(item => item.key)).toEqual(
+      streamed.map(item => item.key)
+    );
+    expect(tool(recorded[2])).toMatchObject({
+      status: 'waiting',
+      input: { code: '1' }
+    });
+  });
+
+  it('gives a newcomer what was streamed so far, once', () => {
+    const conversation = new Conversation(() => 0);
+    conversation.apply(delta(0, 'start', { start: { type: 'text' } }));
+    conversation.apply(delta(0, 'text', { text: 'so far' }));
+    // The connection broke: the stream's client voids it, the server sends all of it again.
+    conversation.apply({ type: 'delta_reset', turn: 't1', message: 'm1' });
+    expect(conversation.snapshot().items).toEqual([]);
+    conversation.apply(delta(0, 'start', { start: { type: 'text' } }));
+    conversation.apply(delta(0, 'text', { text: 'so far and on' }));
+    expect(conversation.snapshot().items).toMatchObject([
+      { kind: 'text', text: 'so far and on' }
+    ]);
+  });
+
+  it('takes deltas whose start it did not see', () => {
+    const conversation = new Conversation(() => 0);
+    conversation.apply(delta(0, 'text', { text: 'tail' }));
+    expect(conversation.snapshot().items).toMatchObject([
+      { kind: 'text', text: 'tail' }
+    ]);
+  });
+
+  it('drops what was streamed when the turn ends without a message', () => {
+    const log = new Log();
+    const conversation = new Conversation(() => 0);
+    conversation.apply(delta(0, 'text', { text: 'half' }));
+    conversation.apply(
+      recordFrame(log.add('turn_end', { turn: 't1', status: 'error' }))
+    );
+    expect(conversation.snapshot().items.map(item => item.kind)).toEqual([
+      'turn'
+    ]);
+  });
+
+  it('shows a retry until the stream goes on', () => {
+    const conversation = new Conversation(() => 1000);
+    conversation.apply({
+      type: 'state',
+      state: state({ running: true, phase: 'retry' })
+    });
+    conversation.apply({
+      type: 'progress',
+      what: 'retry',
+      message: 'overloaded',
+      attempt: 1,
+      max_attempts: 6,
+      delay_s: 4
+    });
+    expect(conversation.snapshot().activity).toMatchObject({
+      running: true,
+      retry: { reason: 'overloaded', attempt: 1, maxAttempts: 6, at: 5000 }
+    });
+    conversation.apply(delta(0, 'text', { text: 'ok' }));
+    expect(conversation.snapshot().activity.retry).toBeNull();
+  });
+
+  it('says whether the size of the context is known', () => {
+    const conversation = new Conversation(() => 0);
+    conversation.apply({ type: 'ready', last_seq: 0, state: state() });
+    expect(conversation.snapshot()).toMatchObject({
+      ready: true,
+      contextTokens: 1000,
+      threshold: 10_000,
+      kernelState: 'idle'
+    });
+    conversation.apply({
+      type: 'state',
+      state: state({ context_tokens: null })
+    });
+    expect(conversation.snapshot().contextTokens).toBeNull();
+  });
+
+  it('hands out the same snapshot until something changes', () => {
+    const conversation = new Conversation(() => 0);
+    const first = conversation.snapshot();
+    expect(conversation.snapshot()).toBe(first);
+    conversation.apply({ type: 'lease', notebook: 'a.ipynb', held: true });
+    expect(conversation.snapshot()).toBe(first);
+    conversation.apply({ type: 'state', state: state() });
+    expect(conversation.snapshot()).not.toBe(first);
+  });
+});
+
+describe('Conversation, compaction and restore', () => {
+  it('turns a running compaction into its outcome, in place', () => {
+    const log = new Log();
+    const conversation = new Conversation(() => 0);
+    const push = (kind: string, fields: Record<string, unknown>): void =>
+      conversation.apply(recordFrame(log.add(kind, fields)));
+    push('compaction_start', {
+      compaction_id: 'k1',
+      trigger: 'manual',
+      tokens_before: 900
+    });
+    push('user_message', { text: 'meanwhile' });
+    expect(conversation.snapshot().items[0]).toMatchObject({
+      kind: 'compaction',
+      status: 'running'
+    });
+    push('compaction_end', {
+      compaction_id: 'k1',
+      outcome: 'ok',
+      trigger: 'manual',
+      path: 'single_pass',
+      tokens_before: 900,
+      tokens_after: 90,
+      compaction_count: 3,
+      kernel_state: { status: 'busy', age_s: 720 },
+      summary: '<compaction-summary>…</compaction-summary>'
+    });
+    expect(conversation.snapshot().items).toHaveLength(2);
+    expect(conversation.snapshot().items[0]).toMatchObject({
+      status: 'ok',
+      path: 'single_pass',
+      tokensAfter: 90,
+      kernelState: { status: 'busy', age_s: 720 }
+    });
+    expect(conversation.snapshot().compactionCount).toBe(3);
+  });
+
+  it('tells of a restore after a crash, not of one that compaction did', () => {
+    const log = new Log();
+    log.add('restore', { outcome: 'ok', mode: 'hot', trigger: 'compaction' });
+    log.add('restore', {
+      outcome: 'partial',
+      mode: 'cold',
+      trigger: 'crash',
+      names: {
+        df: { status: 'verified' },
+        lock: { status: 'skipped', reason: 'a lock cannot be saved' }
+      }
+    });
+    expect(replay(log.records).snapshot().items).toMatchObject([
+      {
+        kind: 'restore',
+        outcome: 'partial',
+        restored: 1,
+        missing: [{ name: 'lock', reason: 'a lock cannot be saved' }]
+      }
+    ]);
+  });
+});

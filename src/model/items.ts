@@ -1,0 +1,208 @@
+/**
+ * What the panel shows, as plain immutable data: an item that changes is replaced by a new object,
+ * one that does not keeps its identity.
+ */
+import { IBlock, IOutput } from '../api/frames';
+import { ICellImage, IKernelStateInfo, IUsage } from '../api/records';
+
+interface IItem {
+  /** Stable from the first streamed character to the record, so that views stay mounted. */
+  readonly key: string;
+  readonly turn: string | null;
+}
+
+export interface IUserItem extends IItem {
+  readonly kind: 'user';
+  readonly seq: number;
+  readonly ts: string;
+  readonly user: string | null;
+  readonly text: string;
+  readonly attachments: readonly Record<string, unknown>[];
+}
+
+export interface ITextItem extends IItem {
+  readonly kind: 'text';
+  readonly text: string;
+  readonly streaming: boolean;
+}
+
+export interface IThinkingItem extends IItem {
+  readonly kind: 'thinking';
+  readonly text: string;
+  readonly streaming: boolean;
+}
+
+/**
+ * - `writing`: the model is still writing the call
+ * - `waiting`: written, its turn has not come
+ * - `approval`: the person has to decide
+ */
+export type ToolStatus =
+  | 'writing'
+  | 'waiting'
+  | 'approval'
+  | 'running'
+  | 'ok'
+  | 'error'
+  | 'denied'
+  | 'stopped';
+
+/** A change that the call made to the notebook. */
+export interface ICellChange {
+  readonly op: string;
+  readonly cellId: string;
+  readonly status: 'applied' | 'conflict' | 'failed';
+  readonly before: ICellImage | null;
+  readonly after: ICellImage | null;
+  readonly reason: string | null;
+}
+
+export interface IToolItem extends IItem {
+  readonly kind: 'tool';
+  readonly callId: string;
+  readonly name: string;
+  /** `null` while the model is writing it. */
+  readonly input: Readonly<Record<string, unknown>> | null;
+  /** JSON text of the input as far as it has been written. */
+  readonly inputText: string;
+  readonly status: ToolStatus;
+  readonly approval: IApprovalState | null;
+  readonly outputs: readonly IOutput[];
+  /** What the model was answered. */
+  readonly content: readonly IBlock[];
+  readonly outputFile: string | null;
+  readonly durationMs: number | null;
+  /** When it began to run, in milliseconds since the epoch by the browser's clock. */
+  readonly startedAt: number | null;
+  /** What a running call says of itself. */
+  readonly message: string | null;
+  readonly change: ICellChange | null;
+}
+
+export interface IApprovalState {
+  readonly callId: string;
+  readonly what: 'tool' | 'consent' | 'limit';
+  readonly summary: string;
+  /** Markdown. */
+  readonly detail: string | null;
+  /** `null` while open; `void` if its turn ended without a decision. */
+  readonly decision: 'allow' | 'deny' | 'void' | null;
+  readonly scope: 'once' | 'session';
+  readonly user: string | null;
+}
+
+/** Consent, a limit, or the approval of a call that is not on show. */
+export interface IApprovalItem extends IItem {
+  readonly kind: 'approval';
+  readonly approval: IApprovalState;
+}
+
+export interface ICompactionItem extends IItem {
+  readonly kind: 'compaction';
+  readonly status: 'running' | 'ok' | 'skipped' | 'cancelled' | 'failed';
+  readonly trigger: string;
+  readonly path: string | null;
+  readonly tokensBefore: number;
+  readonly tokensAfter: number | null;
+  readonly waitMs: number | null;
+  readonly count: number | null;
+  readonly kernelState: IKernelStateInfo;
+  readonly summary: string | null;
+  readonly reason: string | null;
+}
+
+export interface IRestoreItem extends IItem {
+  readonly kind: 'restore';
+  readonly outcome: 'ok' | 'partial' | 'unchanged' | 'failed';
+  readonly trigger: string;
+  readonly restored: number;
+  /** Names that did not come back, with the reason. */
+  readonly missing: readonly { name: string; reason: string }[];
+  readonly reason: string | null;
+}
+
+export interface IErrorItem extends IItem {
+  readonly kind: 'error';
+  readonly code: string;
+  readonly message: string;
+  readonly hint: string;
+  readonly where: string;
+}
+
+/** A setting of the session changed on the way. */
+export interface INoteItem extends IItem {
+  readonly kind: 'note';
+  readonly permissionMode: string | null;
+  readonly model: string | null;
+  readonly notebook: string | null;
+  readonly user: string | null;
+}
+
+export interface ITurnItem extends IItem {
+  readonly kind: 'turn';
+  readonly status: 'ok' | 'interrupted' | 'error' | 'limit' | 'crashed';
+  readonly requests: number;
+  readonly durationMs: number;
+  readonly usage: IUsage;
+  readonly costUsd: number | null;
+}
+
+export type Item =
+  | IUserItem
+  | ITextItem
+  | IThinkingItem
+  | IToolItem
+  | IApprovalItem
+  | ICompactionItem
+  | IRestoreItem
+  | IErrorItem
+  | INoteItem
+  | ITurnItem;
+
+/** A message that waits for the agent to be free. */
+export interface IQueuedMessage {
+  readonly seq: number;
+  readonly text: string;
+  readonly user: string | null;
+}
+
+export interface IRetryState {
+  readonly reason: string;
+  readonly attempt: number;
+  readonly maxAttempts: number;
+  /** When the next attempt is made, in milliseconds since the epoch by the browser's clock. */
+  readonly at: number;
+}
+
+/** What goes on right now. */
+export interface IActivity {
+  readonly running: boolean;
+  readonly phase: string;
+  /** When the phase began, in milliseconds since the epoch by the browser's clock. */
+  readonly since: number;
+  readonly message: string | null;
+  readonly retry: IRetryState | null;
+}
+
+/** One session as the panel shows it. */
+export interface IConversation {
+  readonly items: readonly Item[];
+  readonly queue: readonly IQueuedMessage[];
+  readonly activity: IActivity;
+  /** All records there were when the stream was opened are in. */
+  readonly ready: boolean;
+  readonly lastSeq: number;
+  readonly notebook: string | null;
+  readonly title: string | null;
+  readonly provider: string | null;
+  readonly model: string | null;
+  readonly permissionMode: string | null;
+  /** Tokens of the context; `null` if unknown. */
+  readonly contextTokens: number | null;
+  /** Tokens at which the context is compacted; 0 if unknown. */
+  readonly threshold: number;
+  readonly kernelState: string | null;
+  /** Sum over the replies whose price is known; `null` if none is. */
+  readonly costUsd: number | null;
+  readonly compactionCount: number;
+}

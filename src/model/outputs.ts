@@ -1,0 +1,57 @@
+import { IBlock, IOutput } from '../api/frames';
+
+/**
+ * Outputs with their images in place.
+ *
+ * An image that the model was sent too is stored once, in the result's content; its output holds
+ * `{content_index}` instead of the data.
+ */
+export function resolveOutputs(
+  outputs: readonly IOutput[],
+  content: readonly IBlock[]
+): IOutput[] {
+  return outputs.map(output => {
+    if (!output.data || typeof output.data !== 'object') {
+      return output;
+    }
+    const data: Record<string, unknown> = { ...output.data };
+    let changed = false;
+    for (const [mimeType, value] of Object.entries<any>(output.data)) {
+      const index = value?.content_index;
+      if (typeof index === 'number') {
+        changed = true;
+        const image = content[index]?.source?.data;
+        if (typeof image === 'string') {
+          data[mimeType] = image;
+        } else {
+          delete data[mimeType];
+        }
+      }
+    }
+    return changed ? { ...output, data } : output;
+  });
+}
+
+/** The text blocks of a tool's answer. */
+export function contentText(content: readonly IBlock[]): string {
+  return content
+    .filter(block => block.type === 'text' && typeof block.text === 'string')
+    .map(block => block.text)
+    .join('\n');
+}
+
+/** Images of a tool's answer as notebook outputs, for a tool that has no outputs of its own. */
+export function contentImages(content: readonly IBlock[]): IOutput[] {
+  const outputs: IOutput[] = [];
+  for (const block of content) {
+    const source = block.type === 'image' ? block.source : null;
+    if (source?.type === 'base64') {
+      outputs.push({
+        output_type: 'display_data',
+        data: { [source.media_type]: source.data },
+        metadata: {}
+      });
+    }
+  }
+  return outputs;
+}

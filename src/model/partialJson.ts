@@ -1,0 +1,92 @@
+/**
+ * The object that JSON text cut off anywhere stands for: open strings, arrays and objects are
+ * closed, a half-written key, escape or literal is left out.
+ *
+ * @returns `null` if not even the opening brace is there.
+ */
+export function parsePartialObject(
+  text: string
+): Record<string, unknown> | null {
+  const whole = tryParse(text);
+  if (whole) {
+    return whole;
+  }
+  const closers: string[] = [];
+  // Where the text may be cut so that it is complete after adding closers, and those closers.
+  let safeEnd = 0;
+  let safeClosers = '';
+  let inString = false;
+  let isKey = false;
+  let expectKey = false;
+  const markSafe = (end: number): void => {
+    safeEnd = end;
+    safeClosers = [...closers].reverse().join('');
+  };
+  for (let i = 0; i < text.length; i++) {
+    const char = text[i];
+    if (inString) {
+      if (char === '\\') {
+        const length = text[i + 1] === 'u' ? 6 : 2;
+        if (i + length > text.length) {
+          break;
+        }
+        i += length - 1;
+      } else if (char === '"') {
+        inString = false;
+        if (!isKey) {
+          markSafe(i + 1);
+        }
+        continue;
+      }
+      if (!isKey) {
+        safeEnd = i + 1;
+        safeClosers = '"' + [...closers].reverse().join('');
+      }
+      continue;
+    }
+    switch (char) {
+      case '"':
+        inString = true;
+        isKey = expectKey;
+        expectKey = false;
+        if (!isKey) {
+          safeEnd = i + 1;
+          safeClosers = '"' + [...closers].reverse().join('');
+        }
+        break;
+      case '{':
+        closers.push('}');
+        expectKey = true;
+        markSafe(i + 1);
+        break;
+      case '[':
+        closers.push(']');
+        expectKey = false;
+        markSafe(i + 1);
+        break;
+      case '}':
+      case ']':
+        closers.pop();
+        expectKey = false;
+        markSafe(i + 1);
+        break;
+      case ',':
+        // A number or literal before the comma is complete.
+        markSafe(i);
+        expectKey = closers[closers.length - 1] === '}';
+        break;
+    }
+  }
+  return safeEnd === 0 ? null : tryParse(text.slice(0, safeEnd) + safeClosers);
+}
+
+function tryParse(text: string): Record<string, unknown> | null {
+  try {
+    const value = JSON.parse(text);
+    return value && typeof value === 'object' && !Array.isArray(value)
+      ? value
+      : null;
+  } catch {
+    return null;
+  }
+}
