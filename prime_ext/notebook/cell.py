@@ -1,0 +1,150 @@
+"""A cell as the agent knows it, and the errors that concern one."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import re
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from prime_ext.errors import PrimeError
+
+CellType = Literal["code", "markdown", "raw"]
+
+NEAR = 2
+"""Cells named on either side of the place an index points to."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a notebook (nbformat 4.5) at the time it was read."""
+
+    id: str
+    cell_type: str
+    source: str
+    index: int
+    """Position from 0, at the time it was read. Never an argument of an operation."""
+    execution_count: int | None = None
+    outputs: list[dict[str, Any]] = field(default_factory=list)
+    """nbformat outputs. Read from a browser they are shortened: see ``docs/notebook.md``."""
+    metadata: dict[str, Any] = field(default_factory=dict)
+    running: bool = False
+    """A run of it is under way or waits for the kernel."""
+
+    @property
+    def hash(self) -> str:
+        return source_hash(self.source)
+
+    @property
+    def first_line(self) -> str:
+        """First line that is not blank, cut to 60 characters."""
+        line = next((line.strip() for line in self.source.splitlines() if line.strip()), "(empty)")
+        return line if len(line) <= 60 else line[:59] + "…"
+
+    @classmethod
+    def from_nbformat(cls, cell: dict[str, Any], index: int) -> Cell:
+        source = cell.get("source", "")
+        return cls(
+            id=cell["id"],
+            cell_type=cell["cell_type"],
+            source=source if isinstance(source, str) else "".join(source),
+            index=index,
+            execution_count=cell.get("execution_count"),
+            outputs=list(cell.get("outputs") or []),
+            metadata=dict(cell.get("metadata") or {}),
+            running=bool(cell.get("running", False)),
+        )
+
+
+def source_hash(source: str) -> str:
+    """SHA-256, in hex, of the source as UTF-8.
+
+    A lone surrogate counts as U+FFFD: that is what a browser's ``TextEncoder`` makes of it.
+    """
+    return hashlib.sha256(well_formed(source).encode()).hexdigest()
+
+
+def well_formed(text: str) -> str:
+    """``text`` with surrogate pairs joined and lone surrogates replaced, so that it is UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def clean_source(source: str) -> str:
+    """Source as an editor holds it: well-formed, lines ended by ``\\n`` alone."""
+    return well_formed(source).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def new_cell_id() -> str:
+    """A fresh id of the length nbformat itself uses."""
+    return secrets.token_hex(4)
+
+
+class CellNotFound(PrimeError):
+    """No cell has this id. ``explain_missing`` makes the message worth reading."""
+
+    def __init__(self, cell_id: str, message: str = "", hint: str = "") -> None:
+        super().__init__(
+            message or f"The notebook has no cell with the id {cell_id!r}.",
+            code="cell_not_found",
+            hint=hint or "Call read_notebook for the ids as they are now.",
+            status=404,
+        )
+        self.cell_id = cell_id
+
+
+class CellConflict(PrimeError):
+    """The cell does not hold the source that the operation expected. Nothing was changed."""
+
+    def __init__(self, cell_id: str, current: str, proposed: str | None) -> None:
+        parts = [
+            f"Cell {cell_id} was changed by someone else since you last saw it, so nothing was "
+            f"written.\n\nIt now holds (hash {source_hash(current)}):\n{fence(current)}"
+        ]
+        if proposed is not None:
+            parts.append(f"\n\nYou wanted:\n{fence(proposed)}")
+        super().__init__(
+            "".join(parts),
+            code="cell_conflict",
+            hint="Keep the other change: merge yours into it and try again, or ask the user.",
+            status=409,
+        )
+        self.cell_id = cell_id
+        self.current = current
+        self.proposed = proposed
+
+
+def fence(text: str, language: str = "") -> str:
+    """``text`` as a fenced Markdown block, whatever backticks it holds."""
+    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
+    marks = "`" * (longest + 1)
+    end = "" if text.endswith("\n") or not text else "\n"
+    return f"{marks}{language}\n{text}{end}{marks}"
+
+
+def explain_missing(cell_id: str, cells: Sequence[Cell]) -> CellNotFound:
+    """The error for an id that no cell has, naming the cells that may have been meant."""
+    if not cells:
+        return CellNotFound(cell_id, "The notebook has no cells.", "Insert one with insert_cell.")
+    number = re.fullmatch(r"(?:In|Out)?\s*\[?\s*(-?\d{1,6})\s*\]?:?", cell_id.strip())
+    if number:
+        index = int(number[1])
+        at = min(max(index + len(cells) if index < 0 else index, 0), len(cells) - 1)
+        near = list(cells[max(0, at - NEAR) : at + NEAR + 1])
+        near += [c for c in cells if c.execution_count == index and c not in near]
+        message = f"{cell_id!r} is not a cell id. Cells are named by id, never by position."
+    else:
+        ids = difflib.get_close_matches(cell_id, [c.id for c in cells], n=3, cutoff=0.6)
+        near = [c for c in cells if c.id in ids] or list(cells[-(2 * NEAR + 1) :])
+        message = f"The notebook has no cell with the id {cell_id!r}; it may have been deleted."
+    listing = "\n".join(
+        f"- {c.id} (cell {c.index + 1} of {len(cells)}, {c.cell_type}): {c.first_line}"
+        for c in near
+    )
+    return CellNotFound(cell_id, f"{message} Cells near it:\n{listing}")

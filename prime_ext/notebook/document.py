@@ -1,0 +1,456 @@
+"""One notebook by path, whoever writes it: the browser that has it open, or the server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import uuid
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from prime_ext.errors import PrimeError
+from prime_ext.notebook.cell import (
+    Cell,
+    CellConflict,
+    CellNotFound,
+    CellType,
+    clean_source,
+    explain_missing,
+    new_cell_id,
+)
+from prime_ext.notebook.lease import LeaseHub, LeaseLost, moved_path, normal_path
+from prime_ext.notebook.mirror import RunMirror
+from prime_ext.notebook.operations import Applied
+from prime_ext.notebook.seen import SeenCells
+from prime_ext.notebook.writer_browser import BrowserWriter
+from prime_ext.notebook.writer_contents import ContentsWriter
+from prime_ext.session.records import NotebookOp
+
+if TYPE_CHECKING:
+    from prime_ext.kernel.notebook_kernel import Execution, NotebookKernel
+
+Outputs = list[dict[str, Any]]
+
+
+class Recorder(Protocol):
+    """The part of a session that a document needs: where its operations are recorded."""
+
+    def append(self, record: Any, /) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Change:
+    """An operation that was applied."""
+
+    op: NotebookOp
+    cell: Cell
+    """The cell after the operation; for a deletion the cell that is gone."""
+    unsaved: str | None = None
+    """Why the change, though applied to the open notebook, is not on disk yet."""
+
+
+@dataclass(frozen=True)
+class CellRun:
+    """A run of a cell that went as far as the kernel."""
+
+    op: NotebookOp
+    cell: Cell
+    """The cell as it was run; ``outputs`` are those of the run, in full."""
+    execution: Execution
+    unsaved: str | None = None
+    """Why the outputs are not in the notebook, or not on disk."""
+
+
+@dataclass
+class _Notebook:
+    """What all documents of one path share. ``path`` follows renames."""
+
+    path: str
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    seen: weakref.WeakKeyDictionary[Recorder, SeenCells] = field(
+        default_factory=weakref.WeakKeyDictionary
+    )
+
+
+class NotebookDocument:
+    """The notebook of one session.
+
+    Operations name cells by id and carry the hash of the source they expect: by default the hash
+    of what this session has seen, so that an edit by anyone else in between is a conflict. Each
+    operation, applied or not, is recorded as a ``notebook_op``.
+
+    Raises ``PrimeError`` with the codes ``cell_not_found``, ``cell_conflict``,
+    ``notebook_not_found``, ``notebook_invalid``, ``notebook_not_saved`` and ``notebook_busy``.
+    """
+
+    def __init__(
+        self,
+        notebook: _Notebook,
+        hub: LeaseHub,
+        contents: ContentsWriter,
+        seen: SeenCells,
+        recorder: Recorder,
+        turn: str | None,
+        log: logging.Logger | logging.LoggerAdapter[Any],
+    ) -> None:
+        self._notebook = notebook
+        self._hub = hub
+        self._browser = BrowserWriter(hub)
+        self._contents = contents
+        self._recorder = recorder
+        self._turn = turn
+        self._log = log
+        self.seen = seen
+        """What the session knows of the cells."""
+
+    @property
+    def path(self) -> str:
+        return self._notebook.path
+
+    async def cells(self) -> list[Cell]:
+        """All cells, unsaved edits of an open notebook included."""
+        async with self._notebook.lock:
+            return await self._read(None)
+
+    async def cell(self, cell_id: str) -> Cell:
+        """One cell; ``cell_not_found`` names the cells that may have been meant."""
+        async with self._notebook.lock:
+            return await self._cell(cell_id)
+
+    async def insert(
+        self, source: str, cell_type: CellType = "code", after: str | None = None
+    ) -> Change:
+        """Insert a cell behind ``after``: at the end if ``None``, at the top if ``""``."""
+        return await self._change(
+            {
+                "op": "insert_cell",
+                "cell_id": new_cell_id(),
+                "source": clean_source(source),
+                "cell_type": cell_type,
+                "after": after,
+            }
+        )
+
+    async def edit(self, cell_id: str, source: str, expected_hash: str | None = None) -> Change:
+        """Replace the source of a cell that still holds what is expected."""
+        return await self._change(
+            {
+                "op": "edit_cell",
+                "cell_id": cell_id,
+                "source": clean_source(source),
+                "expected_hash": expected_hash,
+            }
+        )
+
+    async def delete(self, cell_id: str, expected_hash: str | None = None) -> Change:
+        """Delete a cell that still holds what is expected."""
+        return await self._change(
+            {"op": "delete_cell", "cell_id": cell_id, "expected_hash": expected_hash}
+        )
+
+    async def move(self, cell_id: str, after: str) -> Change:
+        """Move a cell behind ``after``, or to the top if that is ``""``."""
+        return await self._change({"op": "move_cell", "cell_id": cell_id, "after": after})
+
+    async def run(
+        self,
+        cell_id: str,
+        kernel: NotebookKernel,
+        on_outputs: Callable[[Outputs], None] | None = None,
+        *,
+        on_busy: Callable[[], None] | None = None,
+        expected_hash: str | None = None,
+    ) -> CellRun:
+        """Run a code cell in ``kernel``, showing outputs in the notebook as they come.
+
+        The run belongs to the server: it goes on, and its outputs are complete, whatever becomes
+        of the browser. Cancelling interrupts the kernel; what was put out by then stays.
+        """
+        operation = {"op": "run_cell", "cell_id": cell_id, "expected_hash": expected_hash}
+        op_id = uuid.uuid4().hex
+        mirror = RunMirror(self._hub, self._browser, lambda: self.path, cell_id, self._log)
+        try:
+            async with self._notebook.lock:
+                cell = await self._cell(cell_id)
+                self._expect(operation, cell)
+                if cell.cell_type != "code":
+                    raise PrimeError(
+                        f"Cell {cell_id} is a {cell.cell_type} cell: there is nothing to run.",
+                        code="not_a_code_cell",
+                        hint="Only code cells are run.",
+                    )
+                if await self._hub.attached(self.path):
+                    # A browser that goes away this moment is as good as none from the start.
+                    with contextlib.suppress(LeaseLost):
+                        await mirror.start(operation["expected_hash"])
+        except PrimeError as error:
+            self._refused(op_id, operation, error)
+            raise
+        self.seen.shown(cell)
+
+        def update(outputs: Outputs) -> None:
+            mirror.update(outputs)
+            if on_outputs is not None:
+                on_outputs(outputs)
+
+        mirror.follow()
+        try:
+            execution = await kernel.execute(
+                cell.source,
+                store_history=True,
+                on_outputs=update,
+                on_busy=on_busy,
+                cell_id=cell_id,
+            )
+        except BaseException as error:
+            status = "aborted" if isinstance(error, asyncio.CancelledError) else "error"
+            await self._uninterrupted(
+                self._finish(mirror, op_id, cell, mirror.outputs, None, status)
+            )
+            raise
+        mirror.update(execution.outputs)
+        op, unsaved = await self._uninterrupted(
+            self._finish(
+                mirror,
+                op_id,
+                cell,
+                execution.outputs,
+                execution.execution_count,
+                execution.status,
+            )
+        )
+        return CellRun(op, cell, execution, unsaved)
+
+    # -- inside ----------------------------------------------------------------------------
+
+    async def _read(self, cell_id: str | None) -> list[Cell]:
+        if await self._hub.attached(self.path):
+            with contextlib.suppress(LeaseLost):
+                return await self._browser.read(self.path, cell_id)
+        return await self._contents.read(self.path, cell_id)
+
+    async def _cell(self, cell_id: str) -> Cell:
+        try:
+            (cell,) = await self._read(cell_id)
+        except CellNotFound as error:
+            raise await self._explained(error) from error
+        return cell
+
+    async def _explained(self, error: CellNotFound) -> CellNotFound:
+        return explain_missing(error.cell_id, await self._read(None))
+
+    def _expect(self, operation: dict[str, Any], cell: Cell) -> None:
+        """Settle the hash the operation expects, and refuse it if the cell differs already.
+
+        Left out, it is that of the source this session has seen, or else of the cell as it is.
+        """
+        expected = operation["expected_hash"] or self.seen.hash(cell.id) or cell.hash
+        operation["expected_hash"] = expected
+        if expected != cell.hash:
+            raise CellConflict(cell.id, cell.source, operation.get("source"))
+
+    async def _change(self, operation: dict[str, Any]) -> Change:
+        change: Change = await self._uninterrupted(self._change_locked(uuid.uuid4().hex, operation))
+        return change
+
+    async def _change_locked(self, op_id: str, operation: dict[str, Any]) -> Change:
+        kind, cell_id = operation["op"], operation["cell_id"]
+        async with self._notebook.lock:
+            known: Cell | None = None
+            try:
+                if kind != "insert_cell":
+                    known = await self._cell(cell_id)
+                    if "expected_hash" in operation:
+                        self._expect(operation, known)
+                try:
+                    applied, writer, unsaved = await self._apply(op_id, operation)
+                except CellNotFound as error:
+                    raise await self._explained(error) from error
+            except PrimeError as error:
+                self._refused(op_id, operation, error)
+                raise
+            before = applied.before or _state(known)
+            op = self._record(
+                op_id, operation, "applied", writer=writer, before=before, after=applied.after
+            )
+            cell = _cell_after(cell_id, applied.after or before or {}, known)
+            if applied.after is None:
+                self.seen.forget(cell_id)
+            else:
+                self.seen.wrote(cell)
+            return Change(op, cell, unsaved)
+
+    async def _apply(
+        self, op_id: str, operation: dict[str, Any]
+    ) -> tuple[Applied, str, str | None]:
+        repeated = False
+        if await self._hub.attached(self.path):
+            try:
+                applied = await self._browser.apply(self.path, operation, op_id)
+                return applied, self._browser.name, await self._save()
+            except LeaseLost:
+                repeated = True
+        applied = await self._contents.apply(self.path, operation, repeated=repeated)
+        return applied, self._contents.name, None
+
+    async def _save(self) -> str | None:
+        """Save the open notebook; why it could not be, if so."""
+        try:
+            await self._browser.save(self.path)
+        except LeaseLost:
+            return "The browser went away before it had saved the notebook."
+        except PrimeError as error:
+            return f"{error.message} {error.hint}".strip()
+        return None
+
+    async def _finish(
+        self,
+        mirror: RunMirror,
+        op_id: str,
+        cell: Cell,
+        outputs: Outputs,
+        execution_count: int | None,
+        status: str,
+    ) -> tuple[NotebookOp, str | None]:
+        """Put the outcome of a run into the notebook and record it."""
+        operation = {"op": "run_cell", "cell_id": cell.id}
+        unsaved: str | None = None
+        writer = self._browser.name
+        try:
+            if await mirror.finish(execution_count, status):
+                unsaved = await self._save()
+            else:
+                writer = self._contents.name
+                async with self._notebook.lock:
+                    await self._contents.apply(
+                        self.path,
+                        {
+                            "op": "run_result",
+                            "cell_id": cell.id,
+                            "outputs": outputs,
+                            "execution_count": execution_count,
+                        },
+                    )
+        except PrimeError as error:
+            self._refused(op_id, operation, error)
+            reason = (
+                "The cell was deleted while it ran; its outputs are here only."
+                if isinstance(error, CellNotFound)
+                else f"The outputs are here only: {error.message}"
+            )
+            return self._record(op_id, operation, "failed", writer=writer, reason=reason), reason
+        after = {**(_state(cell) or {}), "execution_count": execution_count, "status": status}
+        op = self._record(
+            op_id, operation, "applied", writer=writer, before=_state(cell), after=after
+        )
+        return op, unsaved
+
+    def _refused(self, op_id: str, operation: dict[str, Any], error: PrimeError) -> None:
+        """Record an operation that changed nothing; of a conflict, both sides."""
+        before = after = None
+        if isinstance(error, CellConflict):
+            before = {"source": error.current}
+            after = None if error.proposed is None else {"source": error.proposed}
+            self.seen.conflict(error.cell_id, error.current)
+        self._record(
+            op_id,
+            operation,
+            "conflict" if isinstance(error, CellConflict) else "failed",
+            writer=self._writer,
+            before=before,
+            after=after,
+            reason=error.message,
+        )
+
+    @property
+    def _writer(self) -> str:
+        return self._browser.name if self._hub.held(self.path) else self._contents.name
+
+    def _record(
+        self, op_id: str, operation: dict[str, Any], status: str, **fields: Any
+    ) -> NotebookOp:
+        op = NotebookOp(
+            op_id=op_id,
+            op=operation["op"],
+            cell_id=operation["cell_id"],
+            status=status,
+            turn=self._turn,
+            **fields,
+        )
+        self._recorder.append(op)
+        return op
+
+    @staticmethod
+    async def _uninterrupted(work: Any) -> Any:
+        """Await ``work`` to its end even if the caller is cancelled meanwhile.
+
+        Half an operation is worse than one too many: what a browser was sent, it applies.
+        """
+        task = asyncio.ensure_future(work)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await asyncio.wait([task])
+            if not task.cancelled():
+                task.exception()
+            raise
+
+
+class NotebookDocuments:
+    """The documents of all notebooks; one lock and one writer for each path."""
+
+    def __init__(
+        self,
+        hub: LeaseHub,
+        contents_manager: Any,
+        log: logging.Logger | logging.LoggerAdapter[Any] | None = None,
+    ) -> None:
+        self._hub = hub
+        self._log = log or logging.getLogger(__name__)
+        self._contents = ContentsWriter(contents_manager, self._log)
+        self._notebooks: dict[str, _Notebook] = {}
+
+    def get(self, path: str, session: Recorder, *, turn: str | None = None) -> NotebookDocument:
+        """The notebook at ``path`` for ``session``; operations are recorded under ``turn``."""
+        path = normal_path(path)
+        notebook = self._notebooks.get(path)
+        if notebook is None:
+            notebook = self._notebooks[path] = _Notebook(path)
+        seen = notebook.seen.setdefault(session, SeenCells())
+        return NotebookDocument(notebook, self._hub, self._contents, seen, session, turn, self._log)
+
+    async def exists(self, path: str) -> bool:
+        """Whether there is a file at ``path``."""
+        return await self._contents.exists(normal_path(path))
+
+    def rename(self, old: str, new: str) -> None:
+        """A notebook, or a folder above it, was renamed: documents in use and leases follow."""
+        old, new = normal_path(old), normal_path(new)
+        self._hub.rename(old, new)
+        for path, notebook in list(self._notebooks.items()):
+            moved = moved_path(path, old, new)
+            if moved is not None:
+                notebook.path = moved
+                self._notebooks.pop(path, None)
+                self._notebooks[moved] = notebook
+
+
+def _state(cell: Cell | None) -> dict[str, Any] | None:
+    if cell is None:
+        return None
+    return {"source": cell.source, "cell_type": cell.cell_type, "index": cell.index}
+
+
+def _cell_after(cell_id: str, state: dict[str, Any], known: Cell | None) -> Cell:
+    return Cell(
+        id=cell_id,
+        cell_type=state.get("cell_type", "code"),
+        source=state.get("source", ""),
+        index=state.get("index", 0),
+        execution_count=known.execution_count if known else None,
+        outputs=known.outputs if known else [],
+        metadata=known.metadata if known else {},
+    )

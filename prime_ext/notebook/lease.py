@@ -1,0 +1,411 @@
+"""The lease: which connected browser client, if any, may write an open notebook.
+
+A notebook that is open in a browser has unsaved edits, undo history and a cursor that the server
+cannot see, so while a client has it open that client is the only writer: operations go to it over
+its session stream and come back acknowledged. The first client to claim a notebook holds its
+lease until it releases it or is gone; then the next claimant follows.
+
+A connection that drops is not yet a client that is gone: it may reload the page or change
+networks. Operations that were not acknowledged wait for it, and are sent again when it is back;
+applying one twice comes to the same as once. Only after a grace period does ``LeaseLost`` tell the
+document to write the file itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+GRACE_S = 15.0
+"""Seconds that a lost holder has to come back: a page reload on a slow machine."""
+HANDOVER_S = 3.0
+"""The same while another client waits for the lease."""
+ACK_S = 30.0
+"""Seconds a holder has to acknowledge an operation, saving a large notebook included."""
+SETTLE_S = 2.0
+"""Seconds a new connection has to say whether it has the notebook open."""
+
+Send = Callable[[dict[str, Any]], None]
+
+
+class LeaseLost(Exception):
+    """No browser holds the notebook any more; the file has to be written instead."""
+
+
+class OperationRefused(Exception):
+    """The browser could not apply an operation.
+
+    ``code`` is one of ``cell_not_found`` (``cell_id`` says which), ``cell_conflict`` (``source``
+    is what the cell holds), ``run_unknown``, ``save_conflict``, ``save_failed`` and
+    ``operation_failed``.
+    """
+
+    def __init__(
+        self, code: str, message: str, *, cell_id: str | None = None, source: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.cell_id = cell_id
+        self.source = source
+
+
+class LeaseClient:
+    """One connection of a browser client. Made by ``LeaseHub.connect``."""
+
+    def __init__(self, hub: LeaseHub, send: Send) -> None:
+        self._hub = hub
+        self._send = send
+        self.key: str | None = None
+        """The page behind the connection, if it has said so; survives a reconnection."""
+        self.connected_at = time.monotonic()
+        self.spoken = False
+
+    def send(self, frame: dict[str, Any]) -> None:
+        try:
+            self._send(frame)
+        except Exception as error:
+            # Whatever a socket raises, it is going away.
+            self._hub.log.debug("A lease client is out of reach: %s", error)
+
+    def receive(self, frame: dict[str, Any]) -> None:
+        """Take a ``lease`` or ``ack`` frame. Anything malformed is answered with an error frame."""
+        kind = frame.get("type")
+        if kind == "lease":
+            notebook, action, key = frame.get("notebook"), frame.get("action"), frame.get("client")
+            if not isinstance(notebook, str) or action not in ("claim", "release"):
+                self._refuse("A lease frame needs `notebook` and `action`: claim or release.")
+                return
+            self.key = key if isinstance(key, str) else self.key
+            self.spoken = True
+            if action == "claim":
+                self._hub.claim(self, notebook)
+            else:
+                self._hub.release(self, notebook)
+        elif kind == "ack":
+            if not isinstance(frame.get("op_id"), str) or not isinstance(frame.get("ok"), bool):
+                self._refuse("An ack frame needs `op_id` and `ok`.")
+                return
+            self._hub.acknowledge(self, frame)
+        else:
+            self._refuse(f"Unknown frame type {kind!r}.")
+
+    def disconnect(self) -> None:
+        """The connection is closed. What it held waits for it to come back."""
+        self._hub.disconnect(self)
+
+    def _refuse(self, message: str) -> None:
+        self.send({"type": "error", "code": "bad_frame", "message": message})
+
+
+@dataclass
+class _Pending:
+    """An operation on its way: sent, or waiting for a holder to send it to."""
+
+    operation: dict[str, Any]
+    result: asyncio.Future[dict[str, Any]]
+    repeated: bool = False
+    timer: asyncio.TimerHandle | None = None
+
+
+@dataclass
+class _Lease:
+    path: str
+    claims: list[LeaseClient] = field(default_factory=list)
+    """In the order of claiming; the first is the holder, except during a grace period."""
+    pending: dict[str, _Pending] = field(default_factory=dict)
+    absent: asyncio.TimerHandle | None = None
+    """Set during a grace period: ends it."""
+    absent_key: str | None = None
+    key: str | None = None
+    """Page of the last holder."""
+    epoch: int = 0
+    waiters: set[asyncio.Future[None]] = field(default_factory=set)
+
+    @property
+    def holder(self) -> LeaseClient | None:
+        return self.claims[0] if self.claims and self.absent is None else None
+
+
+class LeaseHub:
+    """All leases of the server, by notebook path. Belongs to one event loop.
+
+    Parameters
+    ----------
+    grace_s, handover_s, ack_s, settle_s:
+        Seconds; see the module's constants.
+    """
+
+    def __init__(
+        self,
+        *,
+        grace_s: float = GRACE_S,
+        handover_s: float = HANDOVER_S,
+        ack_s: float = ACK_S,
+        settle_s: float = SETTLE_S,
+        log: logging.Logger | logging.LoggerAdapter[Any] | None = None,
+    ) -> None:
+        self.log = log or logging.getLogger(__name__)
+        self._grace_s = grace_s
+        self._handover_s = handover_s
+        self._ack_s = ack_s
+        self._settle_s = settle_s
+        self._clients: set[LeaseClient] = set()
+        self._leases: dict[str, _Lease] = {}
+        self._spoke: set[asyncio.Future[None]] = set()
+        self.on_granted: set[Callable[[str], None]] = set()
+        """Called with the path whenever a client becomes the holder."""
+
+    # -- clients ---------------------------------------------------------------------------
+
+    def connect(self, send: Send) -> LeaseClient:
+        """Register a connection. ``send`` must not block and may raise once it is closed."""
+        client = LeaseClient(self, send)
+        self._clients.add(client)
+        return client
+
+    def claim(self, client: LeaseClient, path: str) -> None:
+        path = normal_path(path)
+        lease = self._leases.setdefault(path, _Lease(path))
+        if client in lease.claims:
+            self._tell(client, path, lease.holder is client)
+        elif lease.absent is not None and client.key is not None and client.key == lease.absent_key:
+            lease.claims.insert(0, client)
+            self._grant(lease)
+        else:
+            lease.claims.append(client)
+            if len(lease.claims) == 1:
+                self._grant(lease)
+            else:
+                self._tell(client, path, False)
+        self._wake(self._spoke)
+
+    def release(self, client: LeaseClient, path: str) -> None:
+        lease = self._leases.get(normal_path(path))
+        if lease is not None and client in lease.claims:
+            self._leave(lease, client, wait=False)
+            self._tell(client, lease.path, False)
+        self._wake(self._spoke)
+
+    def disconnect(self, client: LeaseClient) -> None:
+        self._clients.discard(client)
+        for lease in list(self._leases.values()):
+            if client in lease.claims:
+                self._leave(lease, client, wait=True)
+        self._wake(self._spoke)
+
+    def acknowledge(self, client: LeaseClient, frame: dict[str, Any]) -> None:
+        """Settle the operation. An ack that comes too late, or from a former holder, is void."""
+        for lease in self._leases.values():
+            pending = lease.pending.get(frame["op_id"])
+            if pending is None:
+                continue
+            if lease.holder is not client:
+                return
+            error = frame.get("error") or {}
+            if not frame["ok"] and error.get("code") == "notebook_not_open":
+                # It was closed this moment: the operation goes to the next in line.
+                self._leave(lease, client, wait=False)
+                return
+            del lease.pending[frame["op_id"]]
+            self._stop_timer(pending)
+            if pending.result.done():
+                return
+            if frame["ok"]:
+                result = frame.get("result")
+                pending.result.set_result(result if isinstance(result, dict) else {})
+            else:
+                pending.result.set_exception(
+                    OperationRefused(
+                        str(error.get("code") or "operation_failed"),
+                        str(error.get("message") or "The browser could not apply the change."),
+                        cell_id=error.get("cell_id"),
+                        source=error.get("source"),
+                    )
+                )
+            return
+
+    # -- documents -------------------------------------------------------------------------
+
+    def held(self, path: str) -> bool:
+        """Whether a connected client holds the lease right now."""
+        lease = self._leases.get(normal_path(path))
+        return lease is not None and lease.holder is not None
+
+    def epoch(self, path: str) -> int:
+        """Changes whenever another page takes over, which knows nothing of a run under way."""
+        lease = self._leases.get(normal_path(path))
+        return lease.epoch if lease is not None else 0
+
+    async def attached(self, path: str) -> bool:
+        """Whether a client holds the notebook, once that is certain.
+
+        Waits out a grace period, and gives a connection that was just made the time to say
+        whether it has the notebook open.
+        """
+        path = normal_path(path)
+        while True:
+            lease = self._leases.get(path)
+            if lease is not None and lease.holder is not None:
+                return True
+            if lease is not None and lease.absent is not None:
+                await self._wait(lease.waiters, None)
+                continue
+            fresh = [c.connected_at for c in self._clients if not c.spoken]
+            left = max(fresh, default=0.0) + self._settle_s - time.monotonic()
+            if not fresh or left <= 0:
+                return False
+            await self._wait(self._spoke, left)
+
+    async def request(
+        self, path: str, operation: dict[str, Any], op_id: str
+    ) -> tuple[dict[str, Any], bool]:
+        """Have the holder apply ``operation``; returns its result and whether it was resent.
+
+        Raises
+        ------
+        LeaseLost
+            No client has the notebook open. The operation may have been applied or not.
+        OperationRefused
+            The client could not apply it.
+        """
+        lease = self._leases.get(normal_path(path))
+        if lease is None or (lease.holder is None and lease.absent is None):
+            raise LeaseLost(path)
+        pending = _Pending(operation, asyncio.get_running_loop().create_future())
+        lease.pending[op_id] = pending
+        if lease.holder is not None:
+            self._dispatch(lease, op_id, pending)
+        try:
+            return await pending.result, pending.repeated
+        finally:
+            lease.pending.pop(op_id, None)
+            self._stop_timer(pending)
+
+    def rename(self, old: str, new: str) -> None:
+        """A notebook, or a folder above it, was renamed: its lease follows."""
+        old, new = normal_path(old), normal_path(new)
+        for path in list(self._leases):
+            moved = moved_path(path, old, new)
+            if moved is None:
+                continue
+            lease = self._leases.pop(path)
+            lease.path = moved
+            there = self._leases.pop(moved, None)
+            self._leases[moved] = lease
+            if there is not None:
+                # The browser was faster and has claimed the new path already.
+                for client in there.claims:
+                    if client not in lease.claims:
+                        self.claim(client, moved)
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _grant(self, lease: _Lease) -> None:
+        holder = lease.claims[0]
+        if lease.absent is not None:
+            lease.absent.cancel()
+            lease.absent = None
+        if holder.key is None or holder.key != lease.key:
+            lease.epoch += 1
+        lease.key = holder.key
+        self._tell(holder, lease.path, True)
+        for op_id, pending in list(lease.pending.items()):
+            pending.repeated = True
+            self._dispatch(lease, op_id, pending)
+        self._wake(lease.waiters)
+        for callback in list(self.on_granted):
+            callback(lease.path)
+
+    def _leave(self, lease: _Lease, client: LeaseClient, *, wait: bool) -> None:
+        """``client`` gives up its claim; ``wait``: it may be back."""
+        held = lease.holder is client
+        lease.claims.remove(client)
+        if not held:
+            return
+        for pending in lease.pending.values():
+            self._stop_timer(pending)
+        if wait:
+            lease.absent_key = client.key
+            lease.absent = asyncio.get_running_loop().call_later(
+                self._handover_s if lease.claims else self._grace_s, self._give_up, lease
+            )
+        elif lease.claims:
+            self._grant(lease)
+        else:
+            self._vacate(lease)
+
+    def _give_up(self, lease: _Lease) -> None:
+        """The grace period is over."""
+        lease.absent = None
+        if lease.claims:
+            self._grant(lease)
+        else:
+            self._vacate(lease)
+
+    def _vacate(self, lease: _Lease) -> None:
+        for pending in lease.pending.values():
+            self._stop_timer(pending)
+            if not pending.result.done():
+                pending.result.set_exception(LeaseLost(lease.path))
+        lease.pending.clear()
+        self._wake(lease.waiters)
+        if self._leases.get(lease.path) is lease:
+            del self._leases[lease.path]
+
+    def _dispatch(self, lease: _Lease, op_id: str, pending: _Pending) -> None:
+        holder = lease.claims[0]
+        self._stop_timer(pending)
+        pending.timer = asyncio.get_running_loop().call_later(
+            self._ack_s, self._revoke, lease, holder
+        )
+        holder.send({"type": "op", "op_id": op_id, "notebook": lease.path, "op": pending.operation})
+
+    def _revoke(self, lease: _Lease, client: LeaseClient) -> None:
+        """The holder is connected but silent: a frozen tab must not hold the agent up for ever."""
+        if lease.holder is client:
+            self.log.warning("%s: the browser does not answer, its lease is void.", lease.path)
+            self._leave(lease, client, wait=False)
+            self._tell(client, lease.path, False)
+
+    def _tell(self, client: LeaseClient, path: str, held: bool) -> None:
+        client.send({"type": "lease", "notebook": path, "held": held})
+
+    @staticmethod
+    def _stop_timer(pending: _Pending) -> None:
+        if pending.timer is not None:
+            pending.timer.cancel()
+            pending.timer = None
+
+    @staticmethod
+    def _wake(waiters: set[asyncio.Future[None]]) -> None:
+        for waiter in list(waiters):
+            if not waiter.done():
+                waiter.set_result(None)
+
+    @staticmethod
+    async def _wait(waiters: set[asyncio.Future[None]], timeout_s: float | None) -> None:
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiters.add(waiter)
+        try:
+            await asyncio.wait([waiter], timeout=timeout_s)
+        finally:
+            waiters.discard(waiter)
+
+
+def normal_path(path: str) -> str:
+    """A notebook path as the contents service writes it: no slash at either end."""
+    return path.strip("/")
+
+
+def moved_path(path: str, old: str, new: str) -> str | None:
+    """Where ``path`` is after ``old`` was renamed to ``new``; ``None`` if it did not move."""
+    if path == old:
+        return new
+    if path.startswith(f"{old}/"):
+        return new + path[len(old) :]
+    return None

@@ -1,0 +1,188 @@
+"""Show a run in the notebook while it goes on, whoever writes the notebook by then."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import copy
+import logging
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from prime_ext.errors import PrimeError
+from prime_ext.notebook.cell import CellNotFound
+from prime_ext.notebook.lease import LeaseHub, LeaseLost
+from prime_ext.notebook.operations import Applied
+from prime_ext.notebook.writer_browser import BrowserWriter
+
+INTERVAL_S = 0.2
+"""Shortest time between two updates of a cell's outputs."""
+SHARE = 4.0
+"""An update that took the browser t seconds is followed by SHARE * t seconds of rest."""
+ATTEMPTS = 8
+"""Times the end of a run is sent while one page after another takes over."""
+
+
+class RunMirror:
+    """Keeps one cell of an open notebook in step with its run.
+
+    The outputs live on the server: a browser that goes away misses nothing, and one that comes
+    back, or opens the notebook in the middle of the run, is sent all of them.
+
+    Parameters
+    ----------
+    path:
+        Called for the notebook's path, which may change during the run.
+    """
+
+    def __init__(
+        self,
+        hub: LeaseHub,
+        browser: BrowserWriter,
+        path: Callable[[], str],
+        cell_id: str,
+        log: logging.Logger | logging.LoggerAdapter[Any],
+    ) -> None:
+        self._hub = hub
+        self._browser = browser
+        self._path = path
+        self._cell_id = cell_id
+        self._log = log
+        self._run_id = uuid.uuid4().hex
+        self._outputs: list[dict[str, Any]] = []
+        self._shown: list[dict[str, Any]] = []
+        self._epoch: int | None = None
+        """Epoch of the lease whose holder knows of the run."""
+        self._news = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def outputs(self) -> list[dict[str, Any]]:
+        return self._outputs
+
+    def update(self, outputs: list[dict[str, Any]]) -> None:
+        """The outputs so far, all of them."""
+        self._outputs = outputs
+        self._news.set()
+
+    async def start(self, expected_hash: str | None) -> Applied:
+        """Claim the cell for this run: outputs cleared, shown as running.
+
+        Raises ``LeaseLost``, ``CellNotFound`` or ``CellConflict`` with nothing changed.
+        """
+        epoch = self._hub.epoch(self._path())
+        applied = await self._browser.apply(
+            self._path(),
+            {
+                "op": "run_start",
+                "cell_id": self._cell_id,
+                "run_id": self._run_id,
+                "expected_hash": expected_hash,
+            },
+        )
+        self._epoch = epoch
+        return applied
+
+    def follow(self) -> None:
+        """Send outputs as they come, from now until ``finish``."""
+        self._hub.on_granted.add(self._on_granted)
+        self._task = asyncio.create_task(self._follow())
+
+    async def finish(self, execution_count: int | None, status: str) -> bool:
+        """Send what is missing and the end of the run; ``False``: no browser was there to take it.
+
+        Raises ``PrimeError`` if the cell is gone.
+        """
+        await self._stop()
+        for _ in range(ATTEMPTS):
+            if not await self._hub.attached(self._path()):
+                return False
+            try:
+                await self._show()
+                await self._browser.apply(
+                    self._path(),
+                    {
+                        "op": "run_end",
+                        "cell_id": self._cell_id,
+                        "run_id": self._run_id,
+                        "execution_count": execution_count,
+                        "status": status,
+                    },
+                )
+            except LeaseLost:
+                continue
+            except PrimeError as error:
+                if error.code != "run_unknown":
+                    raise
+                self._epoch = None
+            else:
+                return True
+        raise PrimeError(
+            "The browser does not take the outputs of the run.", code="run_not_shown", status=502
+        )
+
+    async def _stop(self) -> None:
+        self._hub.on_granted.discard(self._on_granted)
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    def _on_granted(self, path: str) -> None:
+        if path == self._path():
+            self._news.set()
+
+    async def _follow(self) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            if not self._hub.held(self._path()):
+                continue
+            began = time.monotonic()
+            try:
+                await self._show()
+            except LeaseLost:
+                continue
+            except CellNotFound:
+                # Somebody deleted it. `finish` says so, unless it is back by then.
+                return
+            except PrimeError as error:
+                # A broken client must not break the run; `finish` tries again.
+                self._log.warning("%s: outputs were not shown: %s", self._path(), error)
+            await asyncio.sleep(max(INTERVAL_S, SHARE * (time.monotonic() - began)))
+
+    async def _show(self) -> None:
+        """Bring the open notebook up to date."""
+        if self._hub.epoch(self._path()) != self._epoch:
+            self._shown = []
+            await self.start(None)
+        outputs = copy.deepcopy(self._outputs)
+        same = 0
+        for shown, output in zip(self._shown, outputs, strict=False):
+            if shown != output:
+                break
+            same += 1
+        if same == len(outputs) == len(self._shown):
+            return
+        try:
+            await self._browser.apply(
+                self._path(),
+                {
+                    "op": "run_outputs",
+                    "cell_id": self._cell_id,
+                    "run_id": self._run_id,
+                    "from": same,
+                    "outputs": outputs[same:],
+                },
+            )
+        except PrimeError as error:
+            if error.code != "run_unknown":
+                raise
+            # Another page has taken over since: it has to be told of the run first.
+            self._epoch = None
+            self._news.set()
+        else:
+            self._shown = outputs

@@ -1,0 +1,168 @@
+"""Operations on the cells of a notebook, applied to its JSON. Pure: no I/O, no clock.
+
+An operation is a dict as in ``src/api/frames.ts``. Applying one twice comes to the same as
+applying it once, so that it can be sent again when nobody knows whether it arrived.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from prime_ext.notebook.cell import CellConflict, CellNotFound, source_hash
+
+_VALID_ID = re.compile(r"[a-zA-Z0-9\-_]{1,64}")
+
+
+@dataclass(frozen=True)
+class Applied:
+    """The cell as ``{source, cell_type, index}`` before and after; ``None``: it was not there."""
+
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+
+
+def apply_operation(
+    notebook: dict[str, Any], operation: dict[str, Any], *, repeated: bool = False
+) -> Applied:
+    """Apply ``operation`` to ``notebook`` in place.
+
+    Parameters
+    ----------
+    repeated:
+        The operation was sent before and may have been applied.
+
+    Raises
+    ------
+    CellNotFound, CellConflict
+        Nothing was changed.
+    """
+    cells: list[dict[str, Any]] = notebook["cells"]
+    kind = operation["op"]
+    cell_id = operation["cell_id"]
+
+    if kind == "insert_cell":
+        index = _find(cells, cell_id)
+        if index is None:
+            index = _index_behind(cells, operation["after"])
+            cells.insert(index, new_cell(cell_id, operation["cell_type"], operation["source"]))
+        return Applied(None, _state(cells, index))
+
+    index = _find(cells, cell_id)
+    if index is None:
+        if kind == "delete_cell" and repeated:
+            return Applied(None, None)
+        raise CellNotFound(cell_id)
+    cell = cells[index]
+    before = _state(cells, index)
+
+    if kind == "edit_cell":
+        if source_hash(_source(cell)) == source_hash(operation["source"]):
+            return Applied(before, before)
+        _expect(cell, operation, proposed=operation["source"])
+        cell["source"] = operation["source"]
+    elif kind == "delete_cell":
+        _expect(cell, operation)
+        del cells[index]
+        return Applied(before, None)
+    elif kind == "move_cell":
+        if operation["after"] != cell_id:
+            # Look first: a place that does not exist must leave the cell where it is.
+            _index_behind(cells, operation["after"])
+            del cells[index]
+            index = _index_behind(cells, operation["after"])
+            cells.insert(index, cell)
+    elif kind == "run_result":
+        cell["outputs"] = operation["outputs"]
+        cell["execution_count"] = operation["execution_count"]
+        # As when a person runs it: these outputs come from the person's own kernel.
+        cell.setdefault("metadata", {})["trusted"] = True
+    else:
+        raise ValueError(f"Unknown operation {kind!r}")
+    return Applied(before, _state(cells, index))
+
+
+def new_cell(cell_id: str, cell_type: str, source: str) -> dict[str, Any]:
+    cell: dict[str, Any] = {
+        "cell_type": cell_type,
+        "id": cell_id,
+        "metadata": {},
+        "source": source,
+    }
+    if cell_type == "code":
+        cell.update(execution_count=None, outputs=[], metadata={"trusted": True})
+    return cell
+
+
+def upgrade_ids(notebook: dict[str, Any]) -> bool:
+    """Bring an nbformat 4 notebook to 4.5 in place, giving an id to each cell that has none.
+
+    The ids follow from position and content, so that reading an old notebook twice without
+    writing it gives the same ids. Returns whether anything changed.
+    """
+    cells: list[dict[str, Any]] = notebook["cells"]
+    # A notebook of nbformat 3 arrives converted, with random ids.
+    converted = int(notebook.get("metadata", {}).get("orig_nbformat", 4)) < 4
+    changed = converted or int(notebook.get("nbformat_minor", 0)) < 5
+    taken: set[str] = set()
+    for index, cell in enumerate(cells):
+        cell_id = cell.get("id")
+        if (
+            converted
+            or not isinstance(cell_id, str)
+            or not _VALID_ID.fullmatch(cell_id)
+            or cell_id in taken
+        ):
+            cell_id = _derived_id(index, cell, taken)
+            cell["id"] = cell_id
+            changed = True
+        taken.add(cell_id)
+    if notebook.get("nbformat_minor", 0) < 5:
+        notebook["nbformat_minor"] = 5
+    return changed
+
+
+def _derived_id(index: int, cell: dict[str, Any], taken: set[str]) -> str:
+    salt = 0
+    while True:
+        text = f"{index}\0{cell['cell_type']}\0{source_hash(_source(cell))}\0{salt}"
+        cell_id = hashlib.sha256(text.encode()).hexdigest()[:8]
+        if cell_id not in taken:
+            return cell_id
+        salt += 1
+
+
+def _find(cells: list[dict[str, Any]], cell_id: str) -> int | None:
+    return next((i for i, cell in enumerate(cells) if cell.get("id") == cell_id), None)
+
+
+def _index_behind(cells: list[dict[str, Any]], after: str | None) -> int:
+    """Where a cell goes that follows ``after``: ``None`` at the end, ``""`` at the top."""
+    if after is None:
+        return len(cells)
+    if after == "":
+        return 0
+    index = _find(cells, after)
+    if index is None:
+        raise CellNotFound(after)
+    return index + 1
+
+
+def _source(cell: dict[str, Any]) -> str:
+    source = cell.get("source", "")
+    return source if isinstance(source, str) else "".join(source)
+
+
+def _state(cells: list[dict[str, Any]], index: int) -> dict[str, Any]:
+    cell = cells[index]
+    return {"source": _source(cell), "cell_type": cell["cell_type"], "index": index}
+
+
+def _expect(
+    cell: dict[str, Any], operation: dict[str, Any], *, proposed: str | None = None
+) -> None:
+    expected = operation.get("expected_hash")
+    if expected and expected != source_hash(_source(cell)):
+        raise CellConflict(operation["cell_id"], _source(cell), proposed)

@@ -1,0 +1,83 @@
+"""Write an open notebook: operations go over the lease to the browser that has it open."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from prime_ext.errors import PrimeError
+from prime_ext.notebook.cell import Cell, CellConflict, CellNotFound
+from prime_ext.notebook.lease import LeaseHub, OperationRefused
+from prime_ext.notebook.operations import Applied
+
+
+class BrowserWriter:
+    """The document behind the lease of one notebook.
+
+    Every method raises ``LeaseLost`` once no browser has the notebook open, ``CellNotFound`` and
+    ``CellConflict`` as the operation calls for, and ``PrimeError`` for anything else the browser
+    reports.
+    """
+
+    name = "browser"
+
+    def __init__(self, hub: LeaseHub) -> None:
+        self._hub = hub
+
+    async def read(self, path: str, cell_id: str | None = None) -> list[Cell]:
+        """Cells as the browser shows them, unsaved edits included; one of them, or all.
+
+        A browser sends a large notebook in several pieces, each smaller than a socket's message
+        limit.
+        """
+        if cell_id is not None:
+            result = await self._request(path, {"op": "read", "cell_id": cell_id})
+            return [_cell(raw) for raw in result["cells"]]
+        cells: list[Cell] = []
+        start: int | None = 0
+        while start is not None:
+            result = await self._request(path, {"op": "read", "start": start})
+            cells += [_cell(raw) for raw in result["cells"]]
+            start = result.get("next")
+        return cells
+
+    async def apply(
+        self, path: str, operation: dict[str, Any], op_id: str | None = None
+    ) -> Applied:
+        """Apply one operation to the open document."""
+        result = await self._request(path, operation, op_id)
+        return Applied(result.get("before"), result.get("after"))
+
+    async def save(self, path: str) -> None:
+        """Save the document through the browser, which knows whether the file has changed."""
+        await self._request(path, {"op": "save"})
+
+    async def _request(
+        self, path: str, operation: dict[str, Any], op_id: str | None = None
+    ) -> dict[str, Any]:
+        try:
+            result, _ = await self._hub.request(path, operation, op_id or uuid.uuid4().hex)
+        except OperationRefused as refused:
+            raise _error(refused, operation) from refused
+        return result
+
+
+def _cell(raw: dict[str, Any]) -> Cell:
+    return Cell.from_nbformat(raw, int(raw["index"]))
+
+
+def _error(refused: OperationRefused, operation: dict[str, Any]) -> PrimeError:
+    if refused.code == "cell_not_found":
+        # The one that is missing: the cell itself, or the one it should follow.
+        return CellNotFound(refused.cell_id or operation["cell_id"])
+    if refused.code == "cell_conflict":
+        return CellConflict(operation["cell_id"], refused.source or "", operation.get("source"))
+    if refused.code == "save_conflict":
+        return PrimeError(
+            refused.message,
+            code="save_conflict",
+            hint="The change is in the open notebook but not on disk: the file was changed by "
+            "another program. The user has to save or reload it.",
+            status=409,
+        )
+    return PrimeError(refused.message, code=refused.code, status=502)

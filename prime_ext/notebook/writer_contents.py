@@ -1,0 +1,184 @@
+"""Write a closed notebook: through the server's contents manager, never over someone's change.
+
+The contents API has no conditional save. So the file's time, size and hash are compared right
+before saving with those it was read with; if they differ the operation is applied again to what
+is there now. It carries the hash of the source it expects, so a change to the cell itself is
+still a conflict.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+from jupyter_core.utils import ensure_async
+from tornado.web import HTTPError
+
+from prime_ext.errors import PrimeError
+from prime_ext.notebook.cell import Cell, CellNotFound
+from prime_ext.notebook.operations import Applied, apply_operation, upgrade_ids
+
+ATTEMPTS = 5
+"""Times an operation is applied afresh because the file kept changing."""
+REMEMBERED = 8
+"""Notebooks kept parsed between operations."""
+
+
+@dataclass(frozen=True)
+class _Version:
+    """What the contents manager says about a file without reading it as a notebook."""
+
+    last_modified: Any
+    size: Any
+    hash: str | None
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    notebook: dict[str, Any]
+    version: _Version
+
+
+class ContentsWriter:
+    """Reads and writes notebooks through a contents manager, sync or async.
+
+    Callers hold a lock for the path: one read-modify-write at a time.
+    """
+
+    name = "server"
+
+    def __init__(
+        self,
+        contents_manager: Any,
+        log: logging.Logger | logging.LoggerAdapter[Any] | None = None,
+    ) -> None:
+        self._contents = contents_manager
+        self._log = log or logging.getLogger(__name__)
+        self._hashes = True
+        # Not only for speed: a notebook whose ids nbformat had to repair gets random ones on
+        # each reading, and an id is worth something only if the next operation finds it.
+        self._loaded: OrderedDict[str, _Loaded] = OrderedDict()
+
+    async def read(self, path: str, cell_id: str | None = None) -> list[Cell]:
+        """Cells on disk; one of them, or all."""
+        loaded = await self._load(path)
+        cells = [Cell.from_nbformat(raw, i) for i, raw in enumerate(loaded.notebook["cells"])]
+        if cell_id is None:
+            return cells
+        found = [cell for cell in cells if cell.id == cell_id]
+        if not found:
+            raise CellNotFound(cell_id)
+        return found
+
+    async def apply(
+        self, path: str, operation: dict[str, Any], *, repeated: bool = False
+    ) -> Applied:
+        """Apply one operation and save.
+
+        Parameters
+        ----------
+        repeated:
+            A browser was sent the operation before, and may have applied and saved it.
+        """
+        for _ in range(ATTEMPTS):
+            loaded = await self._load(path)
+            notebook = copy.deepcopy(loaded.notebook)
+            applied = apply_operation(notebook, operation, repeated=repeated)
+            if notebook == loaded.notebook:
+                return applied
+            if await self._version(path) != loaded.version:
+                continue
+            await self._save(path, notebook)
+            return applied
+        raise PrimeError(
+            f"{path} keeps being changed by another program.",
+            code="notebook_busy",
+            hint="Try again when it has come to rest.",
+            status=409,
+        )
+
+    async def exists(self, path: str) -> bool:
+        return bool(await ensure_async(self._contents.file_exists(path)))
+
+    async def _load(self, path: str) -> _Loaded:
+        version = await self._version(path)
+        known = self._loaded.get(path)
+        if known is not None and known.version == version:
+            self._loaded.move_to_end(path)
+            return known
+        try:
+            model = await ensure_async(self._contents.get(path, content=True, type="notebook"))
+        except HTTPError as error:
+            raise _read_error(path, error) from error
+        notebook = model["content"]
+        if notebook.get("nbformat") != 4 or not isinstance(notebook.get("cells"), list):
+            raise _invalid(path, "it is not a notebook of nbformat 4")
+        upgrade_ids(notebook)
+        return self._remember(path, _Loaded(notebook, version))
+
+    def _remember(self, path: str, loaded: _Loaded) -> _Loaded:
+        self._loaded[path] = loaded
+        self._loaded.move_to_end(path)
+        while len(self._loaded) > REMEMBERED:
+            self._loaded.popitem(last=False)
+        return loaded
+
+    async def _version(self, path: str) -> _Version:
+        try:
+            model = await self._metadata(path)
+        except HTTPError as error:
+            raise _read_error(path, error) from error
+        return _Version(model.get("last_modified"), model.get("size"), model.get("hash"))
+
+    async def _metadata(self, path: str) -> Any:
+        if self._hashes:
+            try:
+                return await ensure_async(
+                    self._contents.get(path, content=False, type="notebook", require_hash=True)
+                )
+            except TypeError:
+                # A contents manager older than hashes (jupyter_server 2.11).
+                self._hashes = False
+        return await ensure_async(self._contents.get(path, content=False, type="notebook"))
+
+    async def _save(self, path: str, notebook: dict[str, Any]) -> None:
+        try:
+            await ensure_async(
+                self._contents.save(
+                    {"type": "notebook", "format": "json", "content": notebook}, path
+                )
+            )
+        except HTTPError as error:
+            self._loaded.pop(path, None)
+            reason = error.log_message or error.reason or str(error.status_code)
+            raise PrimeError(
+                f"{path} could not be saved: {reason}",
+                code="notebook_not_saved",
+                hint="Nothing was changed. Is the file read-only, or the disk full?",
+                status=error.status_code,
+            ) from error
+        self._remember(path, _Loaded(notebook, await self._version(path)))
+
+
+def _read_error(path: str, error: HTTPError) -> PrimeError:
+    if error.status_code == 404:
+        return PrimeError(
+            f"There is no notebook {path}.",
+            code="notebook_not_found",
+            hint="It may have been renamed, moved or deleted. Attach the session to the notebook's "
+            "new path to go on.",
+            status=404,
+        )
+    return _invalid(path, error.log_message or error.reason or f"HTTP {error.status_code}")
+
+
+def _invalid(path: str, reason: str) -> PrimeError:
+    return PrimeError(
+        f"{path} cannot be read as a notebook: {reason}",
+        code="notebook_invalid",
+        hint="Repair the file or restore it from a checkpoint.",
+        status=400,
+    )
