@@ -52,6 +52,8 @@ class Session:
         self.redact: Callable[[str], str] | None = None
         """Takes secrets out of a string; applied to every string of a record before it is
         written."""
+        self.on_append: Callable[[AnyRecord], None] | None = None
+        """Called with every record as it was stored, before subscribers see it."""
         self._stream = Stream(log)
         self._start = start
         self.notebook = start.notebook
@@ -142,6 +144,8 @@ class Session:
         self._follow(stored, empty=self._is_empty())
         if stored is self.compaction:
             self._read_context()
+        if self.on_append is not None:
+            self.on_append(stored)
         self._stream.publish_record(msgspec.to_builtins(stored))
         if sync:
             self.sync()

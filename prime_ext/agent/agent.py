@@ -1,0 +1,526 @@
+"""The agent of one session: takes messages, runs turns one after the other, can always stop."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Coroutine
+from typing import Any
+
+from prime_ext.agent import consent
+from prime_ext.agent.approvals import Approvals
+from prime_ext.agent.calls import ToolCalls
+from prime_ext.agent.history import History
+from prime_ext.agent.prompts import system_prompt, user_content
+from prime_ext.agent.recovery import KernelRecovery
+from prime_ext.agent.services import AgentServices
+from prime_ext.agent.turn import Turn, TurnCaps
+from prime_ext.compaction.compactor import Compactor, Frozen
+from prime_ext.compaction.meter import ContextMeter
+from prime_ext.context.limits import Limits
+from prime_ext.context.projection import LOST_RESULT, open_calls
+from prime_ext.context.tokens import count_text
+from prime_ext.errors import PrimeError
+from prime_ext.models.model import Model, ModelError
+from prime_ext.session.records import (
+    AnyRecord,
+    ApprovalRequest,
+    CompactionEnd,
+    Error,
+    Interrupt,
+    Queued,
+    ToolResult,
+    TurnEnd,
+    Unqueued,
+    UserMessage,
+)
+from prime_ext.session.session import Session
+
+HISTORY_KINDS = (
+    "user_message",
+    "assistant_message",
+    "turn_end",
+    "queued",
+    "unqueued",
+    "approval_request",
+    "approval",
+    "compaction_start",
+    "compaction_end",
+    "settings",
+    "restore",
+)
+"""Kinds that ``History`` looks at; the others, tool results above all, need not be read."""
+
+
+class Agent:
+    """Everything that goes on in one session.
+
+    Made by ``AgentService``; ``open`` is awaited before anything else.
+    """
+
+    def __init__(self, session: Session, services: AgentServices) -> None:
+        self.session = session
+        self.history = History()
+        self._services = services
+        self._log = services.log
+        self.kernel = services.kernels.for_notebook(session.notebook)
+        self.document = services.documents.get(session.notebook, session)
+        self.keeper = services.keeper(session, self.kernel)
+        self.approvals = Approvals(session, self.history)
+        self._recovery = KernelRecovery(session, self.kernel, self.keeper, self._log)
+        self._calls = ToolCalls(
+            session,
+            services.tools,
+            self.history,
+            self.approvals,
+            self.kernel,
+            self.document,
+            self._recovery,
+            services.root,
+            phase=self._set_phase,
+            count=count_text,
+            log=self._log,
+        )
+        self._meter: ContextMeter | None = None
+        self._limits: Limits | None = None
+        self._driver: asyncio.Task[None] | None = None
+        self._work: asyncio.Task[Any] | None = None
+        self._capture: asyncio.Task[None] | None = None
+        self._background: set[asyncio.Task[Any]] = set()
+        self._phase = "idle"
+        self._turn: str | None = None
+        self._pending_compaction: _ManualCompaction | None = None
+
+    async def open(self) -> None:
+        """Take in the session's past, and close what a crash left open."""
+        for record in await asyncio.to_thread(self.session.records_of, *HISTORY_KINDS):
+            self.history.observe(record)
+        self.session.on_append = self.history.observe
+        self._close_what_a_crash_left()
+        self.kernel.on_state.append(self._publish_state)
+        self.kernel.on_restarted.append(self._kernel_restarted)
+        self._publish_state()
+
+    def _close_what_a_crash_left(self) -> None:
+        history = self.history
+        if history.open_compaction is not None:
+            start = history.open_compaction
+            self._append(
+                CompactionEnd(
+                    compaction_id=start.compaction_id,
+                    outcome="failed",
+                    trigger=start.trigger,
+                    tokens_before=start.tokens_before,
+                    tokens_after=start.tokens_before,
+                    compaction_count=history.compaction_count,
+                    reason="The server stopped before it ended.",
+                    turn=start.turn,
+                )
+            )
+        if history.open_turn is None:
+            return
+        turn = history.open_turn
+        for call in open_calls(self.session.context_records()):
+            self._append(
+                ToolResult(
+                    tool_use_id=call["id"],
+                    name=call["name"],
+                    content=[{"type": "text", "text": LOST_RESULT}],
+                    is_error=True,
+                    synthetic=True,
+                    turn=turn,
+                )
+            )
+        self._append(TurnEnd(status="crashed", turn=turn), sync=True)
+
+    # --- what people do ---------------------------------------------------------------------
+
+    def submit(
+        self, text: str, attachments: list[dict[str, Any]], user: str | None
+    ) -> tuple[int, bool]:
+        """Start a turn with a message, or queue it behind what goes on.
+
+        Returns
+        -------
+        tuple
+            ``seq`` of the ``user_message`` record and ``False``, or of the ``queued`` one and
+            ``True``.
+        """
+        if self._driver is None and not self.history.queue:
+            record = self._begin(text, attachments, user)
+            self._drive(record)
+            return record.seq, False
+        queued = self._append(
+            Queued(text=text, attachments=attachments, user=user), sync=True
+        )
+        if self._driver is None:
+            self._drive(self._next_queued())
+        return queued.seq, True
+
+    def unqueue(self, seq: int, user: str | None) -> None:
+        """Take a queued message back.
+
+        Raises
+        ------
+        PrimeError
+            ``not_queued`` (404): it was sent or taken back already.
+        """
+        if seq not in self.history.queue:
+            raise PrimeError(
+                f"Record {seq} is not a message that waits in the queue.",
+                code="not_queued",
+                hint="It may have been sent or removed meanwhile.",
+                status=404,
+            )
+        self._append(Unqueued(queued_seq=seq, reason="deleted", user=user))
+
+    def interrupt(self) -> bool:
+        """Stop what goes on; ``False`` if nothing does. Queued messages stay queued."""
+        if self._work is None or self._work.done():
+            return False
+        self._work.cancel()
+        return True
+
+    def compact(self, instructions: str | None, user: str | None) -> str:
+        """Compact now, or at the next step of the running turn.
+
+        Returns the id that the compaction's records will have.
+
+        Raises
+        ------
+        PrimeError
+            ``compaction_pending`` (409) if one is on its way already.
+        """
+        if self._pending_compaction is not None or self._phase == "compaction":
+            raise PrimeError(
+                "A compaction is already on its way.", code="compaction_pending", status=409
+            )
+        self._pending_compaction = _ManualCompaction(uuid.uuid4().hex, instructions, user)
+        compaction_id = self._pending_compaction.id
+        if self._driver is None:
+            self._drive(None)
+        return compaction_id
+
+    async def close(self) -> None:
+        """Stop everything, for good."""
+        self.interrupt()
+        tasks = [t for t in (self._driver, self._capture, *self._background) if t is not None]
+        for task in tasks[1:] if self._driver else tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for callbacks, callback in (
+            (self.kernel.on_state, self._publish_state),
+            (self.kernel.on_restarted, self._kernel_restarted),
+        ):
+            if callback in callbacks:
+                callbacks.remove(callback)  # type: ignore[arg-type]
+
+    # --- turns --------------------------------------------------------------------------------
+
+    def _begin(
+        self, text: str, attachments: list[dict[str, Any]], user: str | None
+    ) -> UserMessage:
+        record = self._append(
+            UserMessage(
+                text=text,
+                attachments=attachments,
+                content=user_content(text, attachments, self.history.kernel_events),
+                user=user,
+                turn=uuid.uuid4().hex,
+            ),
+            sync=True,
+        )
+        assert isinstance(record, UserMessage)
+        return record
+
+    def _next_queued(self) -> UserMessage:
+        seq, queued = next(iter(self.history.queue.items()))
+        self._append(Unqueued(queued_seq=seq, reason="sent"))
+        return self._begin(queued.text, queued.attachments, queued.user)
+
+    def _drive(self, first: UserMessage | None) -> None:
+        """Start working: ``first``, then the queue; without it, the compaction that waits."""
+        self._set_phase("model" if first else "compaction", first.turn if first else None)
+        self._driver = asyncio.create_task(self._drive_on(first))
+
+    async def _drive_on(self, message: UserMessage | None) -> None:
+        try:
+            go_on = True
+            while go_on:
+                work = self._compact_alone() if message is None else self._carry(message)
+                go_on = await self._stoppable(work) == "ok"
+                message = None
+                if self._pending_compaction is None:
+                    go_on = go_on and bool(self.history.queue)
+                    message = self._next_queued() if go_on else None
+        finally:
+            self._driver = None
+            self._work = None
+            self._pending_compaction = None
+            self._set_phase("idle", None)
+
+    async def _stoppable(self, work: Coroutine[Any, Any, str]) -> str:
+        """Run ``work`` as the task that Stop cancels; returns how it ended."""
+        self._work = asyncio.create_task(work)
+        try:
+            return await self._work
+        except asyncio.CancelledError:
+            if not self._work.cancelled():
+                raise
+            # Stopped before its first step, so it could not close the turn itself.
+            if self.history.open_turn is not None:
+                self._end_early("interrupted", self.history.open_turn)
+            return "interrupted"
+
+    async def _carry(self, message: UserMessage) -> str:
+        """One turn from its message to ``turn_end``; returns its status."""
+        turn = message.turn or ""
+        self._set_phase("model", turn)
+        try:
+            async with self._services.turns.one(
+                self.session.notebook, lambda: self._wait_for_kernel(turn)
+            ):
+                model = self._model()
+                await self._ask_consent(model, turn, message.user)
+                return (await (await self._make_turn(turn, model)).run()).status
+        except asyncio.CancelledError:
+            return self._end_early("interrupted", turn)
+        except PrimeError as failure:
+            self._error(failure, turn)
+        except Exception as failure:  # a fault of ours must not leave the turn open
+            self._log.exception("Turn of session %s could not start", self.session.id)
+            self._error(
+                ModelError(
+                    f"The turn could not start: {type(failure).__name__}: {failure}",
+                    code="internal_error",
+                    hint="The server's log has details.",
+                ),
+                turn,
+            )
+        return self._end_early("error", turn)
+
+    def _end_early(self, status: str, turn: str) -> str:
+        """End a turn that did not get as far as its first request."""
+        if status == "interrupted":
+            self._append(Interrupt(phase=self._phase, turn=turn))
+        self._append(TurnEnd(status=status, turn=turn), sync=True)
+        return status
+
+    async def _make_turn(self, turn: str, model: Model) -> Turn:
+        config = self._services.model_config
+        meter, limits = await self._measures(model)
+        return Turn(
+            turn,
+            self.session,
+            model,
+            await model.capabilities(),
+            limits,
+            TurnCaps(config.max_requests_per_turn, config.max_cost_per_turn),
+            self._calls,
+            self.approvals,
+            meter,
+            compact=lambda trigger, instructions: self._compact_now(
+                model, trigger, instructions, turn
+            ),
+            pending_compaction=lambda: (
+                (self._pending_compaction.instructions,) if self._pending_compaction else None
+            ),
+            phase=self._set_phase,
+            after_run=self._capture_soon,
+            log=self._log,
+        )
+
+    def _model(self) -> Model:
+        return self._services.models.get(self.session.provider, self.session.model)
+
+    async def _measures(self, model: Model) -> tuple[ContextMeter, Limits]:
+        capabilities = await model.capabilities()
+        config = self._services.context_config
+        wanted = self._services.model_config.max_output_tokens or 32_000
+        self._limits = Limits.resolve(
+            window=capabilities.window,
+            max_output=min(wanted, capabilities.max_output),
+            max_context_tokens=config.max_context_tokens,
+            keep_tail_tokens=config.keep_tail_tokens,
+            tool_result_cap_tokens=config.tool_result_cap_tokens,
+            landing_share=config.landing_share,
+        )
+        if self._meter is None or self._meter.model != model.id:
+            self._meter = ContextMeter(model.id, capabilities.image_token_cap)
+        return self._meter, self._limits
+
+    async def _ask_consent(self, model: Model, turn: str, user: str | None) -> None:
+        endpoint = model.endpoint
+        if endpoint is None or not consent.needed(self._services.model_config.consent, endpoint):
+            return
+        who = user or ""
+        if self._services.consents.given(who, endpoint):
+            return
+        self._set_phase("approval", turn)
+        answer = await self.approvals.ask(
+            ApprovalRequest(
+                call_id=f"consent-{turn}",
+                what="consent",
+                summary=f"Send this conversation to {endpoint}?",
+                detail=consent.explanation(endpoint, model.id),
+                turn=turn,
+            )
+        )
+        if answer.decision != "allow":
+            raise ModelError(
+                f"Nothing was sent to {endpoint}: you declined.",
+                code="consent_declined",
+                hint="Send the message again to be asked again, or choose another model.",
+            )
+        self._services.consents.give(answer.user or who, endpoint)
+
+    # --- compaction ---------------------------------------------------------------------------
+
+    async def _compact_alone(self) -> str:
+        try:
+            async with self._services.turns.one(self.session.notebook, lambda: None):
+                model = self._model()
+                pending = self._pending_compaction
+                await self._compact_now(
+                    model, "manual", pending.instructions if pending else None, None
+                )
+        except asyncio.CancelledError:
+            return "interrupted"
+        except PrimeError as failure:
+            self._error(failure, None)
+            return "error"
+        finally:
+            self._pending_compaction = None
+        return "ok"
+
+    async def _compact_now(
+        self, model: Model, trigger: str, instructions: str | None, turn: str | None
+    ) -> CompactionEnd:
+        pending, self._pending_compaction = self._pending_compaction, None
+        self._set_phase("compaction", turn)
+        meter, limits = await self._measures(model)
+        compactor = Compactor(
+            self.session,
+            self.keeper,
+            meter,
+            lambda record: self._services.on_compaction(self.session, record),
+            self._log,
+        )
+        return await compactor.run(
+            "manual" if pending else trigger,
+            model=model,
+            limits=limits,
+            count=self.history.compaction_count,
+            frozen=await self._frozen_next(),
+            instructions=pending.instructions if pending else instructions,
+            turn=turn,
+            user=pending.user if pending else None,
+            compaction_id=pending.id if pending else None,
+        )
+
+    async def _frozen_next(self) -> Frozen:
+        """Model, prompt and tools of this version, for the context after the compaction."""
+        provider, model = self.session.chosen_provider, self.session.chosen_model
+        return Frozen(
+            provider=provider,
+            model=model,
+            system=system_prompt(self.session.notebook, await self.kernel.display_name()),
+            tools=self._services.tools.definitions(),
+        )
+
+    # --- the kernel ---------------------------------------------------------------------------
+
+    def _capture_soon(self) -> None:
+        """Save the kernel's variables in the background; one at a time, the last run counts."""
+        if self._capture is None or self._capture.done():
+            self._capture = asyncio.create_task(self._capture_in_background())
+
+    async def _capture_in_background(self) -> None:
+        try:
+            record = await self.keeper.capture("turn")
+        except PrimeError as failure:
+            self._log.info("No snapshot after a run: %s", failure.message)
+            return
+        except Exception:  # the state library runs foreign code
+            self._log.warning("Snapshot after a run failed", exc_info=True)
+            return
+        if record.outcome in ("ok", "failed"):
+            self._append(record)
+
+    def _kernel_restarted(self, reason: str) -> None:
+        if self._work is not None and self._phase == "tool":
+            return  # the call that was running sees to it, and tells the model at once
+        task = asyncio.create_task(self._recovery.after_death(None, reason))
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    def _wait_for_kernel(self, turn: str) -> None:
+        self._set_phase("wait", turn)
+        self.session.publish(
+            {
+                "type": "progress",
+                "what": "wait",
+                "turn": turn,
+                "message": "Another session is working in this notebook's kernel",
+            }
+        )
+
+    # --- what is shown ------------------------------------------------------------------------
+
+    def _set_phase(self, phase: str, turn: str | None = "") -> None:
+        self._phase = phase
+        if turn != "":
+            self._turn = turn
+        self._publish_state()
+
+    def _publish_state(self, *_: Any) -> None:
+        self.session.set_state(self.state())
+
+    def state(self) -> dict[str, Any]:
+        """What the panel's header and meter show."""
+        return {
+            "running": self._phase != "idle",
+            "phase": self._phase,
+            "turn": self._turn,
+            "context_tokens": self._meter.known_tokens if self._meter else None,
+            "threshold": self._limits.threshold if self._limits else 0,
+            "kernel": {"id": self.kernel.kernel_id, "state": self.kernel.state},
+        }
+
+    def describe(self) -> dict[str, Any]:
+        """For ``GET sessions/{id}``."""
+        return {
+            "state": self.state(),
+            "queue": [
+                {"seq": q.seq, "text": q.text, "attachments": q.attachments}
+                for q in self.history.queue.values()
+            ],
+            "approvals": [
+                {"call_id": a.call_id, "what": a.what, "tool": a.tool, "summary": a.summary}
+                for a in self.history.pending.values()
+            ],
+            "telemetry": self.history.telemetry(),
+        }
+
+    def _error(self, failure: PrimeError, turn: str | None) -> None:
+        self._append(
+            Error(
+                code=failure.code,
+                message=failure.message,
+                hint=failure.hint,
+                where="model",
+                turn=turn,
+            )
+        )
+
+    def _append(self, record: AnyRecord, *, sync: bool = False) -> AnyRecord:
+        return self.session.append(record, sync=sync)
+
+
+class _ManualCompaction:
+    """A compaction that a person asked for and that waits for the next step."""
+
+    def __init__(self, id: str, instructions: str | None, user: str | None) -> None:  # noqa: A002
+        self.id = id
+        self.instructions = instructions
+        self.user = user

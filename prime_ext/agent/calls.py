@@ -1,0 +1,289 @@
+"""The tool calls of one reply: checked, approved, run, capped, recorded."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prime_ext.agent.approvals import Approvals
+from prime_ext.agent.history import History
+from prime_ext.agent.permissions import DECLINED, PLAN_REFUSAL, decide
+from prime_ext.agent.tools.registry import ToolRegistry
+from prime_ext.agent.tools.tool import Tool, ToolContext, ToolOutcome
+from prime_ext.context.cap import cap_text
+from prime_ext.errors import PrimeError
+from prime_ext.session.records import ApprovalRequest, Block, ToolResult
+
+if TYPE_CHECKING:
+    from prime_ext.agent.recovery import KernelRecovery
+    from prime_ext.kernel.notebook_kernel import NotebookKernel
+    from prime_ext.notebook.document import NotebookDocument
+    from prime_ext.session.session import Session
+
+STOPPED = "Stopped by the user before it ended. What it had done by then stays done."
+NOT_RUN = "Not run: the user stopped the turn first."
+
+
+class ToolCalls:
+    """Runs the calls of a session's replies.
+
+    Parameters
+    ----------
+    phase:
+        Called with ``tool`` or ``approval`` as the work changes.
+    count:
+        Counts the tokens of a text.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        registry: ToolRegistry,
+        history: History,
+        approvals: Approvals,
+        kernel: NotebookKernel,
+        document: NotebookDocument,
+        recovery: KernelRecovery,
+        root: Path,
+        *,
+        phase: Callable[[str], None],
+        count: Callable[[str], int],
+        log: logging.Logger,
+    ) -> None:
+        self._session = session
+        self._registry = registry
+        self._history = history
+        self._approvals = approvals
+        self._kernel = kernel
+        self._document = document
+        self._recovery = recovery
+        self._root = root
+        self._phase = phase
+        self._count = count
+        self._log = log
+        self.ran_code = False
+        """A call of class ``run`` was carried out since this was last set to ``False``."""
+
+    def refuse(self, call: Block, turn: str, why: str) -> None:
+        """Answer a call with an error, without running it."""
+        self._session.append(
+            ToolResult(
+                tool_use_id=call["id"],
+                name=call["name"],
+                content=[{"type": "text", "text": why}],
+                is_error=True,
+                synthetic=True,
+                turn=turn,
+            )
+        )
+
+    async def run(self, calls: Sequence[Block], turn: str, cap_tokens: int) -> None:
+        """Answer every call of one reply, with one ``tool_result`` record each.
+
+        Looking is done at the same time, changing and running one after the other in the order of
+        the calls. If the task is cancelled, the calls that have no result get one that says so
+        before the cancellation goes on: no call is ever left without a result.
+        """
+        open_calls = {call["id"]: call for call in calls}
+        try:
+            for group in self._groups(calls):
+                results = [self._answer(call, turn, cap_tokens) for call in group]
+                tasks = [asyncio.ensure_future(result) for result in results]
+                try:
+                    for task in asyncio.as_completed(tasks):
+                        open_calls.pop(await task)
+                finally:
+                    for task in tasks:
+                        task.cancel()
+                    await asyncio.gather(*tasks, return_exceptions=True)
+        finally:
+            answered = {
+                r.tool_use_id
+                for r in self._session.context_records()
+                if isinstance(r, ToolResult) and r.turn == turn
+            }
+            for call_id, call in open_calls.items():
+                if call_id not in answered:
+                    self.refuse(call, turn, NOT_RUN)
+
+    def _groups(self, calls: Sequence[Block]) -> list[list[Block]]:
+        """Consecutive calls that only look, together; every other call alone."""
+        groups: list[list[Block]] = []
+        looking = False
+        for call in calls:
+            looks = self._looks(call["name"])
+            if looks and looking:
+                groups[-1].append(call)
+            else:
+                groups.append([call])
+            looking = looks
+        return groups
+
+    def _looks(self, name: str) -> bool:
+        try:
+            return self._registry.get(name).approval == "read"
+        except PrimeError:
+            return True
+
+    async def _answer(self, call: Block, turn: str, cap_tokens: int) -> str:
+        call_id = str(call["id"])
+        started = time.monotonic()
+        generation = self._kernel.generation
+        progress = _Progress(self._session, turn, call_id)
+        try:
+            outcome = await self._outcome(call, turn, progress)
+        except asyncio.CancelledError:
+            self._record(
+                call,
+                turn,
+                ToolOutcome(
+                    [{"type": "text", "text": STOPPED}], outputs=progress.outputs, is_error=True
+                ),
+                started,
+                cap_tokens,
+                synthetic=True,
+            )
+            raise
+        except PrimeError as failure:
+            text = f"{failure.message} {failure.hint}".strip()
+            outcome = ToolOutcome.text(text, is_error=True)
+        except Exception as failure:  # a broken tool must not end the turn
+            self._log.exception("Tool %s failed", call["name"])
+            outcome = ToolOutcome.text(
+                f"The tool failed unexpectedly: {type(failure).__name__}: {failure}. "
+                "This is a fault of the extension, not of the call; the server's log has details.",
+                is_error=True,
+            )
+        if self._kernel.generation != generation:
+            event = await self._recovery.after_death(turn)
+            if event:
+                outcome = ToolOutcome(
+                    [*outcome.content, {"type": "text", "text": event}],
+                    outcome.outputs,
+                    outcome.is_error,
+                )
+        self._record(call, turn, outcome, started, cap_tokens)
+        return call_id
+
+    async def _outcome(self, call: Block, turn: str, progress: _Progress) -> ToolOutcome:
+        tool = self._registry.get(call["name"])
+        arguments = self._registry.check(tool, call["input"])
+        context = ToolContext(
+            call_id=str(call["id"]),
+            session=self._session,
+            kernel=self._kernel,
+            document=self._document,
+            root=self._root,
+            progress=progress,
+        )
+        decision = decide(
+            self._session.permission_mode, tool.approval, tool.name, self._history.granted
+        )
+        if decision == "refuse":
+            return ToolOutcome.text(PLAN_REFUSAL, is_error=True)
+        if decision == "ask" and not await self._approved(tool, context, arguments, turn):
+            return ToolOutcome.text(DECLINED, is_error=True)
+        self._phase("tool")
+        progress.begin()
+        if tool.approval == "run":
+            self.ran_code = True
+        return await tool.handler(context, arguments)
+
+    async def _approved(
+        self, tool: Tool, context: ToolContext, arguments: dict[str, Any], turn: str
+    ) -> bool:
+        detail = (
+            await tool.preview(context, arguments) if tool.preview else tool.detail(arguments)
+        )
+        self._phase("approval")
+        answer = await self._approvals.ask(
+            ApprovalRequest(
+                call_id=context.call_id,
+                what="tool",
+                tool=tool.name,
+                input=arguments,
+                summary=tool.summary(arguments),
+                detail=detail,
+                turn=turn,
+            )
+        )
+        return answer.decision == "allow"
+
+    def _record(
+        self,
+        call: Block,
+        turn: str,
+        outcome: ToolOutcome,
+        started: float,
+        cap_tokens: int,
+        *,
+        synthetic: bool = False,
+    ) -> None:
+        content, output_file = self._capped(call, outcome.content, cap_tokens)
+        self._session.append(
+            ToolResult(
+                tool_use_id=call["id"],
+                name=call["name"],
+                content=content,
+                is_error=outcome.is_error,
+                outputs=outcome.outputs,
+                output_file=output_file,
+                duration_ms=round((time.monotonic() - started) * 1000),
+                synthetic=synthetic,
+                turn=turn,
+            )
+        )
+
+    def _capped(
+        self, call: Block, content: list[Block], cap_tokens: int
+    ) -> tuple[list[Block], str | None]:
+        """Cut long text; the whole goes to a file that the marker names."""
+        name = f"{_file_name(call)}.txt"
+        path = self._session.folder / "outputs" / name
+        full = "\n".join(block["text"] for block in content if block["type"] == "text")
+        text, cut = cap_text(full, cap_tokens, self._count, where=str(path))
+        if not cut:
+            return content, None
+        redact = self._session.redact
+        _write_private(path, redact(full) if redact else full)
+        rest = [block for block in content if block["type"] != "text"]
+        return [{"type": "text", "text": text}, *rest], name
+
+
+class _Progress:
+    """Sends what a running call has to show, and keeps the last of it for a cut-off."""
+
+    def __init__(self, session: Session, turn: str, call_id: str) -> None:
+        self._session = session
+        self._turn = turn
+        self._call_id = call_id
+        self.outputs: list[dict[str, Any]] = []
+
+    def begin(self) -> None:
+        self({"started": datetime.now(timezone.utc).isoformat(timespec="milliseconds")})
+
+    def __call__(self, body: dict[str, Any]) -> None:
+        self.outputs = body.get("outputs", self.outputs)
+        frame = {"type": "progress", "what": "tool", "turn": self._turn, "call_id": self._call_id}
+        self._session.publish({**frame, **body})
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner can read, in a folder of the same kind."""
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
+    descriptor = os.open(path, flags, 0o600)
+    with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+        file.write(text)
+
+
+def _file_name(call: Block) -> str:
+    """A file name from a call's id, which a foreign server may have chosen."""
+    safe = "".join(c for c in str(call["id"]) if c.isascii() and (c.isalnum() or c in "-_"))
+    return safe[:80] or "call"

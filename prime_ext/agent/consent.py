@@ -1,0 +1,74 @@
+"""Who has agreed that conversation content is sent to which server."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+from pathlib import Path
+
+
+class ConsentStore:
+    """A small file: for each user, the servers they have agreed to."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def given(self, user: str, endpoint: str) -> bool:
+        """Whether ``user`` has agreed to ``endpoint``. An unreadable file counts as no."""
+        return endpoint in self._read().get(user, [])
+
+    def give(self, user: str, endpoint: str) -> None:
+        """Remember it."""
+        consents = self._read()
+        consents[user] = sorted({*consents.get(user, []), endpoint})
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        temporary = self._path.with_suffix(".tmp")
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            json.dump(consents, file, indent=1)
+        os.replace(temporary, self._path)
+
+    def _read(self) -> dict[str, list[str]]:
+        try:
+            consents = json.loads(self._path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return consents if isinstance(consents, dict) else {}
+
+
+def needed(setting: str, endpoint: str | None) -> bool:
+    """Whether a person has to agree before content goes to ``endpoint``.
+
+    Parameters
+    ----------
+    setting:
+        ``remote``: for any server but this machine; ``always``; ``never``.
+    endpoint:
+        Host, with port if any; ``None`` for a model that runs inside this process.
+    """
+    if endpoint is None or setting == "never":
+        return False
+    return setting == "always" or not is_loopback(endpoint)
+
+
+def is_loopback(endpoint: str) -> bool:
+    """Whether ``host``, ``host:port`` or ``[v6]:port`` is this machine."""
+    host = endpoint.rsplit(":", 1)[0] if endpoint.count(":") == 1 or "]:" in endpoint else endpoint
+    host = host.strip("[]")
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def explanation(endpoint: str, model: str) -> str:
+    """What the person is told, Markdown."""
+    return (
+        f"To answer, the model `{model}` is sent this conversation by way of **{endpoint}**: your "
+        "messages, what you attach, the cells, outputs, variables and files that the agent reads "
+        "while it works, and summaries of them. Keys and passwords that the server knows are "
+        "taken out. The records stay on this machine. You are asked once for each server."
+    )

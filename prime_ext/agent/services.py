@@ -1,0 +1,62 @@
+"""What agents share: one of each for the whole server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from prime_ext.agent.consent import ConsentStore
+    from prime_ext.agent.tools.registry import ToolRegistry
+    from prime_ext.config import ContextConfig, ModelConfig, PermissionConfig
+    from prime_ext.kernel.notebook_kernel import NotebookKernel, NotebookKernels
+    from prime_ext.kernel.snapshot import SnapshotKeeper
+    from prime_ext.models.registry import ModelRegistry
+    from prime_ext.notebook.document import NotebookDocuments
+    from prime_ext.session.records import AnyRecord
+    from prime_ext.session.session import Session
+    from prime_ext.session.store import SessionStore
+
+
+class KernelTurns:
+    """Lets one turn at a time work in a notebook's kernel."""
+
+    def __init__(self) -> None:
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    @asynccontextmanager
+    async def one(self, notebook: str, on_wait: Callable[[], None]) -> AsyncIterator[None]:
+        """Wait for the notebook's kernel to be free of other sessions' turns.
+
+        ``on_wait`` is called once if that takes any time.
+        """
+        lock = self._locks.setdefault(notebook, asyncio.Lock())
+        if lock.locked():
+            on_wait()
+        async with lock:
+            yield
+
+
+@dataclass(frozen=True)
+class AgentServices:
+    """The parts an agent is put together from."""
+
+    models: ModelRegistry
+    tools: ToolRegistry
+    store: SessionStore
+    kernels: NotebookKernels
+    documents: NotebookDocuments
+    keeper: Callable[[Session, NotebookKernel], SnapshotKeeper]
+    consents: ConsentStore
+    model_config: ModelConfig
+    context_config: ContextConfig
+    permission_config: PermissionConfig
+    root: Path
+    on_compaction: Callable[[Session, AnyRecord], None]
+    log: logging.Logger
+    turns: KernelTurns = field(default_factory=KernelTurns)

@@ -1,0 +1,387 @@
+"""One turn: requests to the model until it has nothing more to call."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from prime_ext.agent.reply import StreamedReply
+from prime_ext.agent.tools.compact import COMPACT_CONTEXT
+from prime_ext.context.breakpoints import place_marks
+from prime_ext.context.limits import Limits
+from prime_ext.context.projection import Projection, project
+from prime_ext.models.model import (
+    Capabilities,
+    ContextOverflow,
+    Model,
+    ModelError,
+    ModelRequest,
+    Reply,
+    Retry,
+)
+from prime_ext.session.records import (
+    ApprovalRequest,
+    AssistantMessage,
+    Block,
+    CompactionEnd,
+    Error,
+    Interrupt,
+    TurnEnd,
+
+)
+
+if TYPE_CHECKING:
+    from prime_ext.agent.approvals import Approvals
+    from prime_ext.agent.calls import ToolCalls
+    from prime_ext.compaction.meter import ContextMeter
+    from prime_ext.session.session import Session
+
+Compact = Callable[[str, "str | None"], Awaitable[CompactionEnd]]
+
+
+@dataclass(frozen=True)
+class TurnCaps:
+    """What one turn may spend before a person is asked. 0: no limit."""
+
+    requests: int
+    cost_usd: float
+
+
+@dataclass
+class _Spent:
+    requests: int = 0
+    cost_usd: float = 0.0
+    priced: bool = False
+    usage: dict[str, int] = field(default_factory=dict)
+    asked_at_requests: int = 0
+    asked_at_cost: float = 0.0
+
+    def add(self, usage: dict[str, Any], cost: float | None) -> None:
+        self.requests += 1
+        if cost is not None:
+            self.cost_usd += cost
+            self.priced = True
+        for key, value in usage.items():
+            if isinstance(value, int):
+                self.usage[key] = self.usage.get(key, 0) + value
+
+    def over(self, caps: TurnCaps) -> str | None:
+        """Which cap is reached since the person was last asked, in words."""
+        if caps.requests and self.requests - self.asked_at_requests >= caps.requests:
+            return f"{self.requests} requests to the model"
+        if caps.cost_usd and self.cost_usd - self.asked_at_cost >= caps.cost_usd:
+            return f"about ${self.cost_usd:.2f}"
+        return None
+
+    def asked(self) -> None:
+        self.asked_at_requests = self.requests
+        self.asked_at_cost = self.cost_usd
+
+
+class _LimitReached(Exception):
+    """The person does not want the turn to go on past its cap."""
+
+
+class Turn:
+    """Carries one turn from the user's message to ``turn_end``.
+
+    Parameters
+    ----------
+    compact:
+        ``await compact(trigger, instructions)`` compacts the session now.
+    pending_compaction:
+        Takes the manual compaction that waits for the next step, if one does.
+    phase:
+        Called with ``model``, ``tool``, ``approval``, ``compaction`` or ``retry``.
+    after_run:
+        Called when calls of a reply have run code.
+    """
+
+    def __init__(
+        self,
+        turn: str,
+        session: Session,
+        model: Model,
+        capabilities: Capabilities,
+        limits: Limits,
+        caps: TurnCaps,
+        calls: ToolCalls,
+        approvals: Approvals,
+        meter: ContextMeter,
+        *,
+        compact: Compact,
+        pending_compaction: Callable[[], tuple[str | None] | None],
+        phase: Callable[[str], None],
+        after_run: Callable[[], None],
+        log: logging.Logger,
+    ) -> None:
+        self._turn = turn
+        self._session = session
+        self._model = model
+        self._capabilities = capabilities
+        self._limits = limits
+        self._caps = caps
+        self._calls = calls
+        self._approvals = approvals
+        self._meter = meter
+        self._compact = compact
+        self._pending_compaction = pending_compaction
+        self._phase_callback = phase
+        self._after_run = after_run
+        self._log = log
+        self._phase = "model"
+        self._spent = _Spent()
+        self._started = time.monotonic()
+        self._last_message_id: str | None = None
+        self._crossed = False
+        """The threshold was crossed and compaction did not help; do not try again each request."""
+
+    def set_phase(self, phase: str) -> None:
+        self._phase = phase
+        self._phase_callback(phase)
+
+    async def run(self) -> TurnEnd:
+        """Run the turn; it always ends with a ``turn_end`` record, which is returned.
+
+        Cancelling the task stops the turn: what has arrived is recorded, open calls are closed,
+        and ``turn_end`` says ``interrupted``. The cancellation does not go on from here.
+        """
+        status = "ok"
+        try:
+            await self._requests()
+        except asyncio.CancelledError:
+            status = "interrupted"
+            self._session.append(Interrupt(phase=self._phase, turn=self._turn))
+        except _LimitReached:
+            status = "limit"
+        except ModelError as failure:
+            status = "error"
+            self._error(failure.code, failure.message, failure.hint)
+        except Exception as failure:  # a fault of ours must not leave the turn open
+            status = "error"
+            self._log.exception("Turn %s of session %s failed", self._turn, self._session.id)
+            self._error(
+                "internal_error",
+                f"The turn failed unexpectedly: {type(failure).__name__}: {failure}",
+                "The server's log has details. The conversation is kept; send a message to go on.",
+            )
+        return self._end(status)
+
+    async def _requests(self) -> None:
+        while True:
+            await self._check_caps()
+            await self._compact_if_due()
+            reply = await self._request()
+            calls = [block for block in reply.content if block["type"] == "tool_use"]
+            if not calls:
+                break
+            if reply.stop_reason in _CUT_OFF and reply.content[-1]["type"] == "tool_use":
+                # Its input may end anywhere and still be valid JSON; running half of it is worse
+                # than not running it.
+                self._calls.refuse(calls.pop(), self._turn, _CALL_CUT_OFF)
+            self.set_phase("tool")
+            self._calls.ran_code = False
+            await self._calls.run(calls, self._turn, self._limits.tool_result_cap)
+            if self._calls.ran_code:
+                self._after_run()
+            await self._compact_if_called(calls)
+        self._session.publish(
+            {"type": "message_complete", "turn": self._turn, "seq": self._session.log.last_seq}
+        )
+        await self._compact_if_due("turn_end")
+
+    async def _check_caps(self) -> None:
+        reached = self._spent.over(self._caps)
+        if reached is None:
+            return
+        self.set_phase("approval")
+        answer = await self._approvals.ask(
+            ApprovalRequest(
+                call_id=f"limit-{self._turn}-{self._spent.requests}",
+                what="limit",
+                summary=f"This turn has used {reached}. Go on?",
+                detail="Allow the same amount once more, or stop the turn here.",
+                turn=self._turn,
+            )
+        )
+        if answer.decision != "allow":
+            raise _LimitReached
+        self._spent.asked()
+
+    async def _compact_if_due(self, trigger: str = "threshold") -> None:
+        pending = self._pending_compaction()
+        if pending is not None:
+            await self._compact_now("manual", pending[0])
+            return
+        projection = project(self._session.context_records())
+        tokens = await self._meter.context_tokens(projection)
+        if tokens < self._limits.threshold:
+            self._crossed = False
+            return
+        overhead = await self._meter.overhead_tokens(projection)
+        if overhead >= self._limits.threshold:
+            if not self._crossed:
+                self._crossed = True
+                self._error(
+                    "threshold_too_small",
+                    f"System prompt and tools alone take {overhead} tokens, the threshold is "
+                    f"{self._limits.threshold}: compaction cannot help.",
+                    "Raise ContextConfig.max_context_tokens.",
+                )
+            return
+        if not self._crossed:
+            self._crossed = True
+            await self._compact_now(trigger, None)
+
+    async def _compact_if_called(self, calls: list[Block]) -> None:
+        for call in calls:
+            if call["name"] == COMPACT_CONTEXT:
+                arguments = call["input"] if isinstance(call["input"], dict) else {}
+                await self._compact_now("model", arguments.get("instructions"))
+                return
+
+    async def _compact_now(self, trigger: str, instructions: str | None) -> CompactionEnd:
+        self.set_phase("compaction")
+        record = await self._compact(trigger, instructions)
+        if record.outcome == "ok" and record.tokens_after < self._limits.threshold:
+            self._crossed = False
+        return record
+
+    async def _request(self) -> Reply:
+        try:
+            return await self._send()
+        except ContextOverflow as overflow:
+            self._log.warning("The context is over the model's window: %s", overflow.message)
+            record = await self._compact_now("overflow", None)
+            if record.outcome != "ok":
+                raise
+            return await self._send()
+
+    async def _send(self) -> Reply:
+        projection = project(self._session.context_records())
+        request = self._build(projection)
+        self.set_phase("model")
+        streamed = StreamedReply(self._session, self._turn)
+        started = time.monotonic()
+        first_token_ms: int | None = None
+        try:
+            async for event in self._model.stream(request):
+                if isinstance(event, Reply):
+                    self._record(projection, event, streamed, started, first_token_ms)
+                    return event
+                if isinstance(event, Retry):
+                    self.set_phase("retry")
+                elif self._phase == "retry":
+                    self.set_phase("model")
+                if first_token_ms is None and not isinstance(event, Retry):
+                    first_token_ms = round((time.monotonic() - started) * 1000)
+                streamed.feed(event)
+        except asyncio.CancelledError:
+            self._record_cut_off(streamed, "interrupted", started)
+            raise
+        except ModelError:
+            self._record_cut_off(streamed, "error", started)
+            raise
+        raise ModelError("The model's stream ended without a message.", code="server_error")
+
+    def _build(self, projection: Projection) -> ModelRequest:
+        system, messages = place_marks(projection.system, projection.wire_messages())
+        return ModelRequest(
+            system=system,
+            tools=projection.tools,
+            messages=messages,
+            max_tokens=self._limits.max_output,
+            previous_message_id=self._last_message_id,
+        )
+
+    def _record(
+        self,
+        projection: Projection,
+        reply: Reply,
+        streamed: StreamedReply,
+        started: float,
+        first_token_ms: int | None,
+    ) -> None:
+        price = self._capabilities.price
+        cost = price.cost(reply.usage) if price else None
+        self._spent.add(reply.usage, cost)
+        self._last_message_id = reply.message_id
+        if reply.cache_miss_reason:
+            self._log.info("Prompt cache missed: %s", reply.cache_miss_reason)
+        self._meter.observe(projection, reply.usage)
+        self._session.append(
+            AssistantMessage(
+                content=reply.content,
+                model=reply.model,
+                stop_reason=reply.stop_reason,
+                usage=reply.usage,
+                message_id=reply.message_id,
+                duration_ms=round((time.monotonic() - started) * 1000),
+                first_token_ms=first_token_ms,
+                cost_usd=cost,
+                turn=self._turn,
+            )
+        )
+        if reply.stop_reason in _STOPPED_SHORT:
+            message, hint = _STOPPED_SHORT[reply.stop_reason]
+            self._error(reply.stop_reason, message, hint)
+
+    def _record_cut_off(self, streamed: StreamedReply, why: str, started: float) -> None:
+        content = streamed.arrived()
+        if content:
+            self._session.append(
+                AssistantMessage(
+                    content=content,
+                    model=self._model.id,
+                    stop_reason=why,
+                    duration_ms=round((time.monotonic() - started) * 1000),
+                    turn=self._turn,
+                )
+            )
+        else:
+            streamed.discard()
+
+    def _error(self, code: str, message: str, hint: str) -> None:
+        self._session.append(
+            Error(code=code, message=message, hint=hint, where="model", turn=self._turn)
+        )
+
+    def _end(self, status: str) -> TurnEnd:
+        record = self._session.append(
+            TurnEnd(
+                status=status,
+                requests=self._spent.requests,
+                duration_ms=round((time.monotonic() - self._started) * 1000),
+                usage=self._spent.usage,
+                cost_usd=self._spent.cost_usd if self._spent.priced else None,
+                context_tokens=self._meter.known_tokens,
+                turn=self._turn,
+            ),
+            sync=True,
+        )
+        assert isinstance(record, TurnEnd)
+        return record
+
+
+_CUT_OFF = ("max_tokens", "model_context_window_exceeded")
+_CALL_CUT_OFF = (
+    "Not run: the reply reached its largest length inside this call, so its input is incomplete. "
+    "Send it again in smaller parts."
+)
+_STOPPED_SHORT = {
+    "max_tokens": (
+        "The reply reached its largest length and was cut off.",
+        "Ask to continue, or raise ModelConfig.max_output_tokens.",
+    ),
+    "model_context_window_exceeded": (
+        "The reply was cut off because the model's window is full.",
+        "Send /compact, then ask to continue.",
+    ),
+    "refusal": ("The model declined to answer.", "Rephrase the request."),
+}
+
+

@@ -1,0 +1,370 @@
+"""Compaction: snapshot the kernel, replace a prefix of the context by a summary, check the kernel.
+
+All triggers go through ``Compactor.run``. It always ends with a ``compaction_end`` record, and
+never leaves the context larger than it found it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from prime_ext.context.breakpoints import place_marks
+from prime_ext.context.cut import cut_index
+from prime_ext.context.digest import digest
+from prime_ext.context.limits import Limits
+from prime_ext.context.projection import ProjectedMessage, Projection, project
+from prime_ext.context.summary import instruction, kernel_note, summary_turn
+from prime_ext.errors import PrimeError
+from prime_ext.models.model import Model, ModelError, ModelRequest, Reply, Retry
+from prime_ext.session.records import (
+    AnyRecord,
+    CompactionEnd,
+    CompactionStart,
+    Error,
+    Snapshot,
+    UserMessage,
+)
+
+if TYPE_CHECKING:
+    from prime_ext.compaction.meter import ContextMeter
+    from prime_ext.kernel.snapshot import SnapshotKeeper
+    from prime_ext.session.session import Session
+
+SUMMARY_TOKENS = 8_000
+"""Tokens that a summary may have, at most; less where the landing leaves less."""
+
+CHARACTERS_PER_TOKEN = 3
+"""Lower bound for English and code, to size an extraction without counting it."""
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """What a compaction freezes anew, because nothing of the old prefix stays cached."""
+
+    provider: str
+    model: str
+    system: list[dict[str, Any]]
+    tools: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class _Body:
+    """What stands in for the compacted messages, and what it took to get it."""
+
+    text: str
+    path: str
+    request_tokens: int = 0
+    usage: dict[str, Any] | None = None
+    reason: str | None = None
+
+
+class Compactor:
+    """Compacts one session.
+
+    Parameters
+    ----------
+    session:
+        Whose context is compacted.
+    keeper:
+        Saves the kernel's variables and knows what is live.
+    meter:
+        Sizes of messages and of the whole context.
+    on_record:
+        Called with each ``compaction_start`` and ``compaction_end``, for operational events.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        keeper: SnapshotKeeper,
+        meter: ContextMeter,
+        on_record: Callable[[AnyRecord], None],
+        log: logging.Logger,
+    ) -> None:
+        self._session = session
+        self._keeper = keeper
+        self._meter = meter
+        self._on_record = on_record
+        self._log = log
+
+    async def run(
+        self,
+        trigger: str,
+        *,
+        model: Model,
+        limits: Limits,
+        count: int,
+        frozen: Frozen,
+        instructions: str | None = None,
+        turn: str | None = None,
+        user: str | None = None,
+        compaction_id: str | None = None,
+    ) -> CompactionEnd:
+        """Compact once.
+
+        Parameters
+        ----------
+        trigger:
+            ``threshold``, ``turn_end``, ``manual``, ``model`` or ``overflow``.
+        model:
+            Writes the summary: the one the conversation runs on, whose cache holds the prefix.
+        count:
+            Successful compactions so far.
+        frozen:
+            Model, system prompt and tools from here on.
+        instructions:
+            What the summary must look after.
+
+        Returns
+        -------
+        CompactionEnd
+            Its ``outcome`` is ``ok``, ``skipped`` or ``failed``. If the task is cancelled, the
+            record says ``cancelled``, the context stays as it was and the cancellation goes on.
+        """
+        started = time.monotonic()
+        projection = project(self._session.context_records())
+        before = await self._meter.context_tokens(projection)
+        start = CompactionStart(
+            compaction_id=compaction_id or uuid.uuid4().hex,
+            trigger=trigger,
+            tokens_before=before,
+            instructions=instructions,
+            turn=turn,
+            user=user,
+        )
+        self._write(start)
+
+        def end(outcome: str, after: int, **fields: Any) -> CompactionEnd:
+            record = CompactionEnd(
+                compaction_id=start.compaction_id,
+                outcome=outcome,
+                trigger=trigger,
+                tokens_before=before,
+                tokens_after=after,
+                wait_ms=round((time.monotonic() - started) * 1000),
+                compaction_count=count + (outcome == "ok"),
+                turn=turn,
+                **fields,
+            )
+            stored = self._write(record)
+            assert isinstance(stored, CompactionEnd)
+            return stored
+
+        if not _worth_it(projection):
+            return end("skipped", before, reason="There is nothing to summarise yet.")
+        try:
+            return await self._compact(projection, before, end, model, limits, frozen, instructions)
+        except asyncio.CancelledError:
+            end("cancelled", before, reason="Stopped by the user.")
+            raise
+        except Exception as failure:  # whatever broke, the conversation goes on as it was
+            self._log.exception("Compaction of session %s failed", self._session.id)
+            reason = failure.message if isinstance(failure, PrimeError) else repr(failure)
+            return end("failed", before, reason=reason)
+
+    async def _compact(
+        self,
+        projection: Projection,
+        before: int,
+        end: Callable[..., CompactionEnd],
+        model: Model,
+        limits: Limits,
+        frozen: Frozen,
+        instructions: str | None,
+    ) -> CompactionEnd:
+        await self._capture()
+        sizes = await self._meter.message_tokens(projection)
+        cut = cut_index(
+            projection.messages,
+            sizes,
+            limits.keep_tail,
+            thinking=_has_thinking(projection.messages),
+        )
+        if cut == 0:
+            return end("skipped", before, reason="Only the newest message is in the context.")
+        prefix = projection.messages[:cut]
+        body = await self._summarise(projection, prefix, model, limits, instructions)
+        state = await self._keeper.kernel_state()
+        inventory = await self._inventory()
+        overhead = await self._meter.overhead_tokens(projection)
+
+        async def turn_and_size(body: _Body, cut: int) -> tuple[str, int]:
+            text = self._turn(projection, body, cut, state, inventory)
+            return text, overhead + self._meter.text_tokens(text) + sum(sizes[cut:])
+
+        summary, after = await turn_and_size(body, cut)
+        if after > limits.landing and cut < len(projection.messages):
+            # The tail is what can still go; a question without a reply never does.
+            shorter = cut_index(projection.messages, sizes, 0)
+            if shorter > cut:
+                cut = shorter
+                body = await self._summarise(
+                    projection, projection.messages[:cut], model, limits, instructions
+                )
+                summary, after = await turn_and_size(body, cut)
+        if after >= before:
+            room = max(0, before - overhead - sum(sizes[cut:])) // 2
+            body = _extract(projection.messages[:cut], room, reason=body.reason)
+            summary, after = await turn_and_size(body, cut)
+        if after >= before:
+            return end(
+                "skipped",
+                before,
+                reason="A summary would be as long as what it replaces.",
+                request_tokens=body.request_tokens,
+            )
+        kept = projection.messages[cut].first_seq if cut < len(projection.messages) else None
+        record = end(
+            "ok",
+            after,
+            path=body.path,
+            request_tokens=body.request_tokens,
+            kernel_state=state,
+            summary=summary,
+            kept_from_seq=kept,
+            usage=body.usage or {},
+            reason=body.reason,
+            provider=frozen.provider,
+            model=frozen.model,
+            system=frozen.system if frozen.system != projection.system else None,
+            tools=frozen.tools if frozen.tools != projection.tools else None,
+        )
+        self._meter.forget_usage()
+        return record
+
+    async def _capture(self) -> None:
+        """Save the kernel's variables; that it cannot be done does not stop a compaction."""
+        self._progress("Saving the kernel's variables")
+        try:
+            record = await self._keeper.capture("compaction")
+        except Exception as failure:  # the state library runs foreign code
+            self._log.warning("Snapshot before compaction failed", exc_info=True)
+            record = Snapshot(outcome="failed", trigger="compaction", reason=str(failure))
+        self._session.append(record)
+
+    async def _inventory(self) -> list[dict[str, Any]] | None:
+        try:
+            return await self._keeper.inventory()
+        except PrimeError as failure:
+            self._log.info("No live inventory for the summary: %s", failure.message)
+            return None
+
+    async def _summarise(
+        self,
+        projection: Projection,
+        prefix: list[ProjectedMessage],
+        model: Model,
+        limits: Limits,
+        instructions: str | None,
+    ) -> _Body:
+        """One pass over the whole prefix; where that fails, an extraction without the model."""
+        budget = max(512, min(SUMMARY_TOKENS, limits.landing // 2))
+        messages = [message.wire() for message in prefix]
+        messages.append(
+            {"role": "user", "content": [{"type": "text", "text": instruction(instructions)}]}
+        )
+        system, marked = place_marks(projection.system, messages)
+        request = ModelRequest(
+            system=system,
+            tools=projection.tools,
+            messages=marked,
+            max_tokens=min(budget, limits.max_output),
+            purpose="compaction",
+        )
+        self._progress("Summarising the conversation")
+        try:
+            reply = await self._ask(model, request)
+        except ModelError as failure:
+            self._session.append(
+                Error(
+                    code=failure.code,
+                    message=f"The summary could not be made by the model: {failure.message}",
+                    hint="It is made by extraction instead; nothing is lost.",
+                    where="compaction",
+                )
+            )
+            return _extract(prefix, budget, reason=failure.message)
+        sent = sum(
+            reply.usage.get(key) or 0
+            for key in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+        )
+        text = "\n\n".join(b["text"] for b in reply.content if b["type"] == "text").strip()
+        if not text:
+            return _extract(
+                prefix, budget, reason="The model answered without a summary.", sent=sent
+            )
+        path = "digest" if model.provider == "offline" else "single_pass"
+        return _Body(text, path, request_tokens=sent, usage=reply.usage)
+
+    async def _ask(self, model: Model, request: ModelRequest) -> Reply:
+        stream = model.stream(request)
+        async for event in stream:
+            if isinstance(event, Retry):
+                self._progress(
+                    f"Summarising the conversation: {event.reason}, trying again in "
+                    f"{event.delay_s:.0f} s ({event.attempt}/{event.max_attempts})"
+                )
+            elif isinstance(event, Reply):
+                return event
+        raise ModelError("The model's stream ended without a message.", code="server_error")
+
+    def _turn(
+        self,
+        projection: Projection,
+        body: _Body,
+        cut: int,
+        state: dict[str, Any],
+        inventory: list[dict[str, Any]] | None,
+    ) -> str:
+        last = self._last_user_message(projection, cut)
+        return summary_turn(
+            body.text,
+            last_user_message=last,
+            inventory=inventory,
+            kernel_note=kernel_note(state),
+            log_path=str(self._session.folder / "session.jsonl"),
+            first_seq=1,
+            last_seq=projection.messages[cut - 1].last_seq,
+        )
+
+    def _last_user_message(self, projection: Projection, cut: int) -> str | None:
+        """The last thing the person wrote, unless it is kept verbatim anyway."""
+        kept = projection.messages[cut].first_seq if cut < len(projection.messages) else None
+        for record in reversed(self._session.context_records()):
+            if isinstance(record, UserMessage):
+                return None if kept is not None and record.seq >= kept else record.text
+        return None
+
+    def _progress(self, message: str) -> None:
+        self._session.publish({"type": "progress", "what": "compaction", "message": message})
+
+    def _write(self, record: AnyRecord) -> AnyRecord:
+        stored = self._session.append(record, sync=isinstance(record, CompactionEnd))
+        self._on_record(stored)
+        return stored
+
+
+def _extract(
+    prefix: list[ProjectedMessage], tokens: int, *, reason: str | None, sent: int = 0
+) -> _Body:
+    text = digest([m.wire() for m in prefix], max_chars=max(400, tokens * CHARACTERS_PER_TOKEN))
+    return _Body(text, "digest", request_tokens=sent, reason=reason)
+
+
+def _worth_it(projection: Projection) -> bool:
+    """There is a reply to summarise that no earlier summary covers."""
+    return any(message.role == "assistant" for message in projection.messages)
+
+
+def _has_thinking(messages: list[ProjectedMessage]) -> bool:
+    return any(
+        block["type"] in ("thinking", "redacted_thinking")
+        for message in messages
+        for block in message.content
+    )
