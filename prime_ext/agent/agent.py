@@ -7,6 +7,8 @@ import uuid
 from collections.abc import Coroutine
 from typing import Any
 
+import msgspec
+
 from prime_ext.agent import consent
 from prime_ext.agent.approvals import Approvals
 from prime_ext.agent.calls import ToolCalls
@@ -64,7 +66,6 @@ class Agent:
         self._services = services
         self._log = services.log
         self.kernel = services.kernels.for_notebook(session.notebook)
-        self.document = services.documents.get(session.notebook, session)
         self.keeper = services.keeper(session, self.kernel)
         self.approvals = Approvals(session, self.history)
         self._recovery = KernelRecovery(session, self.kernel, self.keeper, self._log)
@@ -74,7 +75,7 @@ class Agent:
             self.history,
             self.approvals,
             self.kernel,
-            self.document,
+            lambda turn: services.documents.get(session.notebook, session, turn=turn),
             self._recovery,
             services.root,
             phase=self._set_phase,
@@ -424,7 +425,9 @@ class Agent:
         return Frozen(
             provider=provider,
             model=model,
-            system=system_prompt(self.session.notebook, await self.kernel.display_name()),
+            system=system_prompt(
+                self.session.notebook, await self._services.kernel_name(self.session.notebook)
+            ),
             tools=self._services.tools.definitions(),
         )
 
@@ -446,6 +449,30 @@ class Agent:
             return
         if record.outcome in ("ok", "failed"):
             self._append(record)
+
+    async def snapshot(self, user: str | None) -> dict[str, Any]:
+        """Save the kernel's variables because a person asked for it."""
+        record = msgspec.structs.replace(await self.keeper.capture("manual"), user=user)
+        return _as_dict(self._append(record))
+
+    async def snapshots(self) -> list[dict[str, Any]]:
+        """The snapshots that can be restored, newest first."""
+        return await self.keeper.snapshots()
+
+    async def restore(
+        self, snapshot_id: str, names: list[str] | None, overwrite: bool, user: str | None
+    ) -> dict[str, Any]:
+        """Restore a snapshot because a person asked for it.
+
+        Raises
+        ------
+        PrimeError
+            ``snapshot_not_found`` (404), or why the kernel cannot take it.
+        """
+        record = await self.keeper.restore(
+            "manual", "hot", names=names, overwrite=overwrite, snapshot_id=snapshot_id
+        )
+        return _as_dict(self._append(msgspec.structs.replace(record, user=user)))
 
     def _kernel_restarted(self, reason: str) -> None:
         if self._work is not None and self._phase == "tool":
@@ -515,6 +542,11 @@ class Agent:
 
     def _append(self, record: AnyRecord, *, sync: bool = False) -> AnyRecord:
         return self.session.append(record, sync=sync)
+
+
+def _as_dict(record: AnyRecord) -> dict[str, Any]:
+    values: dict[str, Any] = msgspec.to_builtins(record)
+    return values
 
 
 class _ManualCompaction:

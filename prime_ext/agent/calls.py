@@ -35,6 +35,8 @@ class ToolCalls:
 
     Parameters
     ----------
+    document:
+        Gives the notebook as a turn, named by its id, works on it.
     phase:
         Called with ``tool`` or ``approval`` as the work changes.
     count:
@@ -48,7 +50,7 @@ class ToolCalls:
         history: History,
         approvals: Approvals,
         kernel: NotebookKernel,
-        document: NotebookDocument,
+        document: Callable[[str], NotebookDocument],
         recovery: KernelRecovery,
         root: Path,
         *,
@@ -178,7 +180,7 @@ class ToolCalls:
             call_id=str(call["id"]),
             session=self._session,
             kernel=self._kernel,
-            document=self._document,
+            document=self._document(turn),
             root=self._root,
             progress=progress,
         )

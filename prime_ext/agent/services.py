@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,6 +57,8 @@ class AgentServices:
     context_config: ContextConfig
     permission_config: PermissionConfig
     root: Path
+    kernel_name: Callable[[str], Awaitable[str]]
+    """Display name of the kernel of the notebook at a path."""
     on_compaction: Callable[[Session, AnyRecord], None]
     log: logging.Logger
     turns: KernelTurns = field(default_factory=KernelTurns)

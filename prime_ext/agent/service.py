@@ -1,0 +1,294 @@
+"""What the doors call: sessions by notebook, their agents, and the models they run on."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from prime_ext._version import __version__
+from prime_ext.agent.agent import Agent
+from prime_ext.agent.prompts import system_prompt
+from prime_ext.agent.services import AgentServices
+from prime_ext.errors import PrimeError
+from prime_ext.models.model import ModelInfo
+from prime_ext.session.records import SessionStart, Settings, Title
+from prime_ext.session.session import Session
+
+MAX_TEXT_BYTES = 1 << 20
+"""Of one message. What is longer belongs in a file that the agent reads in parts."""
+
+MAX_TITLE = 200
+
+
+class AgentService:
+    """All agents of the server. One is made when its session is first used."""
+
+    def __init__(self, services: AgentServices) -> None:
+        self._services = services
+        self._agents: dict[str, Agent] = {}
+        self._opening: dict[str, asyncio.Task[Agent]] = {}
+
+    # --- sessions -----------------------------------------------------------------------------
+
+    async def start_session(
+        self,
+        notebook: str,
+        *,
+        model: str | None = None,
+        permission_mode: str | None = None,
+        title: str | None = None,
+        user: str | None = None,
+    ) -> Session:
+        """Start a session about a notebook.
+
+        Raises
+        ------
+        PrimeError
+            ``notebook_not_found`` (404), ``permission_mode_forbidden`` (403), ``model_not_found``
+            (400).
+        """
+        mode = self._allowed_mode(permission_mode)
+        kernel = await self._services.kernel_name(notebook)
+        provider, model = await self._choose_model(model)
+        start = SessionStart(
+            version=__version__,
+            notebook=notebook,
+            provider=provider,
+            model=model,
+            permission_mode=mode,
+            system=system_prompt(notebook, kernel),
+            tools=self._services.tools.definitions(),
+            title=_clean_title(title),
+            user=user,
+        )
+        session = await asyncio.to_thread(self._services.store.create, start)
+        await self.agent(session)
+        return session
+
+    async def agent(self, session: Session) -> Agent:
+        """The agent of ``session``; opened, and its past taken in, on first use."""
+        agent = self._agents.get(session.id)
+        if agent is not None:
+            return agent
+        task = self._opening.get(session.id)
+        if task is None:
+            task = asyncio.create_task(self._open(session))
+            self._opening[session.id] = task
+        return await asyncio.shield(task)
+
+    async def _open(self, session: Session) -> Agent:
+        try:
+            agent = Agent(session, self._services)
+            await agent.open()
+            self._agents[session.id] = agent
+            return agent
+        finally:
+            self._opening.pop(session.id, None)
+
+    async def update(
+        self,
+        session: Session,
+        *,
+        model: str | None = None,
+        permission_mode: str | None = None,
+        title: str | None = None,
+        notebook: str | None = None,
+        user: str | None = None,
+    ) -> None:
+        """Change a session. A model takes effect at the next compaction, or at once while the
+        context is empty."""
+        await self.agent(session)
+        mode = self._allowed_mode(permission_mode) if permission_mode else None
+        provider = None
+        if model:
+            provider, model = await self._choose_model(model)
+        if notebook is not None and notebook != session.notebook:
+            await self._services.kernel_name(notebook)
+        if title is not None:
+            session.append(Title(title=_clean_title(title) or "", user=user))
+        if mode or model or notebook:
+            session.append(
+                Settings(
+                    permission_mode=mode,
+                    model=model,
+                    provider=provider,
+                    notebook=notebook,
+                    user=user,
+                ),
+                sync=True,
+            )
+        if notebook is not None:
+            await self._reopen(session)
+
+    async def _reopen(self, session: Session) -> None:
+        """Attach the session's agent to another notebook and its kernel."""
+        agent = self._agents.pop(session.id, None)
+        if agent is not None:
+            await agent.close()
+        await self.agent(session)
+
+    async def close_session(self, session: Session) -> None:
+        """Stop whatever goes on in a session that is about to be deleted."""
+        agent = self._agents.pop(session.id, None)
+        if agent is not None:
+            await agent.close()
+
+    async def close(self) -> None:
+        """Stop all agents; called when the server stops."""
+        agents = list(self._agents.values())
+        self._agents.clear()
+        await asyncio.gather(*(agent.close() for agent in agents), return_exceptions=True)
+
+    def describe(self, session: Session) -> dict[str, Any]:
+        """What ``GET sessions/{id}`` adds to the session's own facts."""
+        agent = self._agents.get(session.id)
+        return agent.describe() if agent else {}
+
+    # --- what a person does in a session ------------------------------------------------------
+
+    async def submit(
+        self,
+        session: Session,
+        text: str,
+        attachments: list[dict[str, Any]] | None,
+        user: str | None,
+    ) -> tuple[int, bool]:
+        """Send a message, or queue it. See ``Agent.submit``.
+
+        Raises
+        ------
+        PrimeError
+            ``empty_message`` (400), ``message_too_large`` (413).
+        """
+        if not text.strip():
+            raise PrimeError(
+                "The message is empty.", code="empty_message", hint="Type something first."
+            )
+        attachments = attachments or []
+        size = len(text.encode("utf-8", "replace")) + sum(
+            len(str(a.get("text", "")).encode("utf-8", "replace")) for a in attachments
+        )
+        if size > MAX_TEXT_BYTES:
+            raise PrimeError(
+                f"The message has {size / 1e6:.1f} MB, the limit is "
+                f"{MAX_TEXT_BYTES / 1e6:.1f} MB.",
+                code="message_too_large",
+                hint="Save long text to a file next to the notebook and name the file instead.",
+                status=413,
+            )
+        agent = await self.agent(session)
+        return agent.submit(text, attachments, user)
+
+    async def interrupt(self, session: Session, user: str | None) -> bool:
+        """Stop what goes on; ``False`` if nothing does."""
+        return (await self.agent(session)).interrupt()
+
+    async def compact(
+        self, session: Session, instructions: str | None, user: str | None
+    ) -> dict[str, Any]:
+        """Compact now or at the next step; returns ``{compaction_id}``."""
+        agent = await self.agent(session)
+        return {"compaction_id": agent.compact(instructions, user)}
+
+    async def decide(
+        self, session: Session, call_id: str, decision: str, scope: str, user: str | None
+    ) -> None:
+        """Answer an approval. See ``Approvals.decide``."""
+        (await self.agent(session)).approvals.decide(call_id, decision, scope, user)
+
+    async def unqueue(self, session: Session, seq: int, user: str | None) -> None:
+        """Take a queued message back. See ``Agent.unqueue``."""
+        (await self.agent(session)).unqueue(seq, user)
+
+    # --- the kernel's state -------------------------------------------------------------------
+
+    async def snapshot(self, session: Session, user: str | None) -> dict[str, Any]:
+        """Save the kernel's variables now; returns the ``snapshot`` record."""
+        return await (await self.agent(session)).snapshot(user)
+
+    async def snapshots(self, session: Session) -> list[dict[str, Any]]:
+        """What can be restored, newest first."""
+        return await (await self.agent(session)).snapshots()
+
+    async def restore(
+        self,
+        session: Session,
+        snapshot_id: str,
+        names: list[str] | None,
+        overwrite: bool,
+        user: str | None,
+    ) -> dict[str, Any]:
+        """Restore the kernel's variables; returns the ``restore`` record."""
+        agent = await self.agent(session)
+        return await agent.restore(snapshot_id, names, overwrite, user)
+
+    # --- models -------------------------------------------------------------------------------
+
+    def status(self) -> dict[str, Any]:
+        """For ``GET status``."""
+        models = self._services.models
+        provider = models.default_provider()
+        permissions = self._services.permission_config
+        return {
+            "version": __version__,
+            "provider": provider,
+            "model": self._services.model_config.model or None,
+            "offline": provider == "offline",
+            "endpoint": models.endpoint(provider),
+            "credentials": models.credentials.source(),
+            "permission_modes": list(permissions.allowed_modes),
+            "default_permission_mode": self._allowed_mode(None),
+        }
+
+    async def models(self) -> list[ModelInfo]:
+        """What can be chosen."""
+        return await self._services.models.list()
+
+    async def set_credentials(
+        self, provider: str, api_key: str, base_url: str | None, user: str | None
+    ) -> None:
+        """Keep a key on the server. New sessions use it at once."""
+        await asyncio.to_thread(
+            self._services.models.credentials.set, provider, api_key, base_url
+        )
+        self._services.models.forget()
+
+    async def clear_credentials(self, user: str | None) -> None:
+        """Forget the key that was entered in the panel."""
+        await asyncio.to_thread(self._services.models.credentials.clear)
+        self._services.models.forget()
+
+    async def _choose_model(self, wanted: str | None) -> tuple[str, str]:
+        models = self._services.models
+        if wanted == "offline":
+            return "offline", "offline"
+        provider = models.default_provider()
+        if not wanted:
+            return provider, await models.default_model(provider)
+        if provider == "offline":
+            raise PrimeError(
+                f"The model {wanted!r} needs a key or a server, and none is configured.",
+                code="no_credentials",
+                hint="Connect a model in the panel, or set PRIME_API_KEY and restart the server.",
+            )
+        return provider, wanted
+
+    def _allowed_mode(self, mode: str | None) -> str:
+        allowed = self._services.permission_config.allowed_modes
+        if mode is None:
+            default = self._services.permission_config.default_mode
+            return default if default in allowed else allowed[0]
+        if mode not in allowed:
+            raise PrimeError(
+                f"The permission mode {mode!r} is not available here.",
+                code="permission_mode_forbidden",
+                hint=f"Choose one of: {', '.join(allowed)}.",
+                status=403,
+            )
+        return mode
+
+
+def _clean_title(title: str | None) -> str | None:
+    if title is None:
+        return None
+    return " ".join(title.split())[:MAX_TITLE] or None
