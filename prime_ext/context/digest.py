@@ -1,0 +1,475 @@
+"""A summary by extraction: what a conversation said and did, without a model and without a guess.
+
+It is the offline agent's way of compacting and the last resort for every other model. What it
+keeps, it keeps letter for letter; what it leaves out stays in the session's records. The same
+messages always give the same text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+SECTIONS = (
+    "Goal",
+    "Constraints",
+    "Decisions",
+    "Commands and values",
+    "Errors",
+    "Files and cells",
+    "State of work",
+    "Next steps",
+)
+
+# How the characters are shared where not everything fits. What a section does not need goes to
+# the others.
+_SHARES = {
+    "Goal": 22,
+    "Constraints": 8,
+    "Decisions": 12,
+    "Commands and values": 26,
+    "Errors": 10,
+    "Files and cells": 8,
+    "State of work": 10,
+    "Next steps": 4,
+}
+_ITEM_CHARS = {"Goal": 1_500, "Commands and values": 1_200, "State of work": 1_000}
+_ITEM_CHARS_ELSE = 500
+
+OPEN_REQUEST = "Open request: "
+DONE_CALL = "Done for it: "
+TOUR_STEP = "/tour step "
+
+_SUMMARY = re.compile(r"<compaction-summary>(.*?)(?:</compaction-summary>|\Z)", re.S)
+_ASIDE = re.compile(
+    r"<(recovery_hint|kernel_state|last_user_message)>.*?(?:</\1>|\Z)", re.S
+)
+_LAST_MESSAGE = re.compile(r"<last_user_message>\n?(.*?)\n?</last_user_message>", re.S)
+_KERNEL_EVENT = re.compile(r"\s*<kernel-event>\s*(.*?)\s*</kernel-event>\s*", re.S)
+_ATTACHMENT = re.compile(r"\s*<attachment type=\"([^\"]*)\" name=\"([^\"]*)\">.*", re.S)
+_HEADING = re.compile(r"^#{1,4} +(.+?):?\s*$")
+_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_CELL_ID = re.compile(r"\bcell[ _]?(?:id)?[\s:=]*[`'\"]?([0-9a-zA-Z_-]{1,64})[`'\"]?", re.I)
+_ERROR_LINE = re.compile(
+    r"^\s*((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Warning|Interrupt|Exit|Iteration)\b.*)$"
+)
+_ERROR_PLACE = re.compile(r"(Cell In ?\[\d+\], line \d+|File .+?:\d+|File \"[^\"]+\", line \d+)")
+_PATH = re.compile(
+    r"(?<![\w/.-])((?:~?/|\.{1,2}/)?(?:[\w-][\w.-]*/)*[\w-][\w.-]*\.(?:csv|tsv|parquet|xlsx?|jsonl?|"
+    r"feather|arrow|h5|hdf5|nc|npy|npz|pkl|joblib|db|sqlite|sql|py|ipynb|md|txt|ya?ml|toml|ini|"
+    r"cfg|log|html?|pdf|png|jpe?g|svg|zip|gz|pt|onnx|safetensors))(?![\w/])",
+    re.I,
+)
+_VALUE = re.compile(r"^[ \t]*([A-Za-z_][\w .%/()\[\]'\"-]{0,60}?)\s*[:=]\s*(-?\d[\d.,_eE%+-]*\b.*)$")
+_DECISION = re.compile(
+    r"\b(?:decid\w+|chose|chosen|choose|instead of|rather than|rejected|because|we(?:'ll| will) use|"
+    r"i(?:'ll| will) use|let's use|go with|agreed|settled|turned out)\b",
+    re.I,
+)
+_CONSTRAINT = re.compile(
+    r"\b(?:must|don't|do not|never|always|only|avoid|without|prefer|should(?:n't| not)?|"
+    r"at (?:most|least)|no more than|keep|make sure|not allowed|leave .{1,40} (?:alone|as))\b",
+    re.I,
+)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'`(])|\n+")
+_TOUR = re.compile(r"\bTour (\d+) of (\d+)\b|^/tour step (\d+) of (\d+)", re.M)
+
+
+def digest(messages: list[dict[str, Any]], *, max_chars: int) -> str:
+    """Summarise ``messages`` by extraction.
+
+    Parameters
+    ----------
+    messages:
+        Messages API messages, oldest first. An earlier summary turn is merged into the result,
+        not quoted in it. Content of an unknown shape is skipped.
+    max_chars:
+        Characters of the result at most.
+
+    Returns
+    -------
+    str
+        Markdown with the headings of ``SECTIONS``, without those that would be empty. The last
+        user message is kept, shortened in its middle only if it alone fills half of the room.
+    """
+    notes = _Notes()
+    for message in messages:
+        if not isinstance(message, Mapping):
+            continue
+        blocks = list(_blocks(message.get("content")))
+        if message.get("role") == "assistant":
+            notes.assistant(blocks)
+        else:
+            notes.user(blocks)
+    return _render(notes.close(), max_chars)
+
+
+@dataclass
+class _Call:
+    name: str
+    arguments: dict[str, Any]
+    outcome: str | None = None
+    """``ok: …`` or ``error: …``, once the result is known."""
+
+    def line(self) -> str:
+        arguments = json.dumps(
+            {k: _shorten(v, 600) if isinstance(v, str) else v for k, v in self.arguments.items()},
+            ensure_ascii=False,
+            default=str,
+        )
+        outcome = _shorten(self.outcome or "no result yet", 400)
+        return f"{DONE_CALL}{self.name} {arguments} -> {json.dumps(outcome, ensure_ascii=False)}"
+
+
+@dataclass
+class _Notes:
+    """What is worth keeping, gathered message by message."""
+
+    items: dict[str, dict[str, None]] = field(
+        default_factory=lambda: {section: {} for section in SECTIONS}
+    )
+    """Section → items in order; a dict, so that a repeated item moves to its newest place."""
+    request: str | None = None
+    answered: bool = True
+    calls: dict[str, _Call] = field(default_factory=dict)
+    """Calls since the last request, by id."""
+    carried: list[str] = field(default_factory=list)
+    """Call lines of an earlier summary whose request is still open."""
+    last_text: str = ""
+
+    def add(self, section: str, item: str) -> None:
+        item = item.strip()
+        if item:
+            self.items[section].pop(item, None)
+            self.items[section][item] = None
+
+    # --- reading -------------------------------------------------------------------------------
+
+    def user(self, blocks: list[dict[str, Any]]) -> None:
+        said: list[str] = []
+        for block in blocks:
+            if block.get("type") == "tool_result":
+                self._result(block)
+            elif block.get("type") == "text":
+                text = _text(block.get("text"))
+                summary = _SUMMARY.search(text)
+                if summary is not None:
+                    self._merge(summary[1])
+                elif (event := _KERNEL_EVENT.fullmatch(text)) is not None:
+                    self.add("State of work", f"Kernel: {event[1]}")
+                elif (attachment := _ATTACHMENT.fullmatch(text)) is not None:
+                    self.add("Files and cells", f"Attached {attachment[1]} `{attachment[2]}`")
+                elif text.strip():
+                    said.append(text.strip())
+        if said:
+            self._request("\n\n".join(said))
+
+    def assistant(self, blocks: list[dict[str, Any]]) -> None:
+        called = False
+        texts: list[str] = []
+        for block in blocks:
+            if block.get("type") == "tool_use":
+                called = True
+                self._call(block)
+            elif block.get("type") == "text":
+                texts.append(_text(block.get("text")))
+        text = "\n".join(texts).strip()
+        if text:
+            self.last_text = text
+            self._said(text)
+        if not called and (text or blocks):
+            self.answered = True
+
+    def _request(self, text: str) -> None:
+        self.request = text
+        self.answered = False
+        self.calls.clear()
+        self.carried.clear()
+        self.add("Goal", text)
+        for sentence in _SENTENCE.split(text):
+            if _CONSTRAINT.search(sentence) and len(sentence) < 400:
+                self.add("Constraints", sentence)
+        self._paths(text)
+
+    def _said(self, text: str) -> None:
+        for tour in _TOUR.finditer(text):
+            self._tour(tour)
+        prose = re.sub(r"```.*?(?:```|\Z)", "", text, flags=re.S)
+        for sentence in _SENTENCE.split(prose):
+            if _DECISION.search(sentence) and len(sentence) < 400:
+                self.add("Decisions", sentence)
+        self._values(text)
+        self._paths(prose)
+
+    def _tour(self, match: re.Match[str]) -> None:
+        for item in [i for i in self.items["State of work"] if i.startswith(TOUR_STEP)]:
+            del self.items["State of work"][item]
+        step, total = match[1] or match[3], match[2] or match[4]
+        self.add("State of work", f"{TOUR_STEP}{step} of {total}")
+
+    def _call(self, block: dict[str, Any]) -> None:
+        arguments = block.get("input")
+        call = _Call(
+            _text(block.get("name")), dict(arguments) if isinstance(arguments, Mapping) else {}
+        )
+        self.calls[_text(block.get("id"))] = call
+        for key in ("path", "file"):
+            if isinstance(call.arguments.get(key), str):
+                self.add("Files and cells", f"`{call.arguments[key]}` ({call.name})")
+
+    def _result(self, block: dict[str, Any]) -> None:
+        text = _ANSI.sub(
+            "", "\n".join(_text(b.get("text")) for b in _blocks(block.get("content")))
+        ).strip()
+        failed = bool(block.get("is_error"))
+        call = self.calls.get(_text(block.get("tool_use_id")))
+        if call is not None:
+            call.outcome = f"{'error' if failed else 'ok'}: {text}"
+            self._command(call, text, failed)
+        if failed or "Traceback (most recent call last)" in text:
+            self._error(text)
+        elif call is None or call.name in ("run_code", "run_cell"):
+            self._values(text)
+
+    def _command(self, call: _Call, result: str, failed: bool) -> None:
+        code = next(
+            (v for k in ("code", "source") if isinstance(v := call.arguments.get(k), str)), None
+        )
+        cell = call.arguments.get("cell_id")
+        if call.name == "insert_cell" and not failed:
+            found = _CELL_ID.search(result)
+            cell = found[1] if found else None
+        where = f", cell `{cell}`" if isinstance(cell, str) else ""
+        if code is not None:
+            failure = ", failed" if failed else ""
+            self.add("Commands and values", f"{call.name}{where}{failure}:\n{_fence(code)}")
+        if where and call.name != "read_notebook":
+            self.add("Files and cells", f"{call.name}{where}{': failed' if failed else ''}")
+
+    def _error(self, text: str) -> None:
+        lines = text.splitlines()
+        last = next((m[1] for line in reversed(lines) if (m := _ERROR_LINE.match(line))), None)
+        if last is None:
+            last = next((line.strip() for line in lines if line.strip()), "")
+        places = list(dict.fromkeys(_ERROR_PLACE.findall(text)))
+        at = f" (at {'; '.join(places[-3:])})" if places else ""
+        self.add("Errors", f"{_shorten(last, 400)}{at}")
+
+    def _values(self, text: str) -> None:
+        for line in text.splitlines()[:400]:
+            if len(line) <= 160 and _VALUE.match(line):
+                self.add("Commands and values", f"`{line.strip()}`".replace("``", "`"))
+
+    def _paths(self, text: str) -> None:
+        for path in _PATH.findall(text[:20_000]):
+            self.add("Files and cells", f"`{path}`")
+
+    # --- an earlier summary --------------------------------------------------------------------
+
+    def _merge(self, text: str) -> None:
+        """Take an earlier summary's items over, as the oldest of their sections."""
+        last = _LAST_MESSAGE.search(text)
+        section = "State of work"
+        for line_section, item in _items(_ASIDE.sub("", text)):
+            section = line_section or section
+            if item.startswith(OPEN_REQUEST):
+                self.request, self.answered = item[len(OPEN_REQUEST) :], False
+            elif item.startswith(DONE_CALL):
+                self.carried.append(item)
+            elif (tour := _TOUR.match(item)) is not None:
+                self._tour(tour)
+            else:
+                self.add(section, item)
+        if last is not None and last[1].strip():
+            self.add("Goal", last[1])
+            if not self.answered:
+                self.request = last[1].strip()
+
+    # --- the end -------------------------------------------------------------------------------
+
+    def close(self) -> dict[str, list[str]]:
+        if self.request is not None and not self.answered:
+            self.add("Next steps", OPEN_REQUEST + self.request)
+            for line in [*self.carried, *(call.line() for call in self.calls.values())]:
+                self.add("State of work", line)
+        elif self.last_text:
+            self.add("State of work", f"Last reply: {_shorten(self.last_text, 700)}")
+        found = {section: list(items) for section, items in self.items.items()}
+        # The newest request stands last in its section, where nothing pushes it out.
+        if self.request is not None:
+            goals = [goal for goal in found["Goal"] if goal != self.request.strip()]
+            found["Goal"] = [*goals, self.request.strip()] if self.request.strip() else goals
+        return found
+
+
+def _render(items: dict[str, list[str]], max_chars: int) -> str:
+    if max_chars <= 0:
+        return ""
+    budgets = _budgets(items, max_chars)
+    parts = []
+    for section in SECTIONS:
+        body = _section(section, items[section], budgets[section])
+        if body:
+            parts.append(f"## {section}\n{body}")
+    text = "\n\n".join(parts)
+    if text and len(text) <= max_chars:
+        return text
+    # Room for headings is short: the last request alone.
+    last = items["Goal"][-1] if items["Goal"] else ""
+    return _shorten(last, max_chars)
+
+
+def _budgets(items: dict[str, list[str]], max_chars: int) -> dict[str, int]:
+    """Characters for each section: its share, and what the others leave over."""
+    need = {
+        section: sum(len(_item(item, _limit(section))) + 1 for item in items[section])
+        for section in SECTIONS
+    }
+    headings = sum(len(section) + 6 for section in SECTIONS if items[section])
+    room = max(0, max_chars - headings)
+    open_sections = {section for section in SECTIONS if need[section]}
+    budgets = dict.fromkeys(SECTIONS, 0)
+    while open_sections:
+        shares = sum(_SHARES[s] for s in open_sections)
+        content = {s for s in open_sections if need[s] <= room * _SHARES[s] // shares}
+        if not content:
+            for section in open_sections:
+                budgets[section] = room * _SHARES[section] // shares
+            break
+        for section in content:
+            budgets[section] = need[section]
+            room -= need[section]
+        open_sections -= content
+    if items["Goal"]:
+        # The last request is what the work is about: it may take half of everything.
+        wanted = len(_item(items["Goal"][-1], max_chars)) + 1
+        missing = min(wanted, max_chars // 2) - budgets["Goal"]
+        if missing > 0:
+            others = sum(budgets.values()) - budgets["Goal"]
+            budgets["Goal"] += missing
+            for section in SECTIONS:
+                if section != "Goal" and others:
+                    budgets[section] -= -(-missing * budgets[section] // others)
+    return budgets
+
+
+def _section(section: str, items: list[str], budget: int) -> str:
+    """The newest items that fit; of the goals also the first, which is what it all began with."""
+    if not items or budget <= 4:
+        return ""
+    limit = _limit(section)
+    order = list(range(len(items) - 1, -1, -1))
+    if section == "Goal" and len(items) > 2:
+        order.insert(1, order.pop())
+    marker_room = 60 if budget > 240 else 0
+    kept: dict[int, str] = {}
+    used = 0
+    for index in order:
+        newest = index == len(items) - 1
+        text = _item(items[index], budget if newest and section == "Goal" else limit)
+        if used + len(text) + 1 > budget - (marker_room if len(kept) + 1 < len(items) else 0):
+            if kept:
+                break
+            text = _item(items[index], max(0, budget - marker_room - 1))
+            if not text or len(text) + 1 > budget:
+                return ""
+        kept[index] = text
+        used += len(text) + 1
+    lines = [kept[index] for index in sorted(kept)]
+    left_out = len(items) - len(kept)
+    marker = f"- ({left_out} more in the session's records)"
+    if left_out and used + len(marker) + 1 <= budget:
+        lines.insert(1 if section == "Goal" and 0 in kept and len(kept) > 1 else 0, marker)
+    return "\n".join(lines)
+
+
+def _limit(section: str) -> int:
+    return _ITEM_CHARS.get(section, _ITEM_CHARS_ELSE)
+
+
+def _item(text: str, limit: int) -> str:
+    """``text`` as a list item of ``limit`` characters at most, lines behind the first indented."""
+    if text.startswith(DONE_CALL):
+        limit = max(limit, 1_600)  # it is read back, so it is whole or not there
+    room = limit
+    while room > 4:
+        item = "- " + "\n".join(
+            line if index == 0 or not line else f"  {line}"
+            for index, line in enumerate(_shorten(text, room - 2).splitlines())
+        )
+        if len(item) <= limit:
+            return item
+        room -= max(1, len(item) - limit)
+    return ""
+
+
+def _items(text: str) -> Iterator[tuple[str | None, str]]:
+    """Items of a summary with the section each stands under; prose makes an item a paragraph."""
+    section: str | None = None
+    lines: list[str] = []
+    listed = False
+
+    def flush() -> Iterator[tuple[str | None, str]]:
+        item = "\n".join(lines).strip()
+        lines.clear()
+        if item and not re.fullmatch(r"\(\d+ more in the session's records\)", item):
+            yield section, item
+
+    for line in text.splitlines():
+        heading = _HEADING.match(line)
+        if heading is not None:
+            yield from flush()
+            name = heading[1].strip().lower()
+            section = next((s for s in SECTIONS if s.lower() == name), section)
+            listed = False
+        elif line.startswith(("- ", "* ")):
+            yield from flush()
+            lines.append(line[2:])
+            listed = True
+        elif listed and (line.startswith("  ") or not line.strip()):
+            lines.append(line[2:])
+        elif not line.strip():
+            yield from flush()
+        else:
+            if listed:
+                yield from flush()
+                listed = False
+            lines.append(line)
+    yield from flush()
+
+
+def _blocks(content: object) -> Iterator[dict[str, Any]]:
+    if isinstance(content, str):
+        yield {"type": "text", "text": content}
+    elif isinstance(content, Iterable) and not isinstance(content, (bytes, Mapping)):
+        for block in content:
+            if isinstance(block, Mapping):
+                yield dict(block)
+            elif isinstance(block, str):
+                yield {"type": "text", "text": block}
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _fence(code: str) -> str:
+    longest = max((len(run) for run in re.findall(r"`{3,}", code)), default=2)
+    marks = "`" * (longest + 1)
+    return f"{marks}\n{code.strip()}\n{marks}"
+
+
+def _shorten(text: str, limit: int) -> str:
+    """``text`` with its middle left out if it is longer than ``limit``."""
+    if len(text) <= limit:
+        return text
+    if limit <= 1:
+        return text[: max(0, limit)]
+    if limit < 24:
+        return text[: limit - 1] + "…"
+    head = (limit - 3) * 2 // 3
+    tail = limit - 3 - head
+    return f"{text[:head]} … {text[len(text) - tail :]}"
