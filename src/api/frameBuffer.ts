@@ -55,6 +55,7 @@ export class FrameBuffer {
     }
     this._deltas.clear();
     this._progress.clear();
+    this._fresh = true;
     return resets;
   }
 
@@ -81,9 +82,12 @@ export class FrameBuffer {
     if (record.seq <= this.lastSeq) {
       return 'duplicate';
     }
-    if (record.seq > this.lastSeq + 1) {
+    // The first record of a connection is the server's answer to "what follows the last one I
+    // have": numbers missing before it cannot be had (a line damaged on disk).
+    if (record.seq > this.lastSeq + 1 && !this._fresh) {
       return 'gap';
     }
+    this._fresh = false;
     this._records.push(record);
     switch (record.kind) {
       case 'assistant_message':
@@ -123,6 +127,7 @@ export class FrameBuffer {
     }
   }
 
+  private _fresh = true;
   private _records: IRecord[] = [];
   private _deltas = new Map<string, DeltaFrame[]>();
   private _progress = new Map<string, ProgressFrame>();

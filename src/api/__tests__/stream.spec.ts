@@ -143,6 +143,21 @@ describe('SessionStreams', () => {
     expect(FakeSocket.last.closed).toBe(true);
     await jest.advanceTimersByTimeAsync(1000);
     expect(FakeSocket.last.url).toContain('after=1');
+    FakeSocket.last.record(2);
+    FakeSocket.last.record(3);
+    expect(seen).toEqual([1, 2, 3]);
+  });
+
+  it('goes on when the server does not have the missing record either', async () => {
+    const stream = streams.acquire('s');
+    const seen = watch(stream);
+    FakeSocket.last.record(1);
+    FakeSocket.last.record(3);
+    await jest.advanceTimersByTimeAsync(1000);
+    FakeSocket.last.record(3);
+    FakeSocket.last.record(4);
+    expect(seen).toEqual([1, 3, 4]);
+    expect(FakeSocket.last.closed).toBe(false);
   });
 
   it('voids what was streamed when the connection is made anew', async () => {

@@ -1,0 +1,133 @@
+import { IStateDB } from '@jupyterlab/statedb';
+import { ISignal, Signal } from '@lumino/signaling';
+
+import { ISessions } from '../tokens';
+import {
+  INewSession,
+  ISessionChanges,
+  ISessionDetail,
+  ISessionSummary,
+  PrimeApi
+} from './rest';
+
+/**
+ * Sessions over REST. Which one a notebook shows is a matter of this workspace, and kept in its
+ * state database.
+ */
+export class Sessions implements ISessions {
+  constructor(
+    private readonly _api: PrimeApi,
+    private readonly _stateDB: IStateDB | null
+  ) {}
+
+  get changed(): ISignal<ISessions, ISessions.IChange> {
+    return this._changed;
+  }
+
+  list(notebook?: string): Promise<ISessionSummary[]> {
+    return this._api.sessions(notebook);
+  }
+
+  async create(options: INewSession): Promise<ISessionDetail> {
+    const session = await this._api.createSession(options);
+    await this.select(options.notebook, session.id);
+    return session;
+  }
+
+  get(id: string): Promise<ISessionDetail> {
+    return this._api.session(id);
+  }
+
+  async patch(id: string, changes: ISessionChanges): Promise<ISessionDetail> {
+    const session = await this._api.patchSession(id, changes);
+    this._emit(session.notebook);
+    return session;
+  }
+
+  async delete(id: string): Promise<void> {
+    await this._api.deleteSession(id);
+    for (const [notebook, current] of [...this._current]) {
+      if (current === id) {
+        this._current.delete(notebook);
+        await this._stateDB?.remove(stateKey(notebook));
+        await this.resolve(notebook);
+      }
+    }
+  }
+
+  current(notebook: string): string | null | undefined {
+    return this._current.get(notebook);
+  }
+
+  resolve(notebook: string): Promise<string | null> {
+    const known = this._current.get(notebook);
+    if (known !== undefined) {
+      return Promise.resolve(known);
+    }
+    // Panel and notebook writer ask at the same time: one look-up serves both.
+    let pending = this._pending.get(notebook);
+    if (!pending) {
+      pending = this._lookUp(notebook).finally(() =>
+        this._pending.delete(notebook)
+      );
+      this._pending.set(notebook, pending);
+    }
+    return pending;
+  }
+
+  async select(notebook: string, id: string | null): Promise<void> {
+    if (this._current.get(notebook) === id) {
+      return;
+    }
+    this._current.set(notebook, id);
+    this._emit(notebook);
+    if (id === null) {
+      await this._stateDB?.remove(stateKey(notebook));
+    } else {
+      await this._stateDB?.save(stateKey(notebook), id);
+    }
+  }
+
+  async rename(from: string, to: string): Promise<void> {
+    const current = this._current.get(from) ?? null;
+    const sessions = await this._api.sessions(from);
+    await Promise.all(
+      sessions.map(({ id }) => this._api.patchSession(id, { notebook: to }))
+    );
+    this._current.delete(from);
+    await this._stateDB?.remove(stateKey(from));
+    await this.select(to, current);
+  }
+
+  private async _lookUp(notebook: string): Promise<string | null> {
+    const [sessions, remembered] = await Promise.all([
+      this._api.sessions(notebook),
+      this._stateDB?.fetch(stateKey(notebook))
+    ]);
+    // A session that was made or chosen meanwhile comes first.
+    const chosen = this._current.get(notebook);
+    if (chosen !== undefined) {
+      return chosen;
+    }
+    const found =
+      sessions.find(({ id }) => id === remembered) ?? sessions[0] ?? null;
+    this._current.set(notebook, found?.id ?? null);
+    this._emit(notebook);
+    return found?.id ?? null;
+  }
+
+  private _emit(notebook: string): void {
+    this._changed.emit({
+      notebook,
+      current: this._current.get(notebook) ?? null
+    });
+  }
+
+  private _current = new Map<string, string | null>();
+  private _pending = new Map<string, Promise<string | null>>();
+  private _changed = new Signal<ISessions, ISessions.IChange>(this);
+}
+
+function stateKey(notebook: string): string {
+  return `prime_ext:session:${notebook}`;
+}
