@@ -1,13 +1,157 @@
-"""The server extension."""
+"""The server extension: configuration, wiring, start and stop."""
 
 from __future__ import annotations
 
+import asyncio
+import difflib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jupyter_core.paths import jupyter_data_dir
+from jupyter_core.utils import ensure_async
 from jupyter_server.extension.application import ExtensionApp
+from tornado.web import HTTPError
+from traitlets import Unicode, default
+
+from prime_ext.config import ContextConfig, ModelConfig, PermissionConfig, SnapshotConfig
+from prime_ext.errors import PrimeError
+
+if TYPE_CHECKING:
+    from prime_ext.kernel.notebook_kernel import NotebookKernel
+    from prime_ext.kernel.snapshot import SnapshotKeeper
+    from prime_ext.session.records import AnyRecord
+    from prime_ext.session.session import Session
 
 
 class PrimeExtension(ExtensionApp):
-    """Serves the agent that works in the open notebook."""
+    """Serves the agent that works in the open notebook.
+
+    Its parts are made when the server starts and closed when it stops; what is heavy to import is
+    imported when it is first used.
+    """
 
     name = "prime"
     # `jupyter server`, with only its own extensions, has no notebooks to work on.
     load_other_extensions = True
+    classes = [ModelConfig, ContextConfig, SnapshotConfig, PermissionConfig]  # noqa: RUF012
+
+    data_dir = Unicode(
+        help="Folder of the sessions and of what the server keeps for them; only its owner can "
+        "read it. Default: `prime` in Jupyter's data directory.",
+    ).tag(config=True)
+
+    @default("data_dir")
+    def _default_data_dir(self) -> str:
+        return str(Path(jupyter_data_dir()) / "prime")
+
+    def initialize_settings(self) -> None:
+        """Make the parts and hand them to the doors."""
+        from prime_ext.agent.consent import ConsentStore
+        from prime_ext.agent.service import AgentService
+        from prime_ext.agent.services import AgentServices
+        from prime_ext.agent.tools.registry import ToolRegistry
+        from prime_ext.kernel.notebook_kernel import NotebookKernels
+        from prime_ext.models.credentials import CredentialStore
+        from prime_ext.models.registry import ModelRegistry
+        from prime_ext.notebook.document import NotebookDocuments
+        from prime_ext.notebook.lease import LeaseHub
+        from prime_ext.session.store import SessionStore
+
+        self._warn_of_unknown_config()
+        data_dir = Path(self.data_dir).expanduser()
+        model_config = ModelConfig(parent=self)
+        credentials = CredentialStore(model_config, data_dir / "credentials.json")
+        models = ModelRegistry(model_config, credentials, self.log)
+        store = SessionStore(data_dir / "sessions", self.log)
+        leases = LeaseHub(log=self.log)
+        server = self.serverapp
+        kernels = NotebookKernels(server.session_manager, server.kernel_manager, self.log)
+        service = AgentService(
+            AgentServices(
+                models=models,
+                tools=ToolRegistry.default(),
+                store=store,
+                kernels=kernels,
+                documents=NotebookDocuments(leases, server.contents_manager, self.log),
+                keeper=self._keeper,
+                consents=ConsentStore(data_dir / "consent.json"),
+                model_config=model_config,
+                context_config=ContextConfig(parent=self),
+                permission_config=PermissionConfig(parent=self),
+                root=Path(server.root_dir),
+                kernel_name=self._kernel_name,
+                on_compaction=self._emit_compaction,
+                log=self.log,
+            )
+        )
+        self._parts = (service, kernels, models, store)
+        self.settings.update(
+            prime_agent=service,
+            prime_sessions=store,
+            prime_leases=leases,
+        )
+
+    def initialize_handlers(self) -> None:
+        """Open the doors."""
+        from prime_ext.handlers import handlers
+
+        self.handlers.extend(handlers())
+
+    async def stop_extension(self) -> None:
+        """Stop the agents; sessions go on when the server is back."""
+        service, kernels, models, store = self._parts
+        await service.close()
+        await kernels.close()
+        await models.close()
+        await asyncio.to_thread(store.close)
+
+    def _keeper(self, session: Session, kernel: NotebookKernel) -> SnapshotKeeper:
+        from prime_ext.kernel.snapshot import SnapshotKeeper, derive_key
+
+        notary = self.serverapp.contents_manager.notary
+        return SnapshotKeeper(
+            session.folder,
+            kernel,
+            derive_key(notary.secret, session.id),
+            SnapshotConfig(parent=self),
+            self.log,
+        )
+
+    async def _kernel_name(self, notebook: str) -> str:
+        contents = self.serverapp.contents_manager
+        try:
+            model = await ensure_async(contents.get(notebook, content=True, type="notebook"))
+        except HTTPError as error:
+            if error.status_code == 404:
+                raise PrimeError(
+                    f"There is no notebook {notebook!r}.",
+                    code="notebook_not_found",
+                    hint="Give its path relative to the server's root folder.",
+                    status=404,
+                ) from None
+            raise PrimeError(
+                f"{notebook!r} cannot be opened as a notebook: {error.log_message or error.reason}",
+                code="notebook_invalid",
+                hint="Give the path of an .ipynb file that JupyterLab can open.",
+            ) from None
+        kernelspec = model["content"].get("metadata", {}).get("kernelspec") or {}
+        return str(kernelspec.get("display_name") or kernelspec.get("name") or "the default kernel")
+
+    def _emit_compaction(self, session: Session, record: AnyRecord) -> None:
+        from prime_ext.events.emitter import emit_compaction
+
+        emit_compaction(self.serverapp.event_logger, session.id, record)
+
+    def _warn_of_unknown_config(self) -> None:
+        """A typo in a trait is reported by traitlets; one in the class name is silent."""
+        known = {cls.__name__ for cls in (*self.classes, type(self))}
+        for name in self.config:
+            close = difflib.get_close_matches(name, known - {name}, n=1, cutoff=0.85)
+            if close and name not in known and name not in _classes_of(self.serverapp):
+                self.log.warning(
+                    "Configuration of %s is ignored: no such class; was %s meant?", name, close[0]
+                )
+
+
+def _classes_of(app: Any) -> set[str]:
+    return {cls.__name__ for cls in app.classes}

@@ -15,12 +15,12 @@ from prime_ext.agent.calls import ToolCalls
 from prime_ext.agent.history import History
 from prime_ext.agent.prompts import system_prompt, user_content
 from prime_ext.agent.recovery import KernelRecovery
+from prime_ext.agent.repair import missing_records
 from prime_ext.agent.services import AgentServices
 from prime_ext.agent.turn import Turn, TurnCaps
 from prime_ext.compaction.compactor import Compactor, Frozen
 from prime_ext.compaction.meter import ContextMeter
 from prime_ext.context.limits import Limits
-from prime_ext.context.projection import LOST_RESULT, open_calls
 from prime_ext.context.tokens import count_text
 from prime_ext.errors import PrimeError
 from prime_ext.models.model import Model, ModelError
@@ -31,7 +31,6 @@ from prime_ext.session.records import (
     Error,
     Interrupt,
     Queued,
-    ToolResult,
     TurnEnd,
     Unqueued,
     UserMessage,
@@ -97,42 +96,11 @@ class Agent:
         for record in await asyncio.to_thread(self.session.records_of, *HISTORY_KINDS):
             self.history.observe(record)
         self.session.on_append = self.history.observe
-        self._close_what_a_crash_left()
+        for record in missing_records(self.history, self.session.context_records()):
+            self._append(record, sync=True)
         self.kernel.on_state.append(self._publish_state)
         self.kernel.on_restarted.append(self._kernel_restarted)
         self._publish_state()
-
-    def _close_what_a_crash_left(self) -> None:
-        history = self.history
-        if history.open_compaction is not None:
-            start = history.open_compaction
-            self._append(
-                CompactionEnd(
-                    compaction_id=start.compaction_id,
-                    outcome="failed",
-                    trigger=start.trigger,
-                    tokens_before=start.tokens_before,
-                    tokens_after=start.tokens_before,
-                    compaction_count=history.compaction_count,
-                    reason="The server stopped before it ended.",
-                    turn=start.turn,
-                )
-            )
-        if history.open_turn is None:
-            return
-        turn = history.open_turn
-        for call in open_calls(self.session.context_records()):
-            self._append(
-                ToolResult(
-                    tool_use_id=call["id"],
-                    name=call["name"],
-                    content=[{"type": "text", "text": LOST_RESULT}],
-                    is_error=True,
-                    synthetic=True,
-                    turn=turn,
-                )
-            )
-        self._append(TurnEnd(status="crashed", turn=turn), sync=True)
 
     # --- what people do ---------------------------------------------------------------------
 

@@ -54,9 +54,20 @@ class KernelRecovery:
             if reason == "crash":
                 record = await self._restore(turn)
             else:
-                record = Restore(outcome="offered", mode="cold", trigger="restart", turn=turn)
+                record = await self._offer(turn)
             self._session.append(record)
             return restore_event(record)
+
+    async def _offer(self, turn: str | None) -> Restore:
+        snapshots = await self._keeper.snapshots()
+        return Restore(
+            outcome="offered" if snapshots else "failed",
+            mode="cold",
+            trigger="restart",
+            snapshot_id=snapshots[0]["snapshot_id"] if snapshots else None,
+            reason=None if snapshots else "there is no snapshot",
+            turn=turn,
+        )
 
     async def _restore(self, turn: str | None) -> Restore:
         self._session.publish(

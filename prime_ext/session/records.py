@@ -221,7 +221,8 @@ class Restore(Record, frozen=True, kw_only=True, omit_defaults=True, tag="restor
     kind: ClassVar[str] = "restore"
 
     outcome: str
-    """``ok``, ``partial``, ``unchanged`` or ``failed``."""
+    """``ok``, ``partial``, ``unchanged``, ``failed``, or ``offered``: the kernel is a fresh one,
+    ``snapshot_id`` can be restored, and the person has not decided yet."""
     mode: str
     """``hot`` or ``cold``."""
     trigger: str
