@@ -93,9 +93,18 @@ export type INotebookOperation =
       expected_hash: string;
     }
   | { op: 'delete_cell'; cell_id: string; expected_hash: string }
+  /** `after` as for `insert_cell`, but always given. */
   | { op: 'move_cell'; cell_id: string; after: string }
-  /** The server starts to run the cell: clear outputs, show it as running. */
-  | { op: 'run_start'; cell_id: string; run_id: string; expected_hash: string }
+  /**
+   * The server starts to run the cell: clear outputs, show it as running. Without a hash the run
+   * is under way already, and this client is new to it.
+   */
+  | {
+      op: 'run_start';
+      cell_id: string;
+      run_id: string;
+      expected_hash: string | null;
+    }
   /** Outputs as they are now; `from` outputs stay, what follows them is replaced. */
   | {
       op: 'run_outputs';
@@ -111,17 +120,37 @@ export type INotebookOperation =
       execution_count: number | null;
       status: string;
     }
-  /** What the notebook holds now (unsaved edits included). */
-  | { op: 'read' }
+  /**
+   * What the notebook holds now (unsaved edits included): one cell, or all from position `start`
+   * on, as many as fit into one frame.
+   */
+  | { op: 'read'; cell_id: string }
+  | { op: 'read'; start: number }
   | { op: 'save' };
 
 export type ClientFrame =
-  | { type: 'lease'; action: 'claim' | 'release'; notebook: string }
+  /** `client`: this page, the same for all its connections and after a reconnection. */
+  | {
+      type: 'lease';
+      action: 'claim' | 'release';
+      notebook: string;
+      client?: string;
+    }
   | {
       type: 'ack';
       op_id: string;
       ok: boolean;
-      /** For `read`: `{cells: [...]}` as in nbformat 4 with ids. For edits: `{before, after}`. */
+      /**
+       * For `read`: `{cells, next}`, the cells as in nbformat 4.5 with `index` and `running` and
+       * with shortened outputs; `next` is the position to go on from, `null` at the end. For
+       * edits and `run_start`: `{before, after}`, each `{source, cell_type, index}` or `null`.
+       */
       result?: any;
-      error?: { code: string; message: string; source?: string };
+      /** `cell_id`: the cell that is missing. `source`: what a cell in conflict holds. */
+      error?: {
+        code: string;
+        message: string;
+        cell_id?: string;
+        source?: string;
+      };
     };
