@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-pytest_plugins = ["pytest_jupyter.jupyter_server"]
+pytest_plugins = ["pytest_jupyter.jupyter_server", "tests.messages_api.fixtures"]
 
 
 @pytest.fixture(autouse=True)
