@@ -119,9 +119,7 @@ class Agent:
             record = self._begin(text, attachments, user)
             self._drive(record)
             return record.seq, False
-        queued = self._append(
-            Queued(text=text, attachments=attachments, user=user), sync=True
-        )
+        queued = self._append(Queued(text=text, attachments=attachments, user=user), sync=True)
         if self._driver is None:
             self._drive(self._next_queued())
         return queued.seq, True
@@ -186,9 +184,7 @@ class Agent:
 
     # --- turns --------------------------------------------------------------------------------
 
-    def _begin(
-        self, text: str, attachments: list[dict[str, Any]], user: str | None
-    ) -> UserMessage:
+    def _begin(self, text: str, attachments: list[dict[str, Any]], user: str | None) -> UserMessage:
         record = self._append(
             UserMessage(
                 text=text,

@@ -50,9 +50,7 @@ class Approvals:
             )
         pending = self._history.pending[call_id]
         record = self._session.append(
-            Approval(
-                call_id=call_id, decision=decision, scope=scope, user=user, turn=pending.turn
-            ),
+            Approval(call_id=call_id, decision=decision, scope=scope, user=user, turn=pending.turn),
             sync=True,
         )
         assert isinstance(record, Approval)

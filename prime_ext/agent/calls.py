@@ -200,9 +200,7 @@ class ToolCalls:
     async def _approved(
         self, tool: Tool, context: ToolContext, arguments: dict[str, Any], turn: str
     ) -> bool:
-        detail = (
-            await tool.preview(context, arguments) if tool.preview else tool.detail(arguments)
-        )
+        detail = await tool.preview(context, arguments) if tool.preview else tool.detail(arguments)
         self._phase("approval")
         answer = await self._approvals.ask(
             ApprovalRequest(

@@ -119,7 +119,9 @@ class History:
 
 def restore_event(record: Restore) -> str:
     """What the model is told of a restore."""
-    back = sorted(n for n, e in record.names.items() if e.get("status") in ("verified", "unverified"))
+    back = sorted(
+        n for n, e in record.names.items() if e.get("status") in ("verified", "unverified")
+    )
     lost = sorted(set(record.names) - set(back))
     if record.outcome == "offered":
         return (
@@ -131,13 +133,18 @@ def restore_event(record: Restore) -> str:
             "The kernel is a fresh one and its variables could not be restored"
             f"{f' ({record.reason})' if record.reason else ''}: no variable of before is defined."
         )
-    cause = {"crash": "The kernel died and was started anew.", "restart": "The kernel was restarted."}
+    cause = {
+        "crash": "The kernel died and was started anew.",
+        "restart": "The kernel was restarted.",
+    }
     text = [cause.get(record.trigger, "The kernel's variables were restored from a snapshot.")]
     if record.mode == "cold":
         text.append("Its variables were restored from the last snapshot.")
     if back:
         text.append(f"Live again: {', '.join(back)}.")
     if lost:
-        details = [f"{n} ({record.names[n].get('reason') or record.names[n].get('status')})" for n in lost]
+        details = [
+            f"{n} ({record.names[n].get('reason') or record.names[n].get('status')})" for n in lost
+        ]
         text.append(f"Not restored, do not use: {'; '.join(details)}.")
     return " ".join(text)

@@ -10,9 +10,7 @@ from prime_ext.agent.tools.tool import ApprovalClass
 Decision = Literal["allow", "ask", "refuse"]
 
 
-def decide(
-    mode: str, approval: ApprovalClass, tool: str, granted: Collection[str]
-) -> Decision:
+def decide(mode: str, approval: ApprovalClass, tool: str, granted: Collection[str]) -> Decision:
     """Decide on one call.
 
     Parameters

@@ -76,9 +76,7 @@ class KernelRecovery:
         try:
             record = await self._keeper.restore("crash", "cold")
         except PrimeError as failure:
-            record = Restore(
-                outcome="failed", mode="cold", trigger="crash", reason=failure.message
-            )
+            record = Restore(outcome="failed", mode="cold", trigger="crash", reason=failure.message)
         except Exception as failure:  # the state library runs foreign code
             self._log.exception("Restoring after a crash failed")
             record = Restore(outcome="failed", mode="cold", trigger="crash", reason=repr(failure))

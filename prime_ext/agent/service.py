@@ -170,8 +170,7 @@ class AgentService:
         )
         if size > MAX_TEXT_BYTES:
             raise PrimeError(
-                f"The message has {size / 1e6:.1f} MB, the limit is "
-                f"{MAX_TEXT_BYTES / 1e6:.1f} MB.",
+                f"The message has {size / 1e6:.1f} MB, the limit is {MAX_TEXT_BYTES / 1e6:.1f} MB.",
                 code="message_too_large",
                 hint="Save long text to a file next to the notebook and name the file instead.",
                 status=413,
@@ -248,9 +247,7 @@ class AgentService:
         self, provider: str, api_key: str, base_url: str | None, user: str | None
     ) -> None:
         """Keep a key on the server. New sessions use it at once."""
-        await asyncio.to_thread(
-            self._services.models.credentials.set, provider, api_key, base_url
-        )
+        await asyncio.to_thread(self._services.models.credentials.set, provider, api_key, base_url)
         self._services.models.forget()
 
     async def clear_credentials(self, user: str | None) -> None:

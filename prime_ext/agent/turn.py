@@ -31,7 +31,6 @@ from prime_ext.session.records import (
     Error,
     Interrupt,
     TurnEnd,
-
 )
 
 if TYPE_CHECKING:
@@ -383,5 +382,3 @@ _STOPPED_SHORT = {
     ),
     "refusal": ("The model declined to answer.", "Rephrase the request."),
 }
-
-

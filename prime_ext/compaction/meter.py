@@ -74,9 +74,7 @@ class ContextMeter:
     def _fixed(self, projection: Projection) -> tokens.Size:
         key = hash((id(projection.system), id(projection.tools)))
         if self._overhead is None or self._overhead[0] != key:
-            size = tokens.measure_request(
-                projection.system, projection.tools, [], self._image_cap
-            )
+            size = tokens.measure_request(projection.system, projection.tools, [], self._image_cap)
             self._overhead = (key, size)
         return self._overhead[1]
 

@@ -122,9 +122,7 @@ def _without_thinking(record: AnyRecord) -> AnyRecord:
     return msgspec.structs.replace(record, content=content)
 
 
-def _after(
-    head: Projection, records: Sequence[AnyRecord], compaction: CompactionEnd
-) -> Projection:
+def _after(head: Projection, records: Sequence[AnyRecord], compaction: CompactionEnd) -> Projection:
     """Model, system prompt and tools as the compaction froze them anew."""
     frozen = head
     for record in records:
@@ -179,9 +177,7 @@ def _messages(records: Iterable[AnyRecord]) -> list[ProjectedMessage]:
             if not content:
                 continue
             messages.append(
-                ProjectedMessage(
-                    "assistant", content, record.seq, record.seq, record.usage or None
-                )
+                ProjectedMessage("assistant", content, record.seq, record.seq, record.usage or None)
             )
             answer = _answer(content, results, record.seq)
             if answer is not None:
@@ -204,9 +200,7 @@ def _answer(
             block["content"] = [{"type": "text", "text": LOST_RESULT}]
             block["is_error"] = True
         else:
-            block["content"] = sendable(result.content) or [
-                {"type": "text", "text": "(no output)"}
-            ]
+            block["content"] = sendable(result.content) or [{"type": "text", "text": "(no output)"}]
             if result.is_error:
                 block["is_error"] = True
             seqs.append(result.seq)

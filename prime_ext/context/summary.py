@@ -108,3 +108,31 @@ def _inventory(inventory: Sequence[dict[str, Any]] | None) -> str:
     if len(inventory) > 200:
         lines.append(f"- and {len(inventory) - 200} more; list_variables shows all")
     return "Live variables:\n" + "\n".join(lines) + "\n"
+
+
+def kernel_note(state: dict[str, Any]) -> str:
+    """One or two true sentences about the kernel, for the model.
+
+    Parameters
+    ----------
+    state:
+        ``kernel_state`` of a ``compaction_end``: ``status`` is ``current``, ``busy``, ``stale``
+        or ``none``.
+    """
+    status = state.get("status", "none")
+    if status == "current":
+        return (
+            "The kernel runs on: variables, functions and imports are still defined as you left "
+            "them, and saved in a snapshot. Nothing has to be run again."
+        )
+    if status == "busy":
+        return (
+            "The kernel is busy with a running cell; its variables could not be read. Check with "
+            "list_variables before you rely on one."
+        )
+    if status == "stale":
+        return (
+            "The kernel runs on and its variables are defined, but the last snapshot is older "
+            "than they are."
+        )
+    return "No kernel runs for the notebook, or its variables cannot be read. Check first."

@@ -1,0 +1,121 @@
+"""Random sessions, as records, for property tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from hypothesis import strategies as st
+
+from prime_ext.session.records import (
+    AnyRecord,
+    AssistantMessage,
+    Error,
+    Interrupt,
+    SessionStart,
+    ToolResult,
+    TurnEnd,
+    UserMessage,
+)
+
+SYSTEM: list[dict[str, Any]] = [{"type": "text", "text": "You work on a notebook."}]
+TOOLS: list[dict[str, Any]] = [
+    {"name": "run_code", "description": "Run.", "input_schema": {"type": "object"}}
+]
+PNG = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5E"
+    "rkJggg=="
+)
+
+texts = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=40) | st.sampled_from(
+    ["", "  \n", "fit <|endoftext|> model", "模型 数据"]
+)
+
+
+def text_block(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def image_block() -> dict[str, Any]:
+    return {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": PNG},
+    }
+
+
+def start() -> SessionStart:
+    return SessionStart(
+        version="0",
+        notebook="a.ipynb",
+        provider="anthropic",
+        model="claude-sonnet-5-5",
+        permission_mode="auto",
+        system=SYSTEM,
+        tools=TOOLS,
+    )
+
+
+@st.composite
+def turns(draw: st.DrawFn, number: int) -> list[AnyRecord]:
+    """One turn, possibly cut off by a crash or a stop anywhere."""
+    turn = f"t{number}"
+    records: list[AnyRecord] = [
+        UserMessage(text="q", content=[text_block(f"question {number}")], turn=turn)
+    ]
+    for step in range(draw(st.integers(0, 3))):
+        calls = [
+            {
+                "type": "tool_use",
+                "id": f"c{number}-{step}-{i}",
+                "name": "run_code",
+                "input": {"code": draw(texts)},
+            }
+            for i in range(draw(st.integers(1, 3)))
+        ]
+        content = [text_block(draw(texts)), *calls]
+        if draw(st.booleans()):
+            content.insert(0, {"type": "thinking", "thinking": "hm", "signature": "s"})
+        records.append(AssistantMessage(content=content, model="m", turn=turn))
+        answered = draw(st.permutations(calls)) if draw(st.booleans()) else list(calls)
+        lost = draw(st.integers(0, len(calls))) if draw(st.integers(0, 9)) == 0 else 0
+        for call in answered[lost:]:
+            result = [text_block(draw(texts))]
+            if draw(st.integers(0, 5)) == 0:
+                result.append(image_block())
+            records.append(
+                ToolResult(
+                    tool_use_id=str(call["id"]),
+                    name="run_code",
+                    content=result,
+                    is_error=draw(st.booleans()),
+                    turn=turn,
+                )
+            )
+        if lost:
+            records.append(Interrupt(phase="tool", turn=turn))
+            records.append(TurnEnd(status="interrupted", turn=turn))
+            return records
+    ending = draw(st.sampled_from(["reply", "blank", "error"]))
+    if ending == "error":
+        records.append(Error(code="x", message="y", turn=turn))
+    else:
+        text = f"answer {number}" if ending == "reply" else " "
+        records.append(AssistantMessage(content=[text_block(text)], model="m", turn=turn))
+    records.append(TurnEnd(status="ok", turn=turn))
+    return records
+
+
+@st.composite
+def sessions(draw: st.DrawFn) -> list[AnyRecord]:
+    """``session_start`` and some turns, numbered."""
+    records: list[AnyRecord] = [start()]
+    for number in range(draw(st.integers(1, 4))):
+        records.extend(draw(turns(number)))
+    return numbered(records)
+
+
+def numbered(records: list[AnyRecord]) -> list[AnyRecord]:
+    return [
+        msgspec.structs.replace(record, seq=seq, id=str(seq), ts="2026-01-01T00:00:00.000Z")
+        for seq, record in enumerate(records, start=1)
+    ]
