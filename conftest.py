@@ -5,6 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes says nothing of the code under test on a busy machine.
+settings.register_profile("prime_ext", deadline=None)
+settings.load_profile("prime_ext")
 
 pytest_plugins = ["pytest_jupyter.jupyter_server", "tests.messages_api.fixtures"]
 

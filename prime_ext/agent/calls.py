@@ -279,7 +279,7 @@ def _write_private(path: Path, text: str) -> None:
     path.parent.mkdir(mode=0o700, exist_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
     descriptor = os.open(path, flags, 0o600)
-    with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+    with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
         file.write(text)
 
 

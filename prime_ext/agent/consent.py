@@ -25,9 +25,9 @@ class ConsentStore:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         temporary = self._path.with_suffix(".tmp")
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(descriptor, "w", encoding="utf-8") as file:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             json.dump(consents, file, indent=1)
-        os.replace(temporary, self._path)
+        temporary.replace(self._path)
 
     def _read(self) -> dict[str, list[str]]:
         try:

@@ -117,34 +117,37 @@ class History:
         }
 
 
+_CAUSES = {
+    "crash": "The kernel died and was started anew.",
+    "restart": "The kernel was restarted.",
+}
+
+
 def restore_event(record: Restore) -> str:
     """What the model is told of a restore."""
-    back = sorted(
-        n for n, e in record.names.items() if e.get("status") in ("verified", "unverified")
-    )
-    lost = sorted(set(record.names) - set(back))
     if record.outcome == "offered":
         return (
             "The kernel was restarted: no variable of before is defined in it. The user is "
             "offered to restore the last snapshot and has not done so yet."
         )
     if record.outcome == "failed":
+        reason = f" ({record.reason})" if record.reason else ""
         return (
-            "The kernel is a fresh one and its variables could not be restored"
-            f"{f' ({record.reason})' if record.reason else ''}: no variable of before is defined."
+            f"The kernel is a fresh one and its variables could not be restored{reason}: no "
+            "variable of before is defined."
         )
-    cause = {
-        "crash": "The kernel died and was started anew.",
-        "restart": "The kernel was restarted.",
-    }
-    text = [cause.get(record.trigger, "The kernel's variables were restored from a snapshot.")]
+    entries = sorted(record.names.items())
+    back = [name for name, entry in entries if entry.get("status") in ("verified", "unverified")]
+    lost = [
+        f"{name} ({entry.get('reason') or entry.get('status')})"
+        for name, entry in entries
+        if name not in back
+    ]
+    text = [_CAUSES.get(record.trigger, "The kernel's variables were restored from a snapshot.")]
     if record.mode == "cold":
         text.append("Its variables were restored from the last snapshot.")
     if back:
         text.append(f"Live again: {', '.join(back)}.")
     if lost:
-        details = [
-            f"{n} ({record.names[n].get('reason') or record.names[n].get('status')})" for n in lost
-        ]
-        text.append(f"Not restored, do not use: {'; '.join(details)}.")
+        text.append(f"Not restored, do not use: {'; '.join(lost)}.")
     return " ".join(text)
