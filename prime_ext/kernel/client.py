@@ -1,0 +1,208 @@
+"""Our own channels to one kernel process: send a request, follow its replies and outputs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from jupyter_core.utils import ensure_async
+
+Channel = Literal["shell", "control"]
+Message = dict[str, Any]
+
+EXECUTE_TYPES = frozenset({"execute_request", "prime_execute_request"})
+"""Requests that run user code: a kernel is busy while one of them runs, whoever sent it."""
+
+_NUDGE_SECONDS = 0.5
+
+
+class KernelDied(Exception):
+    """The process behind the kernel ended, or was replaced, before it answered."""
+
+
+class Request:
+    """One message that was sent, and what has come back of it."""
+
+    def __init__(self, msg_id: str, on_output: Callable[[str, Message], None] | None) -> None:
+        self.msg_id = msg_id
+        self.reply: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self.started = asyncio.Event()
+        """The kernel has begun to work on it."""
+        self.finished = asyncio.Event()
+        """The kernel has gone idle after it: all its outputs are here."""
+        self.on_output = on_output
+
+    def fail(self, error: Exception) -> None:
+        if not self.reply.done():
+            self.reply.set_exception(error)
+            self.reply.exception()  # Retrieved: nobody may be waiting for it any more.
+        self.started.set()
+        self.finished.set()
+
+
+class KernelChannels:
+    """Shell, control and IOPub of one kernel process, read until it ends."""
+
+    def __init__(self, client: Any, log: logging.Logger) -> None:
+        self._client = client
+        self._log = log
+        self._requests: dict[str, Request] = {}
+        self._readers: list[asyncio.Task[None]] = []
+        self._heard = asyncio.Event()
+        self.running: set[str] = set()
+        """Message ids of the code that the kernel is running now, ours and others'."""
+        self.on_busy_change: Callable[[], None] = lambda: None
+        self.info: dict[str, Any] = {}
+        """The kernel's own description (``kernel_info_reply``)."""
+
+    @classmethod
+    async def open(cls, manager: Any, log: logging.Logger, *, timeout: float) -> KernelChannels:
+        """Connect to the kernel of ``manager`` and wait until it answers.
+
+        Raises
+        ------
+        KernelDied
+            The process ended first.
+        TimeoutError
+            It lives, but does not answer within ``timeout`` seconds.
+        """
+        # Two sockets with one identity collide at the kernel's router, so the session that a
+        # manager lends its clients gets an id of its own.
+        session = manager.session.clone()
+        session.session = uuid.uuid4().hex
+        client = manager.client(session=session)
+        channels = cls(client, log)
+        try:
+            await ensure_async(client.start_channels(stdin=False, hb=False))
+            channels._start_readers()
+            await channels._wait_until_heard(manager, timeout)
+        except BaseException:
+            await channels.close(KernelDied("The connection was not made."))
+            raise
+        if getattr(manager, "execution_state", None) == "busy":
+            # Its start was published before we listened; the next idle ends it.
+            channels.running.add("")
+        return channels
+
+    def send(
+        self,
+        channel: Channel,
+        msg_type: str,
+        content: dict[str, Any],
+        *,
+        metadata: dict[str, Any] | None = None,
+        buffers: Sequence[bytes] = (),
+        on_output: Callable[[str, Message], None] | None = None,
+    ) -> Request:
+        message = self._client.session.msg(msg_type, content, metadata=metadata)
+        if buffers:
+            message["buffers"] = list(buffers)
+        request = Request(message["header"]["msg_id"], on_output)
+        self._requests[request.msg_id] = request
+        stream = getattr(self._client, f"{channel}_channel")
+        if buffers and getattr(stream, "socket", None) is not None:
+            self._client.session.send(stream.socket, message, buffers=list(buffers))
+        else:
+            stream.send(message)
+        return request
+
+    def forget(self, request: Request) -> None:
+        """Nothing more is expected of ``request``."""
+        self._requests.pop(request.msg_id, None)
+
+    async def close(self, error: Exception) -> None:
+        """Let every open request fail with ``error`` and give the sockets back."""
+        self.abandon(error)
+        for reader in self._readers:
+            reader.cancel()
+        await asyncio.gather(*self._readers, return_exceptions=True)
+        self._readers.clear()
+        self._client.stop_channels()
+
+    def abandon(self, error: Exception) -> None:
+        for request in list(self._requests.values()):
+            request.fail(error)
+        self._requests.clear()
+        self.running.clear()
+
+    def _start_readers(self) -> None:
+        self._readers = [
+            asyncio.create_task(self._read(self._client.shell_channel, self._on_reply)),
+            asyncio.create_task(self._read(self._client.control_channel, self._on_reply)),
+            asyncio.create_task(self._read(self._client.iopub_channel, self._on_publication)),
+        ]
+
+    async def _wait_until_heard(self, manager: Any, timeout: float) -> None:
+        # A subscription takes effect at some time after connecting. Requests go out until one
+        # was answered and something was heard on IOPub; then no output can be missed. Control
+        # answers while a cell runs; a kernel that ignores it answers on shell.
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        requests = [self.send("shell", "kernel_info_request", {})]
+        heard = asyncio.create_task(self._heard.wait())
+        try:
+            while True:
+                requests.append(self.send("control", "kernel_info_request", {}))
+                pending = {request.reply for request in requests if not request.reply.done()}
+                answered = len(pending) < len(requests)
+                if answered and heard.done():
+                    break
+                await asyncio.wait(
+                    {heard} if answered else pending,
+                    timeout=_NUDGE_SECONDS,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                if not await ensure_async(manager.is_alive()):
+                    raise KernelDied("The kernel ended before it answered.")
+                if loop.time() > deadline:
+                    raise TimeoutError("The kernel does not answer.")
+        finally:
+            heard.cancel()
+            for request in requests:
+                self.forget(request)
+        self.info = next(r.reply.result()["content"] for r in requests if r.reply.done())
+
+    async def _read(self, channel: Any, handle: Callable[[Message], None]) -> None:
+        while True:
+            try:
+                message = await ensure_async(channel.get_msg(timeout=None))
+            except ValueError as error:
+                self._log.warning("Ignoring a message that is not the kernel's: %s", error)
+                continue
+            try:
+                handle(message)
+            except Exception:
+                self._log.exception("Handling a message of the kernel failed")
+
+    def _on_reply(self, message: Message) -> None:
+        request = self._requests.get(message.get("parent_header", {}).get("msg_id", ""))
+        if request is not None and not request.reply.done():
+            request.reply.set_result(message)
+
+    def _on_publication(self, message: Message) -> None:
+        self._heard.set()
+        parent = message.get("parent_header") or {}
+        msg_id = parent.get("msg_id", "")
+        request = self._requests.get(msg_id)
+        if message["msg_type"] == "status":
+            state = message["content"].get("execution_state")
+            if request is not None:
+                if state == "busy":
+                    request.started.set()
+                elif state == "idle":
+                    request.finished.set()
+            if parent.get("msg_type") in EXECUTE_TYPES:
+                self._track(msg_id, state)
+        elif request is not None and request.on_output is not None:
+            request.on_output(message["msg_type"], message["content"])
+
+    def _track(self, msg_id: str, state: str) -> None:
+        if state == "busy":
+            self.running.add(msg_id)
+        elif state == "idle":
+            self.running.discard(msg_id)
+            self.running.discard("")
+        self.on_busy_change()

@@ -1,0 +1,412 @@
+"""One running kernel of the server: our channels to it, and its life."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from importlib.resources import files
+from typing import Any, Literal
+
+from jupyter_core.utils import ensure_async
+
+from prime_ext.errors import PrimeError
+from prime_ext.kernel.client import Channel, KernelChannels, KernelDied, Message, Request
+
+Reason = Literal["crash", "user", "new"]
+
+KERNEL_ACTIONS = "https://events.jupyter.org/jupyter_server/kernel_actions/v1"
+
+CARRIED = ("bootstrap", "expression", "describe", "operations")
+"""Modules of ``inside`` that are sent into the kernel, in the order they need each other."""
+
+_POLL_SECONDS = 0.5
+_POLL_SECONDS_REMOTE = 5.0
+_RESTART_SECONDS = 30.0
+_LATE_REPLY_SECONDS = 2.0
+
+
+class KernelConnection:
+    """A kernel, by id, whoever started it.
+
+    It follows the process behind the kernel: when that ends, open requests fail with
+    ``KernelDied``; when another takes its place, ``on_renewed`` is called with the reason.
+    """
+
+    def __init__(self, kernel_id: str, kernel_manager: Any, log: logging.Logger) -> None:
+        self.kernel_id = kernel_id
+        self.turn = asyncio.Lock()
+        """Held by the one of our executions whose turn it is."""
+        self.on_state: list[Callable[[], None]] = []
+        self.on_renewed: list[Callable[[Reason], None]] = []
+        self._kernel_manager = kernel_manager
+        self._log = log
+        self._channels: KernelChannels | None = None
+        self._opening = asyncio.Lock()
+        self._preparing = asyncio.Lock()
+        self._prepared: bool | None = None
+        self._lost: Reason | None = None
+        self._alive = asyncio.Event()
+        self._alive.set()
+        self._gone = False
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._manager = kernel_manager.get_kernel(kernel_id)
+        self._follow()
+
+    # -- state ------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> str:
+        """``starting``, ``idle``, ``busy``, ``dead``, or ``none`` once it was shut down."""
+        if self._gone:
+            return "none"
+        if self._lost is not None:
+            return "dead"
+        if self._channels is None:
+            known = getattr(self._manager, "execution_state", None)
+            return known if known in ("idle", "busy", "dead") else "starting"
+        return "busy" if self._channels.running else "idle"
+
+    @property
+    def gone(self) -> bool:
+        """The server no longer has a kernel of this id."""
+        return self._gone or self.kernel_id not in self._kernel_manager
+
+    @property
+    def language(self) -> str:
+        """Language of the kernel in lower case; empty before the first connection."""
+        info = self._channels.info if self._channels else {}
+        return str(info.get("language_info", {}).get("name", "")).lower()
+
+    @property
+    def kernel_name(self) -> str:
+        """Name of the kernelspec."""
+        return str(getattr(self._manager, "kernel_name", ""))
+
+    # -- the process behind it --------------------------------------------------------------
+
+    def _follow(self) -> None:
+        self._callbacks = {"restart": self._on_crash, "dead": self._on_dead}
+        for event, callback in self._callbacks.items():
+            with contextlib.suppress(NotImplementedError):
+                self._manager.add_restart_callback(callback, event)
+        # A restart by a person calls no restart callback; the server announces it as an event.
+        events = getattr(self._manager, "event_logger", None)
+        if events is not None:
+            events.add_listener(schema_id=KERNEL_ACTIONS, listener=self._on_action)
+        self.spawn(self._watch())
+
+    def _unfollow(self) -> None:
+        for event, callback in self._callbacks.items():
+            with contextlib.suppress(NotImplementedError):
+                self._manager.remove_restart_callback(callback, event)
+        events = getattr(self._manager, "event_logger", None)
+        if events is not None:
+            with contextlib.suppress(KeyError, ValueError):
+                events.remove_listener(schema_id=KERNEL_ACTIONS, listener=self._on_action)
+
+    def _on_crash(self) -> None:
+        self._lose("crash")
+
+    def _on_dead(self) -> None:
+        self._lose("crash")
+        self._log.warning("Kernel %s is dead and is not restarted", self.kernel_id)
+
+    async def _on_action(self, *, data: dict[str, Any], **_event: Any) -> None:
+        if data.get("kernel_id") != self.kernel_id or data.get("status") != "success":
+            return
+        if data.get("action") == "restart":
+            self._lose("user")
+            self._renew()
+        elif data.get("action") == "shutdown":
+            self._lose("user")
+
+    async def _watch(self) -> None:
+        # Restart callbacks come up to a few seconds late, or never if automatic restarts are
+        # off, so that the process is also looked at directly.
+        local = getattr(self._manager, "provisioner", None) is not None
+        while not self.gone:
+            await asyncio.sleep(_POLL_SECONDS if local else _POLL_SECONDS_REMOTE)
+            try:
+                alive = await ensure_async(self._manager.is_alive())
+            except Exception:
+                self._log.warning("Kernel %s cannot be asked", self.kernel_id, exc_info=True)
+                continue
+            if not alive and not self.gone:
+                self._lose("user" if self._is_being_replaced() else "crash")
+            elif alive and self._lost is not None and not self._is_being_replaced():
+                self._renew()
+        self._lose("user")
+        self._gone = True
+        self._alive.set()
+        self._unfollow()
+        self._changed()
+
+    def _is_being_replaced(self) -> bool:
+        ready = getattr(self._manager, "_ready", None)
+        starting = ready is not None and not ready.done()
+        return bool(getattr(self._manager, "shutting_down", False)) or starting
+
+    def _lose(self, reason: Reason) -> None:
+        """The process is gone. The first reason given is the cause."""
+        if self._lost is not None:
+            return
+        self._lost = reason
+        self._alive.clear()
+        self._prepared = None
+        channels, self._channels = self._channels, None
+        if channels is not None:
+            died = KernelDied(f"The kernel ended ({reason}).")
+            channels.abandon(died)
+            self.spawn(channels.close(died))
+        self._changed()
+
+    def _renew(self) -> None:
+        reason, self._lost = self._lost, None
+        self._alive.set()
+        if reason is not None:
+            for callback in list(self.on_renewed):
+                callback(reason)
+            self._changed()
+
+    # -- talking to it ----------------------------------------------------------------------
+
+    async def channels(self) -> KernelChannels:
+        """Open channels to the process, once it lives.
+
+        Raises
+        ------
+        PrimeError
+            ``kernel_dead`` if it ended and is not restarted, ``kernel_no_answer`` if it lives
+            but does not answer.
+        """
+        async with self._opening:
+            if self._channels is not None:
+                return self._channels
+            try:
+                await asyncio.wait_for(self._alive.wait(), _RESTART_SECONDS)
+            except asyncio.TimeoutError:
+                raise kernel_dead() from None
+            if self.gone:
+                raise kernel_dead()
+            timeout = float(getattr(self._kernel_manager, "kernel_info_timeout", 60.0))
+            try:
+                channels = await KernelChannels.open(self._manager, self._log, timeout=timeout)
+            except KernelDied:
+                raise kernel_dead() from None
+            except TimeoutError:
+                raise PrimeError(
+                    f"The kernel has not answered for {timeout:.0f} seconds.",
+                    code="kernel_no_answer",
+                    hint="Restart the kernel, or look into the server's log.",
+                    status=503,
+                ) from None
+            channels.on_busy_change = self._changed
+            self._channels = channels
+            self._changed()
+            return channels
+
+    async def prepare(self) -> bool:
+        """Teach the process our own messages; return whether it can learn them.
+
+        Only ipykernel and what is built on it can. Waits while the kernel is busy.
+        """
+        async with self._preparing:
+            if self._prepared is None:
+                channels = await self.channels()
+                self._prepared = self.language == "python" and await self._bootstrap(channels)
+            return self._prepared
+
+    async def _bootstrap(self, channels: KernelChannels) -> bool:
+        content = {
+            "code": bootstrap_code(),
+            "silent": True,
+            "store_history": False,
+            "allow_stdin": False,
+            "stop_on_error": False,
+            "user_expressions": {},
+        }
+        status = "aborted"
+        while status == "aborted":  # It stood in the queue behind a cell that failed.
+            request = channels.send("shell", "execute_request", content)
+            try:
+                status = (await request.reply)["content"]["status"]
+            finally:
+                channels.forget(request)
+        request = channels.send("control", "prime_request", {"op": "ping"})
+        try:
+            await self._reply_or_silence(request)
+        except PrimeError:
+            self._log.info("Kernel %s does not take our messages", self.kernel_id)
+            return False
+        finally:
+            channels.forget(request)
+        return True
+
+    async def ask(
+        self,
+        op: str,
+        params: dict[str, Any],
+        *,
+        channel: Channel = "control",
+        timeout: float,
+        buffers: Sequence[bytes] = (),
+    ) -> dict[str, Any]:
+        """Have the kernel process do ``op`` and return its answer.
+
+        Binary buffers of the answer are in ``"buffers"``.
+
+        Raises
+        ------
+        PrimeError
+            ``kernel_language``, ``kernel_busy`` (no answer within ``timeout`` seconds),
+            ``kernel_died``, or the code that the operation itself failed with.
+        """
+        channels = await self.channels()
+        if self._prepared is None and channels.running:
+            raise kernel_busy("It runs a cell and cannot be asked before that ends.")
+        try:
+            if not await self.prepare():
+                raise self._wrong_language()
+            content = {"op": op, "params": params}
+            request = channels.send(channel, "prime_request", content, buffers=buffers)
+            try:
+                message = await asyncio.wait_for(self._reply_or_silence(request), timeout)
+            finally:
+                channels.forget(request)
+        except asyncio.TimeoutError:
+            raise kernel_busy(f"It has not answered for {timeout:g} seconds.") from None
+        except KernelDied:
+            raise PrimeError(
+                "The kernel died before it answered.",
+                code="kernel_died",
+                hint="It is restarted; try again.",
+                status=503,
+            ) from None
+        return _result(message)
+
+    async def _reply_or_silence(self, request: Request) -> Message:
+        """The reply; a kernel that does not know our message goes idle without one."""
+        finished = asyncio.create_task(request.finished.wait())
+        try:
+            either: set[asyncio.Future[Any]] = {request.reply, finished}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if not request.reply.done():
+                await asyncio.wait({request.reply}, timeout=_LATE_REPLY_SECONDS)
+        finally:
+            finished.cancel()
+        if request.reply.done():
+            return request.reply.result()
+        self._prepared = None
+        raise PrimeError(
+            "The kernel does not know the request; its process was replaced.",
+            code="kernel_replaced",
+            hint="Try again.",
+            status=503,
+        )
+
+    def _wrong_language(self) -> PrimeError:
+        language = self.language or "unknown"
+        if language == "python":
+            return PrimeError(
+                "This Python kernel is not built on ipykernel, so its variables cannot be read.",
+                code="kernel_language",
+                hint="Use run_code to look at variables; they cannot be saved and restored here.",
+            )
+        return PrimeError(
+            f"This is only possible in Python kernels; this kernel's language is {language}.",
+            code="kernel_language",
+            hint="Use run_code, in the kernel's language, to look at variables.",
+        )
+
+    def _changed(self) -> None:
+        for callback in list(self.on_state):
+            callback()
+
+    async def interrupt(self) -> None:
+        await ensure_async(self._kernel_manager.interrupt_kernel(self.kernel_id))
+
+    def spawn(self, coroutine: Any) -> asyncio.Task[Any]:
+        """Run ``coroutine`` beside everything else until the connection is closed."""
+        task = asyncio.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def close(self) -> None:
+        self._unfollow()
+        self._gone = True
+        self._alive.set()
+        channels, self._channels = self._channels, None
+        if channels is not None:
+            await channels.close(KernelDied("The connection was closed."))
+        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _result(message: Message) -> dict[str, Any]:
+    content = message["content"]
+    if content.get("status") != "ok":
+        raise PrimeError(
+            content.get("evalue") or content.get("ename") or "The kernel refused.",
+            code=content.get("code") or "kernel_operation_failed",
+        )
+    result: dict[str, Any] = content["result"]
+    if message.get("buffers"):
+        result["buffers"] = message["buffers"]
+    return result
+
+
+def kernel_dead() -> PrimeError:
+    return PrimeError(
+        "The notebook's kernel is dead.",
+        code="kernel_dead",
+        hint="Restart it from the Kernel menu, then try again.",
+        status=503,
+    )
+
+
+def kernel_busy(why: str) -> PrimeError:
+    return PrimeError(
+        f"The kernel is busy. {why}",
+        code="kernel_busy",
+        hint="Wait for the running cell, or interrupt it.",
+        status=503,
+    )
+
+
+def bootstrap_code() -> str:
+    """The one statement that installs our messages; it binds no name of the user's.
+
+    It reaches the builtins through ``__import__``, since any of them may be shadowed.
+    """
+    folder = files("prime_ext.kernel.inside")
+    sources = {name: folder.joinpath(f"{name}.py").read_text("utf-8") for name in CARRIED}
+    return (
+        "__import__('builtins').exec(__import__('builtins').compile("
+        f"{_INSTALL!r}, '<prime_ext>', 'exec'), {{'SOURCES': {sources!r}}})"
+    )
+
+
+_INSTALL = """
+def install():
+    import sys, types
+    from IPython import get_ipython
+    shell = get_ipython()
+    modules = {}
+    for name, source in SOURCES.items():
+        module = types.ModuleType("prime_ext.kernel.inside." + name)
+        module.__dict__.update(modules)
+        exec(compile(source, "<prime_ext." + name + ">", "exec"), module.__dict__)
+        modules[name] = module
+        if name == "bootstrap":
+            module.cover_tracks(shell)
+    modules["bootstrap"].install(shell.kernel, modules["operations"].OPERATIONS)
+try:
+    install()
+except Exception:
+    pass
+"""

@@ -1,0 +1,265 @@
+"""One run of code in a kernel, from the queue to its last output."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from prime_ext.errors import PrimeError
+from prime_ext.kernel.client import KernelChannels, KernelDied, Message, Request
+from prime_ext.kernel.connection import KernelConnection
+from prime_ext.kernel.outputs import Output, OutputCollector
+
+Status = Literal["ok", "error", "aborted", "died"]
+
+BUSY_NOTICE_SECONDS = 0.3
+"""How long a run may stand in the queue before the caller is told that it waits."""
+
+OUTPUT_INTERVAL_SECONDS = 0.05
+"""Live outputs are handed on at most this often."""
+
+_LAST_OUTPUTS_SECONDS = 4.0
+_INTERRUPT_SECONDS = 5.0
+_ATTEMPTS = 5
+_WITHDRAW_SECONDS = 2.0
+
+
+@dataclass
+class Execution:
+    """What a run came to.
+
+    Parameters
+    ----------
+    status:
+        ``"ok"``, ``"error"`` (an exception, an interrupt included), ``"aborted"`` (never begun)
+        or ``"died"`` (the kernel's process ended).
+    outputs:
+        Notebook outputs (nbformat 4): one stream output for neighbouring writes to a stream,
+        with ``\\r`` and ``\\b`` carried out.
+    error:
+        ``{ename, evalue, traceback}``, the traceback as coloured lines.
+    duration_ms:
+        From the begin of the run, without the time in the queue.
+    """
+
+    status: Status
+    outputs: list[Output] = field(default_factory=list)
+    execution_count: int | None = None
+    error: dict[str, Any] | None = None
+    duration_ms: int = 0
+
+
+class _LiveOutputs:
+    """Hands on the outputs as they grow, not more often than a reader can use."""
+
+    def __init__(self, on_outputs: Callable[[list[Output]], None] | None) -> None:
+        self.collector = OutputCollector()
+        self._on_outputs = on_outputs
+        self._timer: asyncio.TimerHandle | None = None
+        self._last_message = 0.0
+
+    def add(self, msg_type: str, content: Message) -> None:
+        self._last_message = time.monotonic()
+        if self.collector.add(msg_type, content):
+            self._schedule()
+
+    def _schedule(self) -> None:
+        if self._on_outputs is not None and self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(OUTPUT_INTERVAL_SECONDS, self._hand_on)
+
+    def _hand_on(self) -> None:
+        self._timer = None
+        if self._on_outputs is not None:
+            self._on_outputs(self.collector.outputs)
+
+    def idle_seconds(self) -> float:
+        return time.monotonic() - self._last_message
+
+    def finish(self) -> list[Output]:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._hand_on()
+        return self.collector.outputs
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+async def execute(
+    connection: KernelConnection,
+    code: str,
+    *,
+    store_history: bool,
+    on_outputs: Callable[[list[Output]], None] | None = None,
+    on_busy: Callable[[], None] | None = None,
+    cell_id: str | None = None,
+) -> Execution:
+    """Run ``code``, in its turn, and return what it came to.
+
+    Cancelling the task withdraws the run from the queue, or interrupts it; code of others is
+    never interrupted. See `NotebookKernel.execute`.
+    """
+    loop = asyncio.get_running_loop()
+    notice = loop.call_later(BUSY_NOTICE_SECONDS, on_busy) if on_busy is not None else None
+    live = _LiveOutputs(on_outputs)
+    try:
+        async with connection.turn:
+            return await _run(connection, code, store_history, live, notice, cell_id)
+    finally:
+        live.stop()
+        if notice is not None:
+            notice.cancel()
+
+
+async def _run(
+    connection: KernelConnection,
+    code: str,
+    store_history: bool,
+    live: _LiveOutputs,
+    notice: asyncio.TimerHandle | None,
+    cell_id: str | None,
+) -> Execution:
+    begun = time.monotonic()
+    reply: dict[str, Any] = {}
+    try:
+        private = await connection.prepare()
+        channels = await connection.channels()
+        for _attempt in range(_ATTEMPTS):
+            request = _send(channels, code, store_history, live, private, cell_id)
+            try:
+                await request.started.wait()
+                if notice is not None:
+                    notice.cancel()
+                begun = time.monotonic()
+                reply = (await request.reply)["content"]
+                await _last_outputs(request, live)
+            except asyncio.CancelledError:
+                await _take_back(connection, channels, request, private)
+                raise
+            except KernelDied:
+                return _death(live, begun)
+            channels.forget(request)
+            # A kernel that only knows the standard request aborts it when somebody else's cell
+            # fails ahead of it in the queue; that is no reason not to run ours.
+            if reply.get("status") != "aborted":
+                break
+    except KernelDied:
+        return _death(live, begun)
+    live.collector.add_payload(reply.get("payload") or [])
+    status = reply.get("status")
+    return Execution(
+        status if status in ("ok", "aborted") else "error",
+        live.finish(),
+        execution_count=reply.get("execution_count"),
+        error=_error(reply) if status == "error" else None,
+        duration_ms=_since(begun),
+    )
+
+
+def _send(
+    channels: KernelChannels,
+    code: str,
+    store_history: bool,
+    live: _LiveOutputs,
+    private: bool,
+    cell_id: str | None,
+) -> Request:
+    return channels.send(
+        "shell",
+        "prime_execute_request" if private else "execute_request",
+        {
+            "code": code,
+            "silent": False,
+            "store_history": store_history,
+            "user_expressions": {},
+            # `input()` fails at once, with a message, instead of waiting for nobody.
+            "allow_stdin": False,
+            # A failure of ours does not abort what others have queued behind it.
+            "stop_on_error": False,
+        },
+        metadata={"cellId": cell_id} if cell_id else {},
+        on_output=live.add,
+    )
+
+
+async def _last_outputs(request: Request, live: _LiveOutputs) -> None:
+    """Wait for the outputs that are still on their way when the reply is here.
+
+    They come on another socket. The idle status ends them; should that be lost, silence does.
+    """
+    while not request.finished.is_set():
+        try:
+            await asyncio.wait_for(request.finished.wait(), _LAST_OUTPUTS_SECONDS)
+        except asyncio.TimeoutError:
+            if live.idle_seconds() >= _LAST_OUTPUTS_SECONDS:
+                return
+
+
+async def _take_back(
+    connection: KernelConnection, channels: KernelChannels, request: Request, private: bool
+) -> None:
+    """See to it that a cancelled run does not go on, or begin, unseen."""
+    if request.reply.done():
+        channels.forget(request)
+        return
+    if not request.started.is_set() and private:
+        with contextlib.suppress(PrimeError):
+            await connection.ask("withdraw", {"msg_id": request.msg_id}, timeout=_WITHDRAW_SECONDS)
+            if not request.started.is_set():
+                channels.forget(request)
+                return
+    if request.started.is_set():
+        await _interrupt(connection, request)
+        channels.forget(request)
+    else:
+        # The request cannot be withdrawn: it is interrupted as soon as it begins.
+        connection.spawn(_interrupt_later(connection, channels, request))
+
+
+async def _interrupt(connection: KernelConnection, request: Request) -> None:
+    with contextlib.suppress(Exception):
+        await connection.interrupt()
+    # What follows should not find the kernel still busy with this; code that ignores the
+    # interrupt is not waited for.
+    with contextlib.suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(request.finished.wait(), _INTERRUPT_SECONDS)
+
+
+async def _interrupt_later(
+    connection: KernelConnection, channels: KernelChannels, request: Request
+) -> None:
+    try:
+        await request.started.wait()
+        if not request.finished.is_set():
+            await _interrupt(connection, request)
+    finally:
+        channels.forget(request)
+
+
+def _error(reply: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "ename": str(reply.get("ename", "")),
+        "evalue": str(reply.get("evalue", "")),
+        "traceback": list(reply.get("traceback") or []),
+    }
+
+
+def _death(live: _LiveOutputs, begun: float) -> Execution:
+    error = {
+        "ename": "KernelDied",
+        "evalue": "The kernel died while this code was running.",
+        "traceback": ["KernelDied: The kernel died while this code was running."],
+    }
+    live.add("error", error)
+    return Execution("died", live.finish(), error=error, duration_ms=_since(begun))
+
+
+def _since(begun: float) -> int:
+    return round((time.monotonic() - begun) * 1000)

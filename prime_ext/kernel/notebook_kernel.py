@@ -1,0 +1,287 @@
+"""The kernel of a notebook: found by the notebook's path, started only if none runs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+from jupyter_core.utils import ensure_async
+from tornado.web import HTTPError
+
+from prime_ext.errors import PrimeError
+from prime_ext.kernel.connection import KernelConnection, Reason
+from prime_ext.kernel.execution import Execution, execute
+from prime_ext.kernel.outputs import Output
+
+READ_SECONDS = 15.0
+STATE_SECONDS = 600.0
+"""A snapshot keeps its own budget; this is for a kernel that no longer answers at all."""
+
+
+class NotebookKernels:
+    """The kernels of all notebooks the agent works on; one `NotebookKernel` for each path."""
+
+    def __init__(self, session_manager: Any, kernel_manager: Any, log: logging.Logger) -> None:
+        self._session_manager = session_manager
+        self._kernel_manager = kernel_manager
+        self._log = log
+        self._notebooks: dict[str, NotebookKernel] = {}
+        self._connections: dict[str, KernelConnection] = {}
+
+    def for_notebook(self, path: str) -> NotebookKernel:
+        path = path.strip("/")
+        if path not in self._notebooks:
+            self._notebooks[path] = NotebookKernel(path, self)
+        return self._notebooks[path]
+
+    def rename(self, old: str, new: str) -> None:
+        """The notebook moved; it keeps its kernel."""
+        notebook = self._notebooks.pop(old.strip("/"), None)
+        if notebook is not None:
+            notebook.path = new.strip("/")
+            self._notebooks[notebook.path] = notebook
+
+    async def close(self) -> None:
+        """Give all channels back. The kernels go on running."""
+        for connection in self._connections.values():
+            await connection.close()
+        self._connections.clear()
+        self._notebooks.clear()
+
+    async def session_of(self, path: str) -> dict[str, Any] | None:
+        """The server's session model of ``path``, if it has one with a live kernel."""
+        # jupyter-collaboration before 4.0 put the name of its drive before the path.
+        for candidate in (path, f"RTC:{path}"):
+            with contextlib.suppress(HTTPError):
+                model: dict[str, Any] = await ensure_async(
+                    self._session_manager.get_session(path=candidate)
+                )
+                return model
+        return None
+
+    async def start(self, path: str) -> dict[str, Any]:
+        """Start the kernel that the notebook asks for and return its session model."""
+        kernel_name = await self._kernelspec_name(path)
+        try:
+            model: dict[str, Any] = await ensure_async(
+                self._session_manager.create_session(
+                    path=path, name=Path(path).name, type="notebook", kernel_name=kernel_name
+                )
+            )
+        except Exception as error:
+            self._log.warning("Starting a kernel for %s failed", path, exc_info=True)
+            raise _start_failed(kernel_name, _message(error)) from error
+        return model
+
+    async def discard(self, model: dict[str, Any]) -> None:
+        """Take back a session whose kernel never came up."""
+        with contextlib.suppress(Exception):
+            await ensure_async(self._session_manager.delete_session(model["id"]))
+
+    def connection(self, kernel_id: str) -> KernelConnection:
+        known = self._connections.get(kernel_id)
+        if known is None or known.gone:
+            known = KernelConnection(kernel_id, self._kernel_manager, self._log)
+            self._connections[kernel_id] = known
+        return known
+
+    async def _kernelspec_name(self, path: str) -> str | None:
+        contents = self._session_manager.contents_manager
+        try:
+            model = await ensure_async(contents.get(path, content=True, type="notebook"))
+        except HTTPError as error:
+            if error.status_code == 404:
+                raise PrimeError(
+                    f"There is no notebook {path!r}.",
+                    code="notebook_not_found",
+                    hint="Check the path, or attach the session to another notebook.",
+                    status=404,
+                ) from None
+            raise PrimeError(
+                f"The notebook {path!r} cannot be read: {_message(error)}",
+                code="notebook_invalid",
+                hint="Open it in JupyterLab to see what is wrong with it.",
+            ) from None
+        kernelspec = model["content"].get("metadata", {}).get("kernelspec") or {}
+        name = kernelspec.get("name")
+        return name if isinstance(name, str) and name else None
+
+
+class NotebookKernel:
+    """One notebook's kernel, whichever process that is at the moment."""
+
+    def __init__(self, path: str, kernels: NotebookKernels) -> None:
+        self.path = path
+        self.generation = 0
+        """Grows whenever another process takes the place of the one the agent knew."""
+        self.on_state: list[Callable[[str], None]] = []
+        """Called with each new `state`."""
+        self.on_restarted: list[Callable[[Reason], None]] = []
+        """Called when a fresh process is there, with ``"crash"``, ``"user"`` (restarted by a
+        person) or ``"new"`` (another kernel than before)."""
+        self._kernels = kernels
+        self._connection: KernelConnection | None = None
+        self._starting = asyncio.Lock()
+        self._state = "none"
+
+    @property
+    def kernel_id(self) -> str | None:
+        connection = self._connection
+        return connection.kernel_id if connection is not None and not connection.gone else None
+
+    @property
+    def state(self) -> Literal["none", "starting", "idle", "busy", "dead"]:
+        if self._starting.locked():
+            return "starting"
+        if self._connection is None or self._connection.gone:
+            return "none"
+        return self._connection.state  # type: ignore[return-value]
+
+    @property
+    def language(self) -> str:
+        """Language of the kernel in lower case; empty while it is unknown."""
+        return self._connection.language if self._connection is not None else ""
+
+    @property
+    def kernel_name(self) -> str:
+        """Name of the kernelspec; empty while there is no kernel."""
+        return self._connection.kernel_name if self._connection is not None else ""
+
+    async def find(self) -> str | None:
+        """Id of the kernel that the notebook runs in; ``None`` if there is none."""
+        model = await self._kernels.session_of(self.path)
+        if model is None:
+            return None
+        self._attach(model["kernel"]["id"])
+        return self.kernel_id
+
+    async def ensure(self) -> str:
+        """Id of the notebook's kernel, which is started if none runs.
+
+        Raises
+        ------
+        PrimeError
+            ``notebook_not_found``, ``kernel_start_failed``, ``kernel_dead`` or
+            ``kernel_no_answer``.
+        """
+        async with self._starting:
+            model = await self._kernels.session_of(self.path)
+            fresh = model is None
+            if model is None:
+                self._changed()
+                model = await self._kernels.start(self.path)
+            kernel_id: str = model["kernel"]["id"]
+            connection = self._attach(kernel_id)
+            try:
+                await connection.channels()
+            except PrimeError as error:
+                if not fresh:
+                    raise
+                name = connection.kernel_name
+                await self._kernels.discard(model)
+                raise _start_failed(name, error.message) from error
+        self._changed()
+        return kernel_id
+
+    async def execute(
+        self,
+        code: str,
+        *,
+        store_history: bool,
+        on_outputs: Callable[[list[Output]], None] | None = None,
+        on_busy: Callable[[], None] | None = None,
+        cell_id: str | None = None,
+    ) -> Execution:
+        """Run ``code`` and return what it came to. There is no time limit.
+
+        Parameters
+        ----------
+        store_history:
+            True for a cell: a normal execution. False: shown to nobody's history; ``In``,
+            ``Out``, ``_`` and the execution count stay as they were (in kernels built on
+            ipykernel; elsewhere the kernel's own handling of ``store_history`` holds).
+        on_outputs:
+            Called with all outputs so far, at most twenty times a second.
+        on_busy:
+            Called once if the run has to wait for its turn.
+        cell_id:
+            Id of the cell, for kernels that want to know.
+
+        Cancelling the task withdraws the code from the queue, or interrupts the kernel if it is
+        this code that runs. A kernel that dies ends the run with status ``"died"``.
+        """
+        await self.ensure()
+        assert self._connection is not None
+        return await execute(
+            self._connection,
+            code,
+            store_history=store_history,
+            on_outputs=on_outputs,
+            on_busy=on_busy,
+            cell_id=cell_id,
+        )
+
+    async def interrupt(self) -> None:
+        """Interrupt whatever the kernel runs."""
+        if await self.find() is not None and self._connection is not None:
+            await self._connection.interrupt()
+
+    async def ask(
+        self, op: str, params: dict[str, Any], *, timeout: float = READ_SECONDS
+    ) -> dict[str, Any]:
+        """Have the kernel process do one of our operations, without a trace.
+
+        Reading answers while a cell runs. Raises `PrimeError`, ``kernel_language`` where the
+        kernel is not a Python one.
+        """
+        await self.ensure()
+        assert self._connection is not None
+        return await self._connection.ask(op, params, timeout=timeout)
+
+    def _attach(self, kernel_id: str) -> KernelConnection:
+        current = self._connection
+        if current is not None and current.kernel_id == kernel_id and not current.gone:
+            return current
+        connection = self._kernels.connection(kernel_id)
+        connection.on_state.append(self._changed)
+        connection.on_renewed.append(self._renewed)
+        self._connection = connection
+        if current is not None:
+            with contextlib.suppress(ValueError):
+                current.on_state.remove(self._changed)
+                current.on_renewed.remove(self._renewed)
+            self._renewed("new")
+        return connection
+
+    def _renewed(self, reason: Reason) -> None:
+        self.generation += 1
+        for callback in list(self.on_restarted):
+            callback(reason)
+
+    def _changed(self) -> None:
+        state = self.state
+        if state != self._state:
+            self._state = state
+            for callback in list(self.on_state):
+                callback(state)
+
+
+def _start_failed(kernel_name: str | None, why: str) -> PrimeError:
+    kernel = f"kernel {kernel_name!r}" if kernel_name else "default kernel"
+    return PrimeError(
+        f"The {kernel} could not be started. {why}".strip(),
+        code="kernel_start_failed",
+        hint="Choose another kernel for the notebook, or see the server's log; "
+        "`jupyter kernelspec list` shows what is installed.",
+        status=502,
+    )
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, HTTPError):
+        return error.log_message or error.reason or str(error)
+    return str(error) or type(error).__name__

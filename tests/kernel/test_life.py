@@ -1,0 +1,231 @@
+"""Death, restart, interrupt, and kernels that others use or that never start."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from prime_ext.errors import PrimeError
+from tests.kernel.conftest import text_of, until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from prime_ext.kernel.notebook_kernel import NotebookKernel, NotebookKernels
+
+
+async def pid_of(kernel: NotebookKernel) -> int:
+    run = await kernel.execute("import os; print(os.getpid())", store_history=False)
+    return int(text_of(run.outputs))
+
+
+def start_printing(kernel: NotebookKernel, code: str) -> tuple[asyncio.Task[Any], asyncio.Event]:
+    """Run ``print('go')`` and then ``code``; the event says that it has begun."""
+    begun = asyncio.Event()
+    task = asyncio.create_task(
+        kernel.execute(
+            f"print('go')\n{code}", store_history=True, on_outputs=lambda _outputs: begun.set()
+        )
+    )
+    return task, begun
+
+
+async def test_killed_in_the_middle_of_a_run(kernel: NotebookKernel) -> None:
+    pid = await pid_of(kernel)
+    reasons: list[str] = []
+    kernel.on_restarted.append(reasons.append)
+    task, begun = start_printing(kernel, "import time; time.sleep(600)")
+    await begun.wait()
+    os.kill(pid, signal.SIGKILL)
+    run = await asyncio.wait_for(task, 10)
+    assert run.status == "died"
+    assert text_of(run.outputs[:1]) == "go\n"
+    assert run.error is not None
+    assert run.error["ename"] == "KernelDied"
+    # The server restarts it by itself, and the next run is in the new process.
+    assert await pid_of(kernel) != pid
+    assert kernel.generation == 1
+    assert reasons == ["crash"]
+
+
+async def test_killed_while_idle(kernel: NotebookKernel) -> None:
+    pid = await pid_of(kernel)
+    reasons: list[str] = []
+    states: list[str] = []
+    kernel.on_restarted.append(reasons.append)
+    kernel.on_state.append(states.append)
+    os.kill(pid, signal.SIGKILL)
+    await until(lambda: bool(reasons))
+    assert reasons == ["crash"]
+    assert "dead" in states
+    assert await pid_of(kernel) != pid
+    assert kernel.state == "idle"
+
+
+async def test_code_that_ends_its_own_process(kernel: NotebookKernel) -> None:
+    run = await kernel.execute("import os; os._exit(1)", store_history=True)
+    assert run.status == "died"
+
+
+async def test_restarted_by_a_person_in_the_middle_of_a_run(
+    kernel: NotebookKernel, jp_fetch: Any
+) -> None:
+    pid = await pid_of(kernel)
+    reasons: list[str] = []
+    kernel.on_restarted.append(reasons.append)
+    task, begun = start_printing(kernel, "import time; time.sleep(600)")
+    await begun.wait()
+    await jp_fetch("api", "kernels", kernel.kernel_id, "restart", method="POST", body="{}")
+    run = await asyncio.wait_for(task, 10)
+    assert run.status == "died"
+    assert await pid_of(kernel) != pid
+    assert reasons == ["user"]
+    assert kernel.generation == 1
+
+
+async def test_shut_down_by_a_person_then_needed_again(
+    kernel: NotebookKernel, jp_fetch: Any
+) -> None:
+    first = await kernel.ensure()
+    reasons: list[str] = []
+    kernel.on_restarted.append(reasons.append)
+    await jp_fetch("api", "kernels", first, method="DELETE")
+    assert kernel.state == "none"
+    assert await kernel.find() is None
+    second = await kernel.ensure()
+    assert second != first
+    assert reasons == ["new"]
+    assert kernel.generation == 1
+
+
+async def test_cancelling_interrupts_our_own_code(kernel: NotebookKernel) -> None:
+    task, begun = start_printing(kernel, "import time; time.sleep(600); leaked = 1")
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    after = await asyncio.wait_for(kernel.execute("'leaked' in dir()", store_history=False), 10)
+    assert text_of(after.outputs) == "False"
+
+
+async def occupy(jp_serverapp: Any, kernel_id: str, code: str) -> Any:
+    """Have another client run ``code``; return that client once the code has begun."""
+    manager = jp_serverapp.kernel_manager.get_kernel(kernel_id)
+    client = manager.client(session=type(manager.session)(key=manager.session.key))
+    client.start_channels(stdin=False, hb=False)
+    await client.wait_for_ready(timeout=30)
+    msg_id = client.execute(code)
+    while True:
+        message = await client.get_iopub_msg(timeout=30)
+        if message["parent_header"].get("msg_id") == msg_id:
+            return client
+
+
+async def test_waits_for_others_and_never_interrupts_them(
+    kernel: NotebookKernel, jp_serverapp: Any
+) -> None:
+    kernel_id = await kernel.ensure()
+    await kernel.execute("import threading; done = threading.Event()", store_history=True)
+    client = await occupy(jp_serverapp, kernel_id, "done.wait(600)\nfinished = True")
+    busy = asyncio.Event()
+    task = asyncio.create_task(
+        kernel.execute("unwanted = True", store_history=True, on_busy=busy.set)
+    )
+    await busy.wait()
+    assert kernel.state == "busy"
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    # Let the other's cell end, from outside its own thread of execution.
+    release = asyncio.create_task(kernel.execute("1", store_history=False))
+    await client.control_channel.send(
+        client.session.msg("usage_request", {})
+    ) if False else None
+    manager = jp_serverapp.kernel_manager.get_kernel(kernel_id)
+    del manager
+    await asyncio.sleep(0)
+    assert not release.done()
+    client.stop_channels()
+    release.cancel()
+
+
+async def test_kernelspec_that_cannot_start(
+    kernels: NotebookKernels,
+    make_notebook: Callable[..., str],
+    install_kernelspec: Callable[..., str],
+    jp_serverapp: Any,
+) -> None:
+    install_kernelspec("broken", ["/nowhere/python", "{connection_file}"])
+    kernel = kernels.for_notebook(make_notebook("broken.ipynb", kernel="broken"))
+    with pytest.raises(PrimeError) as raised:
+        await kernel.ensure()
+    assert raised.value.code == "kernel_start_failed"
+    assert "broken" in raised.value.message
+    assert raised.value.hint
+    assert await jp_serverapp.session_manager.list_sessions() == []
+    assert kernel.state == "none"
+
+
+async def test_kernel_that_ends_at_once(
+    kernels: NotebookKernels,
+    make_notebook: Callable[..., str],
+    install_kernelspec: Callable[..., str],
+    jp_serverapp: Any,
+) -> None:
+    install_kernelspec("ends", [sys.executable, "-c", "raise SystemExit(3)", "{connection_file}"])
+    kernel = kernels.for_notebook(make_notebook("ends.ipynb", kernel="ends"))
+    with pytest.raises(PrimeError) as raised:
+        await kernel.ensure()
+    assert raised.value.code == "kernel_start_failed"
+    assert await jp_serverapp.session_manager.list_sessions() == []
+    assert jp_serverapp.kernel_manager.list_kernel_ids() == []
+
+
+async def test_kernelspec_that_is_not_installed(
+    kernels: NotebookKernels, make_notebook: Callable[..., str]
+) -> None:
+    kernel = kernels.for_notebook(make_notebook("gone.ipynb", kernel="gone"))
+    with pytest.raises(PrimeError) as raised:
+        await kernel.ensure()
+    assert raised.value.code == "kernel_start_failed"
+    assert "gone" in raised.value.message
+
+
+async def test_notebook_that_does_not_exist(kernels: NotebookKernels) -> None:
+    with pytest.raises(PrimeError) as raised:
+        await kernels.for_notebook("missing.ipynb").ensure()
+    assert raised.value.code == "notebook_not_found"
+    assert raised.value.status == 404
+
+
+async def test_a_moved_notebook_keeps_its_kernel(
+    kernels: NotebookKernels, kernel: NotebookKernel, jp_serverapp: Any
+) -> None:
+    kernel_id = await kernel.ensure()
+    session = await jp_serverapp.session_manager.get_session(path=kernel.path)
+    await jp_serverapp.session_manager.update_session(session["id"], path="moved.ipynb")
+    kernels.rename("analysis.ipynb", "moved.ipynb")
+    assert kernels.for_notebook("moved.ipynb") is kernel
+    assert await kernel.find() == kernel_id
+
+
+async def test_two_runs_of_ours_take_turns(kernel: NotebookKernel) -> None:
+    await kernel.execute("order = []", store_history=True)
+    waits: list[int] = []
+    code = "import time; order.append({0}); time.sleep(0.5); order.append({0})"
+    await asyncio.gather(
+        *(
+            kernel.execute(
+                code.format(number), store_history=True, on_busy=lambda: waits.append(1)
+            )
+            for number in (1, 2)
+        )
+    )
+    run = await kernel.execute("order", store_history=False)
+    assert text_of(run.outputs) in ("[1, 1, 2, 2]", "[2, 2, 1, 1]")
+    assert len(waits) == 1
