@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import copy
 import logging
 import time
 import uuid
@@ -63,7 +62,7 @@ class RunMirror:
         return self._outputs
 
     def update(self, outputs: list[dict[str, Any]]) -> None:
-        """The outputs so far, all of them."""
+        """The outputs so far, all of them: a new list, of members that do not change."""
         self._outputs = outputs
         self._news.set()
 
@@ -159,7 +158,7 @@ class RunMirror:
         if self._hub.epoch(self._path()) != self._epoch:
             self._shown = []
             await self.start(None)
-        outputs = copy.deepcopy(self._outputs)
+        outputs = self._outputs
         same = 0
         for shown, output in zip(self._shown, outputs, strict=False):
             if shown != output:

@@ -1,0 +1,130 @@
+"""Notebooks, documents and a kernel that does what a test says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import nbformat
+import pytest
+
+from prime_ext.notebook.document import NotebookDocument, NotebookDocuments
+from prime_ext.notebook.lease import LeaseHub
+from prime_ext.session.records import NotebookOp
+
+
+def notebook(*sources: str, minor: int = 5) -> dict[str, Any]:
+    """A notebook of code cells ``a``, ``b``, ``c``, … with these sources."""
+    cells = [nbformat.v4.new_code_cell(source) for source in sources]
+    for cell, cell_id in zip(cells, "abcdefghij", strict=False):
+        cell["id"] = cell_id
+    result: dict[str, Any] = nbformat.v4.new_notebook(cells=cells)
+    if minor < 5:
+        result["nbformat_minor"] = minor
+        for cell in cells:
+            del cell["id"]
+    return result
+
+
+class Recorded:
+    """Stands in for a session: keeps what is recorded."""
+
+    def __init__(self) -> None:
+        self.records: list[NotebookOp] = []
+
+    def append(self, record: NotebookOp, /) -> NotebookOp:
+        self.records.append(record)
+        return record
+
+
+@dataclass
+class Execution:
+    status: str
+    outputs: list[dict[str, Any]]
+    execution_count: int | None
+    error: dict[str, Any] | None = None
+    duration_ms: int = 1
+
+
+@dataclass
+class ScriptedKernel:
+    """Puts out what the test says, when it says so."""
+
+    executed: list[str] = field(default_factory=list)
+    started: asyncio.Event = field(default_factory=asyncio.Event)
+    finish: asyncio.Event = field(default_factory=asyncio.Event)
+    outputs: list[dict[str, Any]] = field(default_factory=list)
+    publish: Callable[[list[dict[str, Any]]], None] | None = None
+    status: str = "ok"
+
+    async def execute(self, code: str, **options: Any) -> Execution:
+        assert options["store_history"] is True
+        self.executed.append(code)
+        self.publish = options["on_outputs"]
+        self.started.set()
+        await self.finish.wait()
+        return Execution(self.status, list(self.outputs), 7)
+
+    def put(self, text: str) -> None:
+        """Another display output."""
+        self.outputs.append(
+            {"output_type": "display_data", "data": {"text/plain": text}, "metadata": {}}
+        )
+        assert self.publish is not None
+        self.publish(list(self.outputs))
+
+
+@pytest.fixture
+def jp_server_config() -> dict[str, Any]:
+    """The documents are made by the tests; the server extension stays out of it."""
+    return {"ServerApp": {"jpserver_extensions": {"prime_ext": False}}}
+
+
+@pytest.fixture
+def hub() -> LeaseHub:
+    return LeaseHub(grace_s=0.3, handover_s=0.1, ack_s=0.5, settle_s=0.1)
+
+
+@pytest.fixture
+def contents(jp_serverapp: Any) -> Any:
+    return jp_serverapp.contents_manager
+
+
+@pytest.fixture
+def documents(hub: LeaseHub, contents: Any) -> NotebookDocuments:
+    return NotebookDocuments(hub, contents)
+
+
+@pytest.fixture
+def recorded() -> Recorded:
+    return Recorded()
+
+
+@pytest.fixture
+def write(contents: Any) -> Callable[..., Any]:
+    """Save a notebook, trusted as one made by the user is."""
+
+    async def write(nb: dict[str, Any], path: str = "work.ipynb") -> None:
+        await contents.save({"type": "notebook", "format": "json", "content": nb}, path)
+
+    return write
+
+
+@pytest.fixture
+def disk(contents: Any) -> Callable[..., Any]:
+    """The notebook on disk, valid or the test fails."""
+
+    async def disk(path: str = "work.ipynb") -> dict[str, Any]:
+        model = await contents.get(path, type="notebook")
+        nbformat.validate(model["content"])
+        content: dict[str, Any] = model["content"]
+        return content
+
+    return disk
+
+
+@pytest.fixture
+def document(documents: NotebookDocuments, recorded: Recorded) -> NotebookDocument:
+    return documents.get("work.ipynb", recorded, turn="turn-1")

@@ -1,0 +1,317 @@
+"""A notebook that a browser has open: operations go over the lease; the browser may go away."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from prime_ext.errors import PrimeError
+from prime_ext.notebook.cell import CellConflict
+from prime_ext.notebook.renames import follow_renames
+from tests.notebook.browser import FakeBrowser
+from tests.notebook.conftest import ScriptedKernel, notebook
+
+PATH = "work.ipynb"
+
+
+@pytest.fixture
+def page(hub, jp_serverapp, jp_root_dir) -> FakeBrowser:
+    """A page with the notebook open; the same is on disk."""
+    nb = notebook("1", "2")
+    (jp_root_dir / PATH).write_text(json.dumps(nb))
+    return FakeBrowser(hub, PATH, nb).connect()
+
+
+def sources(nb: dict[str, Any]) -> list[str]:
+    return [cell["source"] for cell in nb["cells"]]
+
+
+async def test_changes_go_to_the_browser_and_are_saved_by_it(document, page, disk, recorded):
+    change = await document.insert("3", after="a")
+    await document.edit("b", "two")
+    await document.move("b", "")
+    await document.delete("a")
+    assert sources(page.notebook) == ["two", "3"]
+    assert sources(page.saved[-1]) == ["two", "3"]
+    assert sources(await disk()) == ["1", "2"], "the server must not write beside the browser"
+    assert change.unsaved is None
+    assert {r.writer for r in recorded.records} == {"browser"}
+    assert recorded.records[-1].before == {"source": "1", "cell_type": "code", "index": 1}
+
+
+async def test_reading_shows_what_is_not_saved_yet(document, page):
+    page.cell("a")["source"] = "unsaved"
+    assert [cell.source for cell in await document.cells()] == ["unsaved", "2"]
+
+
+async def test_reading_a_large_notebook_in_pieces(document, hub, write):
+    import nbformat
+
+    nb = nbformat.v4.new_notebook(
+        cells=[{**nbformat.v4.new_code_cell(str(i)), "id": f"c{i}"} for i in range(1000)]
+    )
+    page = FakeBrowser(hub, PATH, nb).connect()
+    assert [c.id for c in await document.cells()] == [f"c{i}" for i in range(1000)]
+    assert [op["start"] for op in page.ops("read")] == [0, 300, 600, 900]
+
+
+async def test_conflict_with_an_edit_that_is_not_saved(document, page, recorded):
+    document.seen.look(await document.cells(), await document.cells())
+    page.cell("a")["source"] = "typed by the user"
+    with pytest.raises(CellConflict) as caught:
+        await document.edit("a", "by the agent")
+    assert caught.value.current == "typed by the user"
+    assert page.cell("a")["source"] == "typed by the user"
+    assert recorded.records[-1].status == "conflict"
+
+
+async def test_conflict_with_typing_between_reading_and_writing(document, page, recorded):
+    """The browser itself compares, in the moment it writes."""
+    real_apply = page._apply
+
+    def apply(op: dict[str, Any]) -> dict[str, Any]:
+        if op["op"] == "edit_cell":
+            page.cell("a")["source"] = "typed this moment"
+        return real_apply(op)
+
+    page._apply = apply
+    with pytest.raises(CellConflict) as caught:
+        await document.edit("a", "by the agent")
+    assert caught.value.current == "typed this moment"
+    assert recorded.records[-1].before == {"source": "typed this moment"}
+
+
+async def test_missing_cells_are_explained_by_what_the_browser_has(document, page):
+    with pytest.raises(PrimeError) as caught:
+        await document.move("a", "0")
+    assert "never by position" in caught.value.message
+    assert "- a (cell 1 of 2, code): 1" in caught.value.message
+
+
+async def test_a_change_that_could_not_be_saved_says_so(document, page):
+    real_apply = page._apply
+
+    def apply(op: dict[str, Any]) -> dict[str, Any]:
+        if op["op"] == "save":
+            raise PrimeError("work.ipynb has changed on disk.", code="save_conflict")
+        return real_apply(op)
+
+    page._apply = apply
+    change = await document.edit("a", "2")
+    assert page.cell("a")["source"] == "2"
+    assert "changed on disk" in (change.unsaved or "")
+
+
+async def test_the_server_writes_when_the_browser_does_not_come_back(document, page, disk):
+    page.answers = False
+    editing = asyncio.create_task(document.insert("3"))
+    await page.until(lambda: page.ops("insert_cell"))
+    page.drop()
+    change = await editing
+    assert change.op.writer == "server"
+    assert sources(await disk()) == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize("action", ["insert", "delete"])
+async def test_applied_and_saved_but_never_acknowledged(action, document, page, write, disk):
+    """The file is written instead, where the operation has its effect already."""
+    applied = asyncio.Event()
+    real_answer = page._answer
+
+    def answer(client: Any, frame: dict[str, Any]) -> None:
+        if frame["op"]["op"] in ("insert_cell", "delete_cell"):
+            page._apply(frame["op"])
+            applied.set()
+        else:
+            real_answer(client, frame)
+
+    page._answer = answer
+    working = asyncio.create_task(
+        document.insert("3") if action == "insert" else document.delete("a")
+    )
+    await applied.wait()
+    await write(page.notebook)
+    page.drop()
+    change = await working
+    assert change.op.status == "applied"
+    assert sources(await disk()) == (["1", "2", "3"] if action == "insert" else ["2"])
+
+
+async def test_run_streams_into_the_open_notebook(document, page, recorded):
+    kernel, seen = ScriptedKernel(), []
+    running = asyncio.create_task(document.run("a", kernel, seen.append))
+    await kernel.started.wait()
+    assert page.cell("a")["id"] in page.runs, "shown as running"
+    kernel.put("one")
+    await page.until(lambda: len(page.cell("a")["outputs"]) == 1)
+    kernel.put("two")
+    await page.until(lambda: len(page.cell("a")["outputs"]) == 2)
+    kernel.finish.set()
+    run = await running
+    assert page.runs == {}
+    assert page.saved[-1]["cells"][0]["outputs"] == kernel.outputs
+    assert page.saved[-1]["cells"][0]["execution_count"] == 7
+    assert [op["from"] for op in page.ops("run_outputs")] == [0, 1], "only what is new"
+    assert (len(seen), run.execution.status, run.unsaved) == (2, "ok", None)
+    assert [(r.op, r.status, r.writer) for r in recorded.records] == [
+        ("run_cell", "applied", "browser")
+    ]
+
+
+async def test_other_operations_are_not_held_up_by_a_run(document, page):
+    kernel = ScriptedKernel()
+    running = asyncio.create_task(document.run("a", kernel))
+    await kernel.started.wait()
+    await document.insert("3")
+    kernel.finish.set()
+    await running
+    assert sources(page.notebook) == ["1", "2", "3"]
+
+
+async def test_the_browser_goes_away_in_the_middle_of_a_run(document, page, disk, recorded):
+    kernel = ScriptedKernel()
+    running = asyncio.create_task(document.run("a", kernel))
+    await kernel.started.wait()
+    kernel.put("one")
+    await page.until(lambda: page.cell("a")["outputs"])
+    page.drop()
+    kernel.put("two")
+    kernel.finish.set()
+    await running
+    cell = (await disk())["cells"][0]
+    assert cell["outputs"] == kernel.outputs
+    assert cell["execution_count"] == 7
+    assert recorded.records[-1].writer == "server"
+
+
+async def test_closing_the_tab_in_the_middle_of_a_run(document, page, disk):
+    kernel = ScriptedKernel()
+    running = asyncio.create_task(document.run("a", kernel))
+    await kernel.started.wait()
+    page.release()
+    kernel.put("one")
+    kernel.finish.set()
+    await running
+    assert (await disk())["cells"][0]["outputs"] == kernel.outputs
+
+
+async def test_reloading_the_page_in_the_middle_of_a_run(document, page, hub):
+    kernel = ScriptedKernel()
+    running = asyncio.create_task(document.run("a", kernel))
+    await kernel.started.wait()
+    kernel.put("one")
+    await page.until(lambda: page.cell("a")["outputs"])
+    page.drop()
+    kernel.put("two")
+    reloaded = FakeBrowser(hub, PATH, notebook("1", "2"), "page-2").connect()
+    await reloaded.until(lambda: len(reloaded.cell("a")["outputs"]) == 2)
+    assert "a" in reloaded.runs
+    kernel.put("three")
+    kernel.finish.set()
+    await running
+    assert reloaded.cell("a")["outputs"] == kernel.outputs, "complete and nothing doubled"
+    assert reloaded.saved[-1]["cells"][0]["execution_count"] == 7
+
+
+async def test_a_connection_that_breaks_for_a_moment_in_a_run(document, page):
+    kernel = ScriptedKernel()
+    running = asyncio.create_task(document.run("a", kernel))
+    await kernel.started.wait()
+    kernel.put("one")
+    await page.until(lambda: page.cell("a")["outputs"])
+    page.drop()
+    kernel.put("two")
+    page.connect()
+    kernel.put("three")
+    kernel.finish.set()
+    await running
+    assert page.cell("a")["outputs"] == kernel.outputs
+    assert len(page.ops("run_start")) == 1
+
+
+async def test_an_update_for_the_old_page_reaches_a_new_one(document, page, hub):
+    """Outputs that were on their way when the page was reloaded."""
+    kernel = ScriptedKernel()
+    running = asyncio.create_task(document.run("a", kernel))
+    await kernel.started.wait()
+    page.answers = False
+    kernel.put("one")
+    await page.until(lambda: page.ops("run_outputs"))
+    page.drop()
+    reloaded = FakeBrowser(hub, PATH, notebook("1", "2"), "page-2").connect()
+    await reloaded.until(lambda: reloaded.cell("a")["outputs"])
+    kernel.finish.set()
+    await running
+    assert reloaded.cell("a")["outputs"] == kernel.outputs
+
+
+async def test_opening_the_notebook_in_the_middle_of_a_run(document, hub, write):
+    await write(notebook("1"))
+    kernel = ScriptedKernel()
+    running = asyncio.create_task(document.run("a", kernel))
+    await kernel.started.wait()
+    kernel.put("one")
+    page = FakeBrowser(hub, PATH, notebook("1")).connect()
+    await page.until(lambda: page.cell("a")["outputs"])
+    assert "a" in page.runs
+    kernel.finish.set()
+    run = await running
+    assert run.op.writer == "browser"
+    assert page.saved[-1]["cells"][0]["outputs"] == kernel.outputs
+
+
+async def test_the_user_deletes_the_cell_that_runs(document, page, recorded):
+    kernel = ScriptedKernel()
+    running = asyncio.create_task(document.run("a", kernel))
+    await kernel.started.wait()
+    del page.notebook["cells"][0]
+    kernel.put("one")
+    kernel.finish.set()
+    run = await running
+    assert run.execution.outputs == kernel.outputs
+    assert "deleted while it ran" in (run.unsaved or "")
+    assert recorded.records[-1].status == "failed"
+    assert sources(page.notebook) == ["2"]
+
+
+async def test_stop_leaves_no_cell_shown_as_running(document, page):
+    kernel = ScriptedKernel()
+    running = asyncio.create_task(document.run("a", kernel))
+    await kernel.started.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert page.runs == {}
+    assert page.ops("run_end")[-1]["status"] == "aborted"
+
+
+async def test_a_kernel_that_cannot_start_leaves_no_cell_shown_as_running(document, page):
+    class Broken:
+        async def execute(self, code: str, **options: Any) -> None:
+            raise PrimeError("The kernel cannot start.", code="kernel_start_failed")
+
+    with pytest.raises(PrimeError, match="cannot start"):
+        await document.run("a", Broken())
+    assert page.runs == {}
+
+
+async def test_an_edit_that_was_stopped_is_either_done_or_not(document, page, recorded):
+    editing = asyncio.create_task(document.edit("a", "2"))
+    await page.until(lambda: page.ops("edit_cell"))
+    editing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await editing
+    assert page.cell("a")["source"] == "2"
+    assert [r.status for r in recorded.records] == ["applied"]
+
+
+async def test_the_server_tells_of_renames(jp_serverapp, contents, write):
+    await write(notebook("1"))
+    heard: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
+    stop = follow_renames(jp_serverapp.event_logger, lambda *paths: heard.put_nowait(paths))
+    await contents.rename(PATH, "new.ipynb")
+    assert await asyncio.wait_for(heard.get(), 10) == (PATH, "new.ipynb")
+    stop()
