@@ -1,0 +1,55 @@
+"""Closing what a crash of the server left open: the records that are missing, worked out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from prime_ext.agent.history import History
+from prime_ext.context.projection import LOST_RESULT, open_calls
+from prime_ext.session.records import AnyRecord, CompactionEnd, ToolResult, TurnEnd
+
+
+def missing_records(history: History, context: Sequence[AnyRecord]) -> list[AnyRecord]:
+    """What has to be appended so that nothing in the log is left open.
+
+    A compaction that did not end has failed: the context is still the one of before. Every call
+    without a result gets one that says so, or the API would refuse the next request. Then the
+    turn ends. Queued messages stay queued.
+
+    Parameters
+    ----------
+    history:
+        All records taken in.
+    context:
+        What the context is projected from.
+    """
+    records: list[AnyRecord] = []
+    start = history.open_compaction
+    if start is not None:
+        records.append(
+            CompactionEnd(
+                compaction_id=start.compaction_id,
+                outcome="failed",
+                trigger=start.trigger,
+                tokens_before=start.tokens_before,
+                tokens_after=start.tokens_before,
+                compaction_count=history.compaction_count,
+                reason="The server stopped before it ended.",
+                turn=start.turn,
+            )
+        )
+    turn = history.open_turn
+    if turn is not None:
+        records.extend(
+            ToolResult(
+                tool_use_id=call["id"],
+                name=call["name"],
+                content=[{"type": "text", "text": LOST_RESULT}],
+                is_error=True,
+                synthetic=True,
+                turn=turn,
+            )
+            for call in open_calls(context)
+        )
+        records.append(TurnEnd(status="crashed", turn=turn))
+    return records

@@ -1,0 +1,278 @@
+"""Compaction in a live session: what triggers it, what it leaves, and how it fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from prime_ext.errors import PrimeError
+from prime_ext.session.records import CompactionEnd, Snapshot
+from tests.agent.conftest import NewSession
+from tests.messages_api.received import Received
+from tests.messages_api.script import (
+    Answer,
+    Failure,
+    Fault,
+    Thinking,
+    call,
+    reply,
+    server_error,
+    too_long,
+)
+
+SUMMARY = "## Goal\nFind the mean of x.\n## State of work\nmean_x is defined."
+
+
+def summarising(*answers: Answer) -> Any:
+    """Answers in order; a request for a summary gets ``SUMMARY`` whenever it comes."""
+    queue = list(answers)
+
+    def respond(request: Received) -> Answer:
+        if "replaced by a summary" in request.user_text:
+            return reply(SUMMARY)
+        return queue.pop(0)
+
+    return respond
+
+
+def is_summary_request(request: Received) -> bool:
+    return "replaced by a summary" in request.user_text
+
+
+async def test_manual_compaction_replaces_the_history_and_keeps_the_kernel(
+    new_session: NewSession,
+) -> None:
+    session = await new_session()
+    session.api.respond = summarising(
+        reply(call("run_code", code="mean_x = 4.25")),
+        reply("It is 4.25."),
+        reply(call("run_code", code="print(mean_x * 2)")),
+        reply("8.5"),
+    )
+    await session.ask("What is the mean of x?")
+    before = session.api.requests[-1]
+    answer = await session.service.compact(session.session, "Keep the mean.", "ada")
+    end = await session.record("compaction_end")
+    assert isinstance(end, CompactionEnd)
+    assert (end.outcome, end.trigger, end.path) == ("ok", "manual", "single_pass")
+    assert end.compaction_id == answer["compaction_id"]
+    assert end.tokens_after < end.tokens_before
+    assert end.compaction_count == 1
+    assert end.kernel_state["status"] == "current"
+    assert end.summary is not None
+    assert end.summary.startswith("<compaction-summary>")
+    assert "mean_x is defined." in end.summary
+    assert "<recovery_hint>" in end.summary
+    assert "session.jsonl" in end.summary
+    assert "- mean_x: float" in end.summary
+    (snapshot,) = [
+        r
+        for r in session.records("snapshot")
+        if isinstance(r, Snapshot) and r.trigger == "compaction"
+    ]
+    assert snapshot.outcome in ("ok", "unchanged")
+    asked = session.api.requests[-1]
+    assert is_summary_request(asked)
+    assert "Keep the mean." in asked.user_text
+    assert asked.begins_with(before)
+    assert asked.system_bytes == before.system_bytes
+    assert asked.tools_bytes == before.tools_bytes
+
+    await session.ask("And twice that?")
+    request = session.api.requests[-1]
+    assert "8.5" in request.tool_result_text
+    first = request.messages[0]["content"][0]["text"]
+    assert first == end.summary
+
+
+async def test_a_compaction_of_nothing_is_skipped(new_session: NewSession) -> None:
+    session = await new_session()
+    await session.service.compact(session.session, None, "ada")
+    end = await session.record("compaction_end")
+    assert end.outcome == "skipped"
+    assert end.reason
+    assert session.api.requests == []
+
+
+async def test_compaction_asked_for_while_busy_waits_for_the_step(new_session: NewSession) -> None:
+    session = await new_session()
+    session.api.respond = summarising(
+        reply("An answer that takes its time.", fault=Fault("pause", after=4))
+    )
+    await session.send("Hello")
+    await session.frame(lambda f: f["type"] == "delta", after=0)
+    await session.service.compact(session.session, None, "ada")
+    with pytest.raises(PrimeError) as error:
+        await session.service.compact(session.session, None, "ada")
+    assert error.value.code == "compaction_pending"
+    session.api.resume()
+    await session.record("turn_end", status="ok")
+    kinds = session.kinds()
+    assert (
+        kinds.index("assistant_message") < kinds.index("compaction_end") < kinds.index("turn_end")
+    )
+
+
+async def test_the_model_can_ask_for_it_and_goes_on_from_the_summary(
+    new_session: NewSession,
+) -> None:
+    session = await new_session()
+    session.api.respond = summarising(
+        reply("Tidying up.", call("compact_context", instructions="Keep it short.")),
+        reply("On we go."),
+    )
+    end = await session.ask("Tidy up.")
+    assert end.status == "ok"
+    (record,) = session.records("compaction_end")
+    assert isinstance(record, CompactionEnd)
+    assert (record.outcome, record.trigger) == ("ok", "model")
+    last = session.api.requests[-1].messages
+    assert last[0]["content"][0]["text"] == record.summary
+
+
+async def test_stop_during_compaction_leaves_the_context_as_it_was(
+    new_session: NewSession,
+) -> None:
+    session = await new_session()
+    session.api.enqueue(reply("Hello."))
+    await session.ask("Hi")
+    before = session.api.requests[-1]
+    session.api.enqueue(reply(SUMMARY, fault=Fault("pause", after=4)))
+    await session.service.compact(session.session, None, "ada")
+    await session.requests(2)
+    await session.stop()
+    end = await session.record("compaction_end")
+    assert end.outcome == "cancelled"
+    session.api.enqueue(reply("Still here."))
+    await session.ask("Again")
+    assert session.api.requests[-1].begins_with(before)
+
+
+async def test_when_the_model_cannot_summarise_an_extraction_does(new_session: NewSession) -> None:
+    session = await new_session()
+    session.api.enqueue(
+        reply(call("run_code", code="k = 1\nprint('seen')")), reply("Ran it. " * 300)
+    )
+    await session.ask("Set k to 1 please, in memory of 1867.")
+    session.api.respond = lambda _request: Failure(400, "Nothing to be done.")
+    await session.service.compact(session.session, None, "ada")
+    end = await session.record("compaction_end")
+    assert (end.outcome, end.path) == ("ok", "digest")
+    assert "1867" in end.summary
+    assert "k = 1" in end.summary
+    assert end.tokens_after < end.tokens_before
+    error = await session.record("error")
+    assert error.where == "compaction"
+
+
+class TestThreshold:
+    @pytest.fixture
+    def prime_config(self) -> dict[str, Any]:
+        return {"ContextConfig": {"max_context_tokens": 24_000, "tool_result_cap_tokens": 4_000}}
+
+    async def test_crossing_it_with_the_last_reply_compacts_before_the_turn_ends(
+        self, new_session: NewSession
+    ) -> None:
+        session = await new_session()
+        long = "\n".join(f"row {i}: {i * 7919 % 10007}" for i in range(6_000))
+        session.api.respond = summarising(
+            reply(call("run_code", code="kept = 1")),
+            reply(long),
+            reply("Going on."),
+        )
+        await session.send("Tell me all.")
+        complete = await session.frame(lambda f: f["type"] == "message_complete", after=0)
+        end = await session.record("turn_end")
+        record = await session.record("compaction_end")
+        assert (record.outcome, record.trigger) == ("ok", "turn_end")
+        assert complete["seq"] < record.seq < end.seq
+        assert end.context_tokens is None
+        assert record.tokens_after < 12_000
+        assert record.kernel_state["status"] == "current"
+        await session.ask("Go on.")
+        assert session.api.requests[-1].messages[0]["content"][0]["text"] == record.summary
+        assert len(session.records("compaction_end")) == 1
+
+    async def test_crossing_it_between_two_requests_compacts_and_the_turn_goes_on(
+        self, new_session: NewSession
+    ) -> None:
+        session = await new_session()
+        code = "print('\\n'.join(f'row {i}: {i * 7919 % 10007}' for i in range(4000)))"
+        session.api.respond = summarising(
+            *(reply(Thinking("Hm."), call("run_code", code=code)) for _ in range(4)),
+            reply("Enough rows."),
+        )
+        end = await session.ask("Print rows.")
+        assert end.status == "ok"
+        records = session.records("compaction_end")
+        assert {(r.outcome, r.trigger) for r in records if isinstance(r, CompactionEnd)} == {
+            ("ok", "threshold")
+        }
+        assert not session.records("error")
+
+
+class TestImpossibleThreshold:
+    @pytest.fixture
+    def prime_config(self) -> dict[str, Any]:
+        return {"ContextConfig": {"max_context_tokens": 1_000}}
+
+    async def test_a_threshold_under_the_overhead_is_one_clear_error(
+        self, new_session: NewSession
+    ) -> None:
+        session = await new_session()
+        session.api.enqueue(reply(call("list_variables")), reply("None."))
+        end = await session.ask("What is defined?")
+        assert end.status == "ok"
+        errors = session.records("error")
+        assert len(errors) == 1
+        assert not session.records("compaction_start")
+
+
+async def test_a_prompt_over_the_window_is_compacted_and_sent_again(
+    new_session: NewSession,
+) -> None:
+    session = await new_session()
+    session.api.enqueue(reply("Hello. " * 400))
+    await session.ask("Hi")
+    session.api.enqueue(too_long(205_030, 200_000), reply(SUMMARY), reply("Here I am."))
+    end = await session.ask("Still there?")
+    assert end.status == "ok"
+    (record,) = session.records("compaction_end")
+    assert isinstance(record, CompactionEnd)
+    assert (record.outcome, record.trigger) == ("ok", "overflow")
+    assert session.api.requests[-1].user_text.endswith("Still there?")
+
+
+async def test_errors_of_the_model_do_not_repeat_compaction_for_ever(
+    new_session: NewSession,
+) -> None:
+    session = await new_session()
+    session.api.enqueue(reply("Hello. " * 400))
+    await session.ask("Hi")
+    session.api.respond = lambda _request: too_long(205_030, 200_000)
+    end = await session.ask("Still there?")
+    assert end.status == "error"
+    assert len(session.records("compaction_end")) == 1
+    assert len(session.api.requests) <= 5
+
+
+async def test_a_model_chosen_later_comes_in_with_the_compaction(new_session: NewSession) -> None:
+    session = await new_session()
+    session.api.respond = summarising(
+        reply("Hello. " * 200), reply("Hi again."), reply("New here.")
+    )
+    await session.ask("Hi")
+    await session.service.update(session.session, model="claude-sonnet-4-6", user="ada")
+    await session.ask("And?")
+    assert session.api.requests[-1].model != "claude-sonnet-4-6"
+    await session.service.compact(session.session, None, "ada")
+    await session.record("compaction_end", outcome="ok")
+    await session.ask("Who are you?")
+    assert session.api.requests[-1].model == "claude-sonnet-4-6"
+
+
+async def test_a_failing_server_does_not_lose_the_session(new_session: NewSession) -> None:
+    session = await new_session(model="claude-sonnet-4-6")
+    session.api.enqueue(*(server_error() for _ in range(1)), reply("Up again."))
+    assert (await session.ask("Hi")).status == "ok"
