@@ -1,0 +1,62 @@
+"""How a benchmark reports: a table for people, JSON for comparing, an exit code for targets."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+import prime_ext
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One line of a report."""
+
+    name: str
+    value: float
+    unit: str
+    below: float | None = None
+    """The target: the value must be less. None: only reported."""
+    samples: int = 1
+
+    @property
+    def met(self) -> bool:
+        return self.below is None or self.value < self.below
+
+
+def median(name: str, samples: Sequence[float], unit: str, below: float | None = None) -> Measure:
+    """The median of samples as one measure."""
+    return Measure(name, statistics.median(samples), unit, below, len(samples))
+
+
+def report(bench: str, measures: Sequence[Measure]) -> int:
+    """Print and write the measures. Returns the exit code: 1 if a target is missed."""
+    width = max(len(measure.name) for measure in measures)
+    print(f"\n{bench} (Python {platform.python_version()}, {os.cpu_count()} cores)")
+    for measure in measures:
+        target = ""
+        if measure.below is not None:
+            verdict = "met" if measure.met else "MISSED"
+            target = f"target < {measure.below:g} {measure.unit}: {verdict}"
+        print(f"  {measure.name:<{width}}  {measure.value:10.2f} {measure.unit:<6} {target}")
+
+    RESULTS.mkdir(exist_ok=True)
+    content = {
+        "bench": bench,
+        "version": prime_ext.__version__,
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "cores": os.cpu_count(),
+        "measures": [asdict(measure) for measure in measures],
+    }
+    (RESULTS / f"{bench}.json").write_text(json.dumps(content, indent=2) + "\n")
+    return 0 if all(measure.met for measure in measures) else 1
