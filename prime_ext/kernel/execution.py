@@ -138,7 +138,7 @@ async def _run(
                 if notice is not None:
                     notice.cancel()
                 begun = time.monotonic()
-                reply = (await request.reply)["content"]
+                reply = (await asyncio.shield(request.reply))["content"]
                 await _last_outputs(request, live)
             except asyncio.CancelledError:
                 await _take_back(connection, channels, request, private)

@@ -11,6 +11,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from jupyter_client.session import Session
 
 from prime_ext.kernel.notebook_kernel import NotebookKernel, NotebookKernels
 
@@ -41,8 +42,16 @@ def kernels(jp_serverapp: Any, jp_asyncio_loop: Any) -> Iterator[NotebookKernels
         jp_serverapp.session_manager, jp_serverapp.kernel_manager, jp_serverapp.log
     )
     yield kernels
-    jp_asyncio_loop.run_until_complete(kernels.close())
-    jp_asyncio_loop.run_until_complete(jp_serverapp.kernel_manager.shutdown_all(now=True))
+    jp_asyncio_loop.run_until_complete(_shut_down(kernels, jp_serverapp.kernel_manager))
+
+
+async def _shut_down(kernels: NotebookKernels, kernel_manager: Any) -> None:
+    await kernels.close()
+    for kernel_id in list(kernel_manager.list_kernel_ids()):
+        manager = kernel_manager.get_kernel(kernel_id)
+        # A restart under way is let finish: the server cannot shut a kernel down during one.
+        await until(manager.ready.done)
+        await kernel_manager.shutdown_kernel(kernel_id, now=True)
 
 
 @pytest.fixture
@@ -87,3 +96,16 @@ def text_of(outputs: list[dict[str, Any]]) -> str:
     return "".join(
         output.get("text") or output.get("data", {}).get("text/plain", "") for output in outputs
     )
+
+
+async def occupy(jp_serverapp: Any, kernel_id: str, code: str) -> Any:
+    """Have another client run ``code``; return that client once the code has begun."""
+    manager = jp_serverapp.kernel_manager.get_kernel(kernel_id)
+    client = manager.client(session=Session(key=manager.session.key))
+    client.start_channels(stdin=False, hb=False)
+    await client.wait_for_ready(timeout=30)
+    msg_id = client.execute(code)
+    while True:
+        message = await client.get_iopub_msg(timeout=30)
+        if message["parent_header"].get("msg_id") == msg_id:
+            return client

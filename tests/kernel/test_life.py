@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from prime_ext.errors import PrimeError
-from tests.kernel.conftest import text_of, until
+from tests.kernel.conftest import occupy, text_of, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from prime_ext.kernel.notebook_kernel import NotebookKernel, NotebookKernels
 
@@ -113,45 +114,71 @@ async def test_cancelling_interrupts_our_own_code(kernel: NotebookKernel) -> Non
     assert text_of(after.outputs) == "False"
 
 
-async def occupy(jp_serverapp: Any, kernel_id: str, code: str) -> Any:
-    """Have another client run ``code``; return that client once the code has begun."""
-    manager = jp_serverapp.kernel_manager.get_kernel(kernel_id)
-    client = manager.client(session=type(manager.session)(key=manager.session.key))
-    client.start_channels(stdin=False, hb=False)
-    await client.wait_for_ready(timeout=30)
-    msg_id = client.execute(code)
-    while True:
-        message = await client.get_iopub_msg(timeout=30)
-        if message["parent_header"].get("msg_id") == msg_id:
-            return client
+WAIT_FOR_FILE = """
+import os, time
+while not os.path.exists({path!r}):
+    time.sleep(0.01)
+finished = True
+"""
 
 
 async def test_waits_for_others_and_never_interrupts_them(
-    kernel: NotebookKernel, jp_serverapp: Any
+    kernel: NotebookKernel, jp_serverapp: Any, tmp_path: Path
 ) -> None:
     kernel_id = await kernel.ensure()
-    await kernel.execute("import threading; done = threading.Event()", store_history=True)
-    client = await occupy(jp_serverapp, kernel_id, "done.wait(600)\nfinished = True")
+    await kernel.execute("started = True", store_history=True)
+    release = tmp_path / "release"
+    client = await occupy(jp_serverapp, kernel_id, WAIT_FOR_FILE.format(path=str(release)))
     busy = asyncio.Event()
-    task = asyncio.create_task(
+    unwanted = asyncio.create_task(
         kernel.execute("unwanted = True", store_history=True, on_busy=busy.set)
     )
     await busy.wait()
     assert kernel.state == "busy"
-    task.cancel()
+    unwanted.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await task
-    # Let the other's cell end, from outside its own thread of execution.
-    release = asyncio.create_task(kernel.execute("1", store_history=False))
-    await client.control_channel.send(
-        client.session.msg("usage_request", {})
-    ) if False else None
-    manager = jp_serverapp.kernel_manager.get_kernel(kernel_id)
-    del manager
-    await asyncio.sleep(0)
-    assert not release.done()
+        await unwanted
+    release.touch()
+    run = await kernel.execute("sorted({'finished', 'unwanted'} & set(dir()))", store_history=False)
+    assert text_of(run.outputs) == "['finished']"
     client.stop_channels()
-    release.cancel()
+
+
+async def test_a_run_is_withdrawn_before_the_kernel_knows_us(
+    kernel: NotebookKernel, jp_serverapp: Any, tmp_path: Path
+) -> None:
+    kernel_id = await kernel.ensure()
+    release = tmp_path / "release"
+    client = await occupy(jp_serverapp, kernel_id, WAIT_FOR_FILE.format(path=str(release)))
+    busy = asyncio.Event()
+    unwanted = asyncio.create_task(
+        kernel.execute("unwanted = True", store_history=True, on_busy=busy.set)
+    )
+    await busy.wait()
+    unwanted.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await unwanted
+    release.touch()
+    run = await kernel.execute("'unwanted' in dir()", store_history=False)
+    assert text_of(run.outputs) == "False"
+    client.stop_channels()
+
+
+async def test_the_failure_of_others_does_not_abort_ours(
+    kernel: NotebookKernel, jp_serverapp: Any, tmp_path: Path
+) -> None:
+    kernel_id = await kernel.ensure()
+    release = tmp_path / "release"
+    code = WAIT_FOR_FILE.format(path=str(release)) + "1 / 0"
+    client = await occupy(jp_serverapp, kernel_id, code)
+    busy = asyncio.Event()
+    ours = asyncio.create_task(kernel.execute("40 + 2", store_history=True, on_busy=busy.set))
+    await busy.wait()
+    release.touch()
+    run = await ours
+    assert run.status == "ok"
+    assert text_of(run.outputs) == "42"
+    client.stop_channels()
 
 
 async def test_kernelspec_that_cannot_start(
@@ -220,9 +247,7 @@ async def test_two_runs_of_ours_take_turns(kernel: NotebookKernel) -> None:
     code = "import time; order.append({0}); time.sleep(0.5); order.append({0})"
     await asyncio.gather(
         *(
-            kernel.execute(
-                code.format(number), store_history=True, on_busy=lambda: waits.append(1)
-            )
+            kernel.execute(code.format(number), store_history=True, on_busy=lambda: waits.append(1))
             for number in (1, 2)
         )
     )
