@@ -1,0 +1,199 @@
+"""What plans share: the notebook's variables and frames as seen so far, and common calls."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Sequence
+
+from prime_ext.models.offline import observations
+from prime_ext.models.offline.conversation import Call, Conversation, Result
+from prime_ext.models.offline.names import listed, matching, near
+from prime_ext.models.offline.observations import Column, Frame, Variable
+from prime_ext.models.offline.phrases import PRONOUN
+from prime_ext.models.offline.steps import Asking, Step, Stop
+
+DECLINED = "You declined that, so I stopped and left everything as it was."
+
+
+class Bench:
+    """Lives for one planning; what it knows comes from the results of the calls it makes."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self.conversation = conversation
+        self.last_cell: str | None = None
+        """Id of the cell that this turn inserted or ran last."""
+        self._variables: list[Variable] | None = None
+        self._frames: dict[str, Frame] = {}
+        self._recent: str | None = None
+
+    # --- calls ---------------------------------------------------------------------------------
+
+    def call(self, name: str, say: str = "", **arguments: object) -> Asking[Result]:
+        """Make one call; a declined one ends the plan."""
+        if name not in self.conversation.tools:
+            raise Stop(f"This session does not offer the tool `{name}` that this takes.")
+        given = {key: value for key, value in arguments.items() if value is not None}
+        (result,) = yield Step(say, (Call(name, given),))
+        if result.declined:
+            raise Stop(declined(result))
+        return result
+
+    def must(self, name: str, say: str = "", **arguments: object) -> Asking[Result]:
+        """Make one call that the rest of the plan depends on."""
+        result = yield from self.call(name, say, **arguments)
+        if result.is_error:
+            raise Stop(f"`{name}` failed:\n\n{quoted(result.text)}")
+        return result
+
+    def cell(self, source: str, say: str = "", *, after: str | None = None) -> Asking[Result]:
+        """Insert a code cell and run it; returns what the run came to."""
+        inserted = yield from self.must("insert_cell", say, source=source, after=after)
+        cell_id = observations.inserted_id(inserted.text)
+        if cell_id is None:
+            raise Stop("The cell is in the notebook, but I could not tell its id to run it.")
+        self.last_cell = cell_id
+        self.forget()
+        return (yield from self.call("run_cell", cell_id=cell_id))
+
+    def forget(self) -> None:
+        """Code has run: what was known of the namespace may be wrong."""
+        self._variables = None
+        self._frames.clear()
+
+    # --- variables and frames ------------------------------------------------------------------
+
+    def variables(self) -> Asking[list[Variable]]:
+        """The live variables."""
+        if self._variables is None:
+            result = yield from self.must("list_variables")
+            self._variables = observations.variables(result.text)
+        return self._variables
+
+    def inspect(self, name: str) -> Asking[Frame]:
+        """Columns and size of the frame in variable ``name``."""
+        if name not in self._frames:
+            result = yield from self.must("inspect_variable", name=name)
+            self._frames[name] = observations.frame(name, result.text)
+        return self._frames[name]
+
+    def use(self, name: str) -> None:
+        """Variable ``name`` is what "it" means from here on."""
+        self._recent = name
+
+    def frame(self, hint: str | None = None, columns: Sequence[str] = ()) -> Asking[Frame]:
+        """The frame meant: by name, else the one that has ``columns``, else the last one used."""
+        known = yield from self.variables()
+        frames = [variable for variable in known if variable.is_frame]
+        if hint is not None and not re.fullmatch(PRONOUN, hint, re.I):
+            found = matching(hint, [variable.name for variable in frames])
+            if found:
+                self.use(found[0])
+                return (yield from self.inspect(found[0]))
+            other = next((variable for variable in known if variable.name == hint), None)
+            if other is not None:
+                raise Stop(f"`{hint}` is a `{other.type}`, not a data frame.")
+            if len(frames) != 1:
+                raise Stop(self._no_such_frame(hint, frames))
+        if not frames:
+            raise Stop(
+                "There is no data frame in the kernel yet. Load one first: `load FILE.csv` "
+                "(`list files` shows what is there)."
+            )
+        order = self._by_recency([variable.name for variable in frames])
+        chosen = yield from self._with_columns(order, columns)
+        self.use(chosen.name)
+        return chosen
+
+    def _with_columns(self, order: list[str], columns: Sequence[str]) -> Asking[Frame]:
+        first = yield from self.inspect(order[0])
+        if not columns or len(order) == 1:
+            return first
+        if all(matching(column, first.names) for column in columns):
+            return first
+        for name in order[1:6]:
+            other = yield from self.inspect(name)
+            if all(matching(column, other.names) for column in columns):
+                return other
+        return first
+
+    def _by_recency(self, names: list[str]) -> list[str]:
+        """``names`` with the ones used last in the conversation first."""
+
+        def age(name: str) -> int:
+            if name == self._recent:
+                return -1
+            pattern = re.compile(rf"(?<![\w.]){re.escape(name)}(?!\w)")
+            return next(
+                (n for n, text in enumerate(self.conversation.earlier) if pattern.search(text)),
+                len(self.conversation.earlier),
+            )
+
+        return sorted(names, key=age)
+
+    @staticmethod
+    def _no_such_frame(hint: str, frames: list[Variable]) -> str:
+        if not frames:
+            return (
+                f"There is no data frame `{hint}` in the kernel, nor any other. "
+                f"Load one first: `load {hint}`."
+            )
+        return (
+            f"There is no data frame `{hint}` in the kernel. "
+            f"There are {listed(variable.name for variable in frames)}."
+        )
+
+    @staticmethod
+    def column(frame: Frame, phrase: str) -> Column:
+        """The column of ``frame`` that ``phrase`` means.
+
+        Raises
+        ------
+        Stop
+            None or several fit; the message names those that are near.
+        """
+        found = matching(phrase, frame.names)
+        if len(found) == 1:
+            return frame.column(found[0])
+        if found:
+            raise Stop(f"“{phrase}” can be {listed(found)} of `{frame.name}`. Which one?")
+        close = near(phrase, frame.names)
+        if not frame.columns:
+            raise Stop(f"I could not read the columns of `{frame.name}`.")
+        if close:
+            raise Stop(
+                f"`{frame.name}` has no column “{phrase}”. Near it: {listed(close)}. "
+                f"All columns: {listed(frame.names)}."
+            )
+        raise Stop(f"`{frame.name}` has no column “{phrase}”. It has {listed(frame.names)}.")
+
+    # --- paths ---------------------------------------------------------------------------------
+
+    @property
+    def folder(self) -> str:
+        """Folder of the notebook, which is the kernel's working directory; ``""`` is the root."""
+        return posixpath.dirname(self.conversation.notebook)
+
+    def from_kernel(self, path: str) -> str:
+        """A path from the server's root as code in the notebook has to write it."""
+        return posixpath.relpath(path, self.folder or ".")
+
+
+def declined(result: Result) -> str:
+    """Words for a call that was not allowed."""
+    if result.text.startswith("Plan mode"):
+        return (
+            "The permission mode is *plan*, so nothing is changed or run. "
+            "Choose another mode in the panel and ask again."
+        )
+    return f"{DECLINED} What would you like instead?"
+
+
+def quoted(text: str, lines: int = 40) -> str:
+    """Text as a fenced block, its middle left out if it is long."""
+    rows = text.strip("\n").splitlines()
+    if len(rows) > lines:
+        rest = len(rows) - lines + 1
+        rows = [*rows[: lines - 10], f"… {rest} lines left out …", *rows[len(rows) - 9 :]]
+    marks = "`" * max(3, 1 + max((len(m) for m in re.findall(r"`{3,}", text)), default=2))
+    return f"{marks}\n" + "\n".join(rows) + f"\n{marks}"

@@ -1,0 +1,241 @@
+"""What a request's messages say: the question being worked on, and what was done for it so far."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from prime_ext.context.digest import DONE_CALL, OPEN_REQUEST, TOUR_STEP
+from prime_ext.models.model import ModelRequest
+
+_LAST_MESSAGE = re.compile(r"<last_user_message>\n?(.*?)\n?</last_user_message>", re.S)
+_ATTACHMENT = re.compile(r"\s*<attachment type=\"([^\"]*)\" name=\"([^\"]*)\">\n?(.*?)\n?</attachment>\s*", re.S)
+_DONE = re.compile(rf"^- {DONE_CALL}(\w+) (\{{.*\}}) -> (\".*\")$", re.M)
+_OPEN = re.compile(rf"^- {OPEN_REQUEST}(.*(?:\n  .*)*)", re.M)
+_TOUR_STEP = re.compile(rf"^- {TOUR_STEP}(\d+) of \d+", re.M)
+_NOTEBOOK = re.compile(r"`([^`\n]+\.ipynb)`")
+_DECLINED = re.compile(r"\b(?:declined?|denied|refused|rejected)\b|^Plan mode\b", re.I)
+_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+
+
+@dataclass(frozen=True)
+class Call:
+    """A tool call, made or to be made."""
+
+    name: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a call came to."""
+
+    text: str
+    is_error: bool = False
+    images: int = 0
+
+    @property
+    def declined(self) -> bool:
+        """The user, or the permission mode, did not allow the call."""
+        return self.is_error and _DECLINED.search(self.text[:400]) is not None
+
+
+@dataclass(frozen=True)
+class Round:
+    """One reply that made calls, and their results in the same order."""
+
+    text: str
+    calls: tuple[Call, ...]
+    results: tuple[Result, ...]
+
+
+@dataclass(frozen=True)
+class Attachment:
+    kind: str
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """A request to the model as a plan sees it."""
+
+    question: str
+    """The user's message being worked on; empty if the conversation lost it."""
+    attachments: tuple[Attachment, ...]
+    rounds: tuple[Round, ...]
+    """What was done for the question, oldest first."""
+    recalled: int
+    """How many of ``rounds`` are known from the summary alone."""
+    question_from_summary: bool
+    """The question itself was compacted away and is known from the summary."""
+    earlier: tuple[str, ...]
+    """Texts, code and results before the question, newest first."""
+    earlier_rounds: tuple[Round, ...]
+    """Calls made for earlier questions, oldest first."""
+    summary: str
+    """The summary that stands for what was compacted; empty without one."""
+    notebook: str
+    """Path of the notebook, relative to the server's root; empty if unknown."""
+    tools: frozenset[str]
+    fingerprint: str
+    """Hash of the messages, for ids that never repeat in a conversation."""
+
+    @property
+    def summary_tour_step(self) -> int | None:
+        """The tour step that the summary says was shown."""
+        steps = _TOUR_STEP.findall(self.summary)
+        return int(steps[-1]) if steps else None
+
+
+def read(request: ModelRequest) -> Conversation:
+    """Read a request's system prompt, tools and messages."""
+    summary = ""
+    question = ""
+    attachments: tuple[Attachment, ...] = ()
+    start = 0
+    for index, message in enumerate(request.messages):
+        if message.get("role") != "user":
+            continue
+        said, attached, summed_up = _said(message)
+        summary = summed_up or summary
+        if said or attached:
+            question, attachments, start = said, attached, index + 1
+    rounds = list(_rounds(request.messages[start:]))
+    recalled: list[Round] = []
+    from_summary = not question and not attachments and bool(summary)
+    if from_summary:
+        last = _LAST_MESSAGE.search(summary)
+        opened = _OPEN.search(summary)
+        if last is not None:
+            question = last[1].strip()
+        elif opened is not None:
+            question = "\n".join(line[2:] if n else line
+                                 for n, line in enumerate(opened[1].splitlines()))
+        if question:
+            recalled = list(_summed_up_rounds(summary))
+    return Conversation(
+        question=question,
+        attachments=attachments,
+        rounds=(*recalled, *rounds),
+        recalled=len(recalled),
+        question_from_summary=from_summary,
+        earlier=tuple(_texts(request.messages[: max(start - 1, 0)])),
+        earlier_rounds=tuple(_rounds(request.messages[: max(start - 1, 0)])),
+        summary=summary,
+        notebook=_notebook(request.system),
+        tools=frozenset(str(tool.get("name")) for tool in request.tools),
+        fingerprint=_fingerprint(request.messages),
+    )
+
+
+def _said(message: dict[str, Any]) -> tuple[str, tuple[Attachment, ...], str]:
+    """A user message's own words, its attachments, and the summary it is, if it is one."""
+    said: list[str] = []
+    attached: list[Attachment] = []
+    summary = ""
+    for block in blocks(message):
+        if block.get("type") != "text":
+            continue
+        text = str(block.get("text", ""))
+        attachment = _ATTACHMENT.fullmatch(text)
+        if text.lstrip().startswith("<compaction-summary>"):
+            summary = text
+        elif text.lstrip().startswith("<kernel-event>"):
+            continue
+        elif attachment is not None:
+            attached.append(Attachment(attachment[1], attachment[2], attachment[3]))
+        elif text.strip():
+            said.append(text.strip())
+    return "\n\n".join(said), tuple(attached), summary
+
+
+def _rounds(messages: list[dict[str, Any]]) -> Iterator[Round]:
+    results: dict[str, Result] = {}
+    for message in messages:
+        for block in blocks(message):
+            if block.get("type") == "tool_result":
+                results[str(block.get("tool_use_id"))] = _result(block)
+    for message in messages:
+        if message.get("role") != "assistant":
+            continue
+        text: list[str] = []
+        calls: list[Call] = []
+        answers: list[Result] = []
+        for block in blocks(message):
+            if block.get("type") == "text":
+                text.append(str(block.get("text", "")))
+            elif block.get("type") == "tool_use":
+                given = block.get("input")
+                calls.append(Call(str(block.get("name")), given if isinstance(given, dict) else {}))
+                answers.append(
+                    results.get(str(block.get("id")), Result("No result was recorded.", True))
+                )
+        if calls:
+            yield Round("\n".join(text), tuple(calls), tuple(answers))
+
+
+def _result(block: dict[str, Any]) -> Result:
+    parts = list(blocks(block))
+    text = "\n".join(str(part.get("text", "")) for part in parts if part.get("type") == "text")
+    images = sum(part.get("type") == "image" for part in parts)
+    return Result(_ANSI.sub("", text), bool(block.get("is_error")), images)
+
+
+def _summed_up_rounds(summary: str) -> Iterator[Round]:
+    """Calls for the open question that a digest has noted down."""
+    for name, arguments, outcome in _DONE.findall(summary):
+        try:
+            given, text = json.loads(arguments), json.loads(outcome)
+        except ValueError:
+            continue
+        status, _, rest = str(text).partition(": ")
+        yield Round("", (Call(name, given),), (Result(rest, status == "error"),))
+
+
+def _texts(messages: list[dict[str, Any]]) -> Iterator[str]:
+    for message in reversed(messages):
+        for block in reversed(list(blocks(message))):
+            if block.get("type") == "text":
+                yield str(block.get("text", ""))
+            elif block.get("type") == "tool_use":
+                given = block.get("input")
+                values = given.values() if isinstance(given, dict) else ()
+                yield "\n".join(value for value in values if isinstance(value, str))
+
+
+def blocks(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Content blocks of a message or tool result, whichever way its content is written."""
+    content = message.get("content")
+    if isinstance(content, str):
+        yield {"type": "text", "text": content}
+    elif isinstance(content, list):
+        yield from (block for block in content if isinstance(block, dict))
+
+
+def _notebook(system: list[dict[str, Any]]) -> str:
+    for block in system:
+        found = _NOTEBOOK.search(str(block.get("text", "")))
+        if found is not None:
+            return found[1]
+    return ""
+
+
+def _fingerprint(messages: list[dict[str, Any]]) -> str:
+    """Cache marks move from request to request, so they do not count."""
+    bare = [
+        {
+            "role": message.get("role"),
+            "content": [
+                {key: value for key, value in block.items() if key != "cache_control"}
+                for block in blocks(message)
+            ],
+        }
+        for message in messages
+    ]
+    text = json.dumps(bare, sort_keys=True, ensure_ascii=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,107 @@
+"""The offline agent behind the interface of a model: no network, no download, no guess."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+from prime_ext.context.tokens import count_text, measure_request
+from prime_ext.models.model import (
+    Block,
+    BlockStart,
+    Capabilities,
+    ModelEvent,
+    ModelRequest,
+    Reply,
+    TextDelta,
+    ToolInputDelta,
+)
+from prime_ext.models.offline import conversation, planner, summary
+
+MODEL_ID = "offline"
+WINDOW = 200_000
+MAX_OUTPUT = 32_000
+DELTA_CHARS = 48
+
+
+class OfflineModel:
+    """Answers from rules alone; every reply is a function of the request.
+
+    It streams and calls tools like any other model, so that the panel, approvals, compaction and
+    recovery work the same with it.
+    """
+
+    provider = "offline"
+    id = MODEL_ID
+
+    @property
+    def endpoint(self) -> str | None:
+        """Nothing leaves this machine."""
+        return None
+
+    async def capabilities(self) -> Capabilities:
+        return Capabilities(window=WINDOW, max_output=MAX_OUTPUT)
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Answer ``request``: events as a remote model's stream has them, ``Reply`` last."""
+        # Planning is quick, but a long conversation is not: the event loop belongs to everyone.
+        content, usage, stop_reason = await asyncio.to_thread(_answer, request)
+        for index, block in enumerate(content):
+            if block["type"] == "text":
+                yield BlockStart(index, {"type": "text", "text": ""})
+                for piece in _pieces(block["text"]):
+                    yield TextDelta(index, piece)
+                    await asyncio.sleep(0)
+            else:
+                yield BlockStart(index, {**block, "input": {}})
+                for piece in _pieces(json.dumps(block["input"], ensure_ascii=False)):
+                    yield ToolInputDelta(index, piece)
+                    await asyncio.sleep(0)
+        yield Reply(content=content, stop_reason=stop_reason, usage=usage, model=MODEL_ID)
+
+
+def _answer(request: ModelRequest) -> tuple[list[Block], dict[str, Any], str]:
+    if request.purpose == "compaction":
+        content: list[Block] = [{"type": "text", "text": summary.summarise(request)}]
+        return content, _usage(request, content), "end_turn"
+    current = conversation.read(request)
+    step = planner.next_step(current)
+    content = []
+    if step.text.strip():
+        content.append({"type": "text", "text": step.text})
+    for index, call in enumerate(step.calls):
+        content.append(
+            {
+                "type": "tool_use",
+                "id": f"toolu_{current.fingerprint[:20]}{index:02d}",
+                "name": call.name,
+                "input": call.arguments,
+            }
+        )
+    return content, _usage(request, content), "tool_use" if step.calls else "end_turn"
+
+
+def _usage(request: ModelRequest, content: list[Block]) -> dict[str, Any]:
+    size = measure_request(request.system, request.tools, request.messages)
+    output = sum(
+        count_text(
+            block["text"]
+            if block["type"] == "text"
+            else json.dumps(block["input"], ensure_ascii=False)
+        )
+        for block in content
+    )
+    return {
+        "input_tokens": size.raw,
+        "output_tokens": output,
+        "cache_read_input_tokens": 0,
+        "cache_creation_input_tokens": 0,
+    }
+
+
+def _pieces(text: str) -> list[str]:
+    """``text`` cut behind blanks into parts of about ``DELTA_CHARS``."""
+    return re.findall(rf"(?s).{{1,{DELTA_CHARS}}}\S*\s*", text)

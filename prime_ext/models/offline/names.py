@@ -1,0 +1,86 @@
+"""Matching the user's words with real names: columns, variables, files."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+
+
+def plain(name: str) -> str:
+    """Letters and digits alone, in lower case: "Body Mass (g)" and ``body_mass_g`` are one."""
+    return re.sub(r"[^a-z0-9]", "", name.lower()) or name.lower()
+
+
+def words(name: str) -> list[str]:
+    """``"bodyMass_g"`` → ``["body", "mass", "g"]``."""
+    return re.findall(r"[a-z]+|\d+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower())
+
+
+def matching(wanted: str, known: Sequence[str]) -> list[str]:
+    """Which of ``known`` can be meant by ``wanted``, best reading first.
+
+    More than one name means that the words fit each equally well; none that nothing fits.
+    """
+    if wanted in known:
+        return [wanted]
+    for same in (
+        [name for name in known if name.lower() == wanted.lower()],
+        [name for name in known if plain(name) == plain(wanted)],
+        [name for name in known if plain(name) == _singular(plain(wanted))],
+        [name for name in known if plain(name).startswith(plain(wanted))],
+        _by_words(wanted, known),
+        [name for name in known if len(plain(wanted)) > 2 and plain(wanted) in plain(name)],
+    ):
+        if same:
+            return same
+    return []
+
+
+def _singular(name: str) -> str:
+    return name[:-1] if name.endswith("s") and len(name) > 3 else name
+
+
+def _by_words(wanted: str, known: Sequence[str]) -> list[str]:
+    asked = {_singular(word) for word in words(wanted)}
+    if not asked:
+        return []
+    return [name for name in known if asked <= {_singular(word) for word in words(name)}]
+
+
+def near(wanted: str, known: Iterable[str], n: int = 3) -> list[str]:
+    """Names that ``wanted`` may be a slip of."""
+    by_plain: dict[str, str] = {}
+    for name in known:
+        by_plain.setdefault(plain(name), name)
+    found = difflib.get_close_matches(plain(wanted), list(by_plain), n=n, cutoff=0.6)
+    return [by_plain[name] for name in found]
+
+
+def listed(names: Iterable[str], limit: int = 12) -> str:
+    """Names in code marks, separated by commas."""
+    all_names = list(names)
+    shown = ", ".join(f"`{name}`" for name in all_names[:limit])
+    rest = len(all_names) - limit
+    return f"{shown} and {rest} more" if rest > 0 else shown
+
+
+def variable_name(file: str) -> str:
+    """A variable for a file's data: ``data/Sales 2024-Q1.csv`` → ``sales_2024_q1``."""
+    import keyword
+
+    stem = re.split(r"[\\/]", file)[-1].split(".")[0]
+    name = re.sub(r"\W+", "_", stem.strip()).strip("_").lower()
+    if not name:
+        return "df"
+    if name[0].isdigit():
+        name = f"data_{name}"
+    if keyword.iskeyword(name) or name in _TAKEN:
+        name = f"{name}_df"
+    return name
+
+
+_TAKEN = frozenset(
+    "data df pd np plt list dict set str int float bool type sum min max len map filter input "
+    "print object file open id".split()
+) - {"data", "df"}

@@ -1,0 +1,123 @@
+"""From a conversation to the next step: parse the question, run its plans, replay what was done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any
+
+from prime_ext.models.offline import intents as i
+from prime_ext.models.offline.bench import Bench
+from prime_ext.models.offline.conversation import Conversation, Result
+from prime_ext.models.offline.parser import parse
+from prime_ext.models.offline.plans import agent, compute, data, draw, errors, notebook, tour
+from prime_ext.models.offline.steps import Plan, Step, Stop
+
+LOST = (
+    "The conversation changed while I was working on this, so I stopped. What was done so far "
+    "stays; please ask again for what is missing."
+)
+NO_QUESTION = (
+    "The conversation was shortened and I cannot tell what you asked last. Please ask again."
+)
+
+_PLANS: dict[type, Callable[[Any, Bench], Plan]] = {
+    i.Help: agent.help_,
+    i.Greeting: agent.greeting,
+    i.Thanks: agent.thanks,
+    i.About: agent.about,
+    i.ConnectModel: agent.connect,
+    i.Compact: agent.compact,
+    i.Unknown: agent.unknown,
+    i.Tour: tour.tour,
+    i.RunCode: notebook.run_code,
+    i.ReadNotebook: notebook.read_notebook,
+    i.InsertCell: notebook.insert_cell,
+    i.EditCell: notebook.edit_cell,
+    i.ReplaceInCell: notebook.replace_in_cell,
+    i.DeleteCell: notebook.delete_cell,
+    i.MoveCell: notebook.move_cell,
+    i.RunCell: notebook.run_cell,
+    i.ListFiles: notebook.list_files,
+    i.ReadFile: notebook.read_file,
+    i.SearchFiles: notebook.search_files,
+    i.Recall: notebook.recall,
+    i.ExplainError: errors.explain,
+    i.Load: data.load,
+    i.ListVariables: data.list_variables,
+    i.Inspect: data.inspect,
+    i.Describe: data.describe,
+    i.Analyse: data.analyse,
+    i.Plot: draw.plot,
+    i.Rows: compute.rows,
+    i.Aggregate: compute.aggregate,
+    i.ValueCounts: compute.value_counts,
+    i.Unique: compute.unique,
+    i.Filter: compute.filter_,
+    i.Sort: compute.sort,
+    i.Top: compute.top,
+    i.Missing: compute.missing,
+    i.FillMissing: compute.fill_missing,
+    i.Correlation: compute.correlation,
+    i.Crosstab: compute.crosstab,
+    i.Duplicates: compute.duplicates,
+    i.AddColumn: compute.add_column,
+    i.Export: compute.export,
+}
+
+
+def next_step(conversation: Conversation) -> Step:
+    """What to say and call next. A step without calls ends the turn; its text is never blank."""
+    if not conversation.question and not conversation.attachments:
+        return Step(NO_QUESTION)
+    intents = _intents(conversation)
+    plan = _all(intents, Bench(conversation))
+    rounds = conversation.rounds
+    if len(intents) == 1 and isinstance(intents[0], i.Tour):
+        rounds = tuple(tour.rounds_to_replay(intents[0], conversation))
+    try:
+        step = next(plan)
+        for past in rounds:
+            if [call.name for call in past.calls] != [call.name for call in step.calls]:
+                return Step(LOST)
+            step = plan.send(past.results)
+    except StopIteration as end:
+        return Step(str(end.value).strip() or "Done.")
+    return step
+
+
+def _intents(conversation: Conversation) -> list[i.Intent]:
+    if conversation.question:
+        return parse(conversation.question)
+    if any(attachment.kind == "error" for attachment in conversation.attachments):
+        return [i.ExplainError()]
+    return [i.Unknown("")]
+
+
+def _all(intents: list[i.Intent], bench: Bench) -> Plan:
+    """One plan after the other; what a plan said at its end goes before the next one's words."""
+    said: list[str] = []
+    for number, intent in enumerate(intents):
+        plan = _PLANS[type(intent)](intent, bench)
+        try:
+            said.append((yield from _speaking(plan, said)))
+        except Stop as stop:
+            said.append(stop.text)
+            if number + 1 < len(intents):
+                said.append("I left out the rest of what you asked.")
+            break
+    return "\n\n".join(text for text in said if text)
+
+
+def _speaking(
+    plan: Plan, said: list[str]
+) -> Generator[Step, tuple[Result, ...], str]:
+    results: tuple[Result, ...] | None = None
+    while True:
+        try:
+            step = next(plan) if results is None else plan.send(results)
+        except StopIteration as end:
+            return str(end.value)
+        if said:
+            step = Step("\n\n".join([*said, step.text] if step.text else said), step.calls)
+            said.clear()
+        results = yield step
