@@ -1,10 +1,10 @@
-"""What the rest of the package knows of a language model: one request in, a stream of events out."""
+"""What the package knows of a language model: one request in, a stream of events out."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, Union
+from typing import Any, Literal, Protocol
 
 from prime_ext.errors import PrimeError
 
@@ -78,9 +78,12 @@ class Reply:
     model: str
     message_id: str | None = None
     cache_miss_reason: str | None = None
+    invalid_inputs: dict[str, str] = field(default_factory=dict)
+    """``tool_use`` id → JSON text, for calls whose input broke off or is no JSON object. Their
+    block has the input ``{}``; such a call is not to be run but answered with an error."""
 
 
-ModelEvent = Union[BlockStart, TextDelta, ThinkingDelta, ToolInputDelta, Retry, Reply]
+ModelEvent = BlockStart | TextDelta | ThinkingDelta | ToolInputDelta | Retry | Reply
 
 
 @dataclass(frozen=True)
@@ -92,11 +95,14 @@ class Capabilities:
     max_output: int
     min_cache_tokens: int = 1024
     thinking: bool = False
+    thinking_types: tuple[str, ...] = ()
+    """Values of ``thinking.type`` that a request may have: ``adaptive``, ``between_tools``,
+    ``disabled``, ``enabled``. Empty if unknown."""
     preserved_thinking: bool = False
     """Thinking blocks are bound to what precedes them: a rewritten history must lose them."""
     images: bool = True
     image_token_cap: int = 1568
-    price: "Price | None" = None
+    price: Price | None = None
 
 
 @dataclass(frozen=True)
@@ -108,9 +114,23 @@ class Price:
     cache_read: float
     cache_write_5m: float
     cache_write_1h: float
+    long_prompt: Price | None = None
+    """What the whole request costs if its prompt is longer than ``long_prompt_tokens``."""
+    long_prompt_tokens: int = 0
 
     def cost(self, usage: dict[str, Any]) -> float:
         """Dollars for one reply's usage."""
+        if self.long_prompt is not None:
+            prompt = sum(
+                usage.get(key) or 0
+                for key in (
+                    "input_tokens",
+                    "cache_read_input_tokens",
+                    "cache_creation_input_tokens",
+                )
+            )
+            if prompt > self.long_prompt_tokens:
+                return self.long_prompt.cost(usage)
         creation = usage.get("cache_creation") or {}
         write_1h = creation.get("ephemeral_1h_input_tokens") or 0
         write_5m = (usage.get("cache_creation_input_tokens") or 0) - write_1h
@@ -132,7 +152,8 @@ class Model(Protocol):
 
     @property
     def endpoint(self) -> str | None:
-        """Host that conversation content is sent to; ``None`` if it stays on this machine."""
+        """Host (and port, if any) that conversation content is sent to; ``None`` if it stays in
+        this process. A server on this machine has one too: it is a loopback address."""
 
     async def capabilities(self) -> Capabilities:
         """What the model can do; cached after the first answer."""
@@ -155,7 +176,8 @@ class ModelError(PrimeError):
 
     ``code`` is one of ``no_credentials``, ``bad_credentials`` (401/403), ``model_not_found``,
     ``context_overflow``, ``request_too_large`` (413), ``bad_request`` (400), ``rate_limited``,
-    ``overloaded``, ``server_error``, ``unreachable``, ``stalled``.
+    ``overloaded``, ``server_error``, ``unreachable``, ``stalled``, ``not_installed`` (the
+    provider's client needs a package that is missing).
     """
 
     def __init__(self, message: str, *, code: str, hint: str = "", status: int = 502) -> None:

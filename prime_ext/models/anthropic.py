@@ -1,0 +1,373 @@
+"""A model behind the Messages API: streaming, retries that can be seen, errors that can be read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from prime_ext.models import failures
+from prime_ext.models.capabilities import known_capabilities, reported_capabilities
+from prime_ext.models.connection import Connection
+from prime_ext.models.model import (
+    Block,
+    BlockStart,
+    Capabilities,
+    ModelError,
+    ModelEvent,
+    ModelRequest,
+    Reply,
+    Retry,
+    TextDelta,
+    ThinkingDelta,
+    ToolInputDelta,
+)
+
+if TYPE_CHECKING:
+    from prime_ext.config import ModelConfig
+
+ASK_SECONDS = 10.0
+"""How long a model's capabilities are waited for."""
+ASK_AGAIN_SECONDS = 60.0
+"""After an answer that did not come."""
+MIN_THINKING_TOKENS = 1_024
+"""The smallest budget that the API accepts."""
+OPTIONAL_FIELDS = ("diagnostics", "thinking")
+"""Left out for good once a server has refused them: not every one knows them."""
+
+
+class AnthropicModel:
+    """One model of one provider.
+
+    Parameters
+    ----------
+    connection:
+        The way to the provider.
+    model:
+        Its id, as the provider spells it.
+    config:
+        ``thinking_tokens`` and ``max_attempts``.
+    sleep:
+        Waits between attempts.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        model: str,
+        config: ModelConfig,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.provider = connection.provider
+        self.id = model
+        self._connection = connection
+        self._config = config
+        self._sleep = sleep
+        self._capabilities: Capabilities | None = None
+        self._capabilities_for: tuple[int, str] | None = None
+        self._ask_again_at = 0.0
+        self._asking = asyncio.Lock()
+        self._refused_fields: set[str] = set()
+
+    @property
+    def endpoint(self) -> str | None:
+        """Host that conversation content is sent to, with its port if it has one."""
+        return self._connection.host
+
+    async def capabilities(self) -> Capabilities:
+        """What the model can do: asked from the API once, else what is known by its id."""
+        async with self._asking:
+            known = self._capabilities
+            if known is not None and self._capabilities_for == self._connection.identity:
+                return known
+            if time.monotonic() < self._ask_again_at:
+                return known_capabilities(self.id)
+            asked_for = self._connection.identity
+            info = await self._ask()
+            if info is None:
+                self._ask_again_at = time.monotonic() + ASK_AGAIN_SECONDS
+                return known_capabilities(self.id)
+            self._capabilities = reported_capabilities(self.id, info)
+            self._capabilities_for = asked_for
+            return self._capabilities
+
+    async def _ask(self) -> Any:
+        if self.provider != "anthropic":
+            # The Models API is Anthropic's own.
+            return None
+        try:
+            client = await self._connection.client()
+            return await client.models.retrieve(self.id, timeout=ASK_SECONDS)
+        except ModelError:
+            return None
+        except Exception as error:
+            # What is wrong shows when the first message is sent, with its way to put it right.
+            if self._classify(error) is None:
+                raise
+            return None
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Send ``request``; see :class:`prime_ext.models.model.Model`."""
+        attempt = 0
+        max_attempts = self._config.max_attempts
+        while True:
+            attempt += 1
+            try:
+                async with aclosing(self._attempt(request)) as events:
+                    async for event in events:
+                        yield event
+                return
+            except Exception as error:
+                failure = self._classify(error)
+                if failure is None:
+                    raise
+                if self._drop_refused_field(failure.error):
+                    attempt -= 1
+                    continue
+                limit = min(max_attempts, failure.max_attempts or max_attempts)
+                if not failure.passes or attempt >= limit:
+                    # The SDK's own exception holds the request, and that the key.
+                    raise failure.error from None
+            delay = failures.backoff(attempt, failure.retry_after_s, random.random)
+            yield Retry(attempt, limit, delay, failure.reason)
+            await self._sleep(delay)
+
+    async def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        client = await self._connection.client()
+        message = _Message()
+        stream = await client.messages.create(**self._arguments(request, await self.capabilities()))
+        async with stream:
+            async for event in stream:
+                for made in message.feed(event):
+                    yield made
+        yield message.reply(self.id)
+
+    def _arguments(self, request: ModelRequest, capabilities: Capabilities) -> dict[str, Any]:
+        arguments: dict[str, Any] = {
+            "model": self.id,
+            "max_tokens": request.max_tokens,
+            "messages": request.messages,
+            "stream": True,
+        }
+        if request.system:
+            arguments["system"] = request.system
+        if request.tools:
+            arguments["tools"] = request.tools
+        thinking = thinking_parameter(
+            capabilities, self._config.thinking_tokens, request.max_tokens, request.messages
+        )
+        if thinking is not None:
+            arguments["thinking"] = thinking
+        if self.provider == "anthropic":
+            # Null on the first request, so that the second can be compared with it.
+            arguments["diagnostics"] = {"previous_message_id": request.previous_message_id}
+        for name in self._refused_fields:
+            arguments.pop(name, None)
+        return arguments
+
+    def _drop_refused_field(self, error: ModelError) -> bool:
+        """Whether the request can go again without a field that this server does not know."""
+        if error.code != "bad_request":
+            return False
+        said = error.message.partition(" It says: ")[2]
+        for name in OPTIONAL_FIELDS:
+            if said.startswith(name) and name not in self._refused_fields:
+                self._refused_fields.add(name)
+                return True
+        return False
+
+    def _classify(self, error: Exception) -> failures.Failure | None:
+        """What a failed attempt means; ``None`` if it is a fault of ours."""
+        import anthropic
+        import httpx2
+
+        peer = self._connection.peer(self.id)
+        said = self._connection.redact
+        if isinstance(error, ModelError):
+            return failures.Failure(error, passes=False)
+        if isinstance(error, anthropic.APIStatusError):
+            headers = error.response.headers
+            return failures.from_status(
+                error.status_code,
+                error.type or "",
+                said(error.api_message or ""),
+                peer,
+                retry_after_s=failures.parse_retry_after(
+                    headers.get("retry-after"), headers.get("retry-after-ms")
+                ),
+                should_retry=headers.get("x-should-retry"),
+            )
+        if isinstance(error, anthropic.APIConnectionError | httpx2.TransportError):
+            cause = error.__cause__ if isinstance(error, anthropic.APIConnectionError) else error
+            if isinstance(cause, httpx2.ReadTimeout | httpx2.WriteTimeout):
+                return failures.stalled(peer, self._connection.stall_seconds)
+            if isinstance(cause, httpx2.ReadError | httpx2.RemoteProtocolError):
+                return failures.broken(peer, said(str(cause)) or type(cause).__name__)
+            return failures.unreachable(peer, said(str(cause)) or type(cause).__name__)
+        if isinstance(error, failures.StreamBroke | httpx2.HTTPError | json.JSONDecodeError):
+            return failures.broken(peer, said(str(error)))
+        if isinstance(error, anthropic.APIError):
+            return failures.broken(peer, said(error.message))
+        if _is_credential_error(error):
+            return failures.no_credentials(peer, said(str(error)))
+        return None
+
+
+def _is_credential_error(error: Exception) -> bool:
+    """Raised by the SDK without a key, and by the cloud providers' own credential chains."""
+    import anthropic
+
+    if isinstance(error, anthropic.AnthropicError):
+        return True
+    if isinstance(error, TypeError):
+        return "authentication method" in str(error)
+    module = type(error).__module__
+    return module.startswith(("google.auth", "botocore")) or (
+        isinstance(error, RuntimeError | ValueError)
+        and any(word in str(error) for word in ("credentials", "API token", "project_id"))
+    )
+
+
+def thinking_parameter(
+    capabilities: Capabilities,
+    budget: int,
+    max_tokens: int,
+    messages: list[dict[str, Any]],
+) -> dict[str, Any] | None:
+    """The request's ``thinking``, by what the model accepts.
+
+    Parameters
+    ----------
+    budget:
+        Tokens of thinking that are wanted, 0 for none. Only manual thinking has a budget; a model
+        that decides by itself just thinks, or does so as little as it can.
+    messages:
+        Manual thinking cannot go on with a tool loop whose last reply has lost its thinking, as
+        behind a compaction.
+
+    Returns
+    -------
+    dict or None
+        ``None`` leaves the field out, and the model does what it does by itself.
+    """
+    types = capabilities.thinking_types
+    # Without `display`, the newest models leave the text out.
+    adaptive = {"type": "adaptive", "display": "summarized"}
+    if budget:
+        if "adaptive" in types:
+            return adaptive
+        if "enabled" in types:
+            tokens = min(budget, max_tokens - 1)
+            if tokens >= MIN_THINKING_TOKENS and not _has_lost_thinking(messages):
+                return {"type": "enabled", "budget_tokens": tokens}
+        return None
+    for off in ("disabled", "between_tools"):
+        if off in types:
+            return {"type": off}
+    return adaptive if "adaptive" in types else None
+
+
+def _has_lost_thinking(messages: list[dict[str, Any]]) -> bool:
+    if len(messages) < 2 or messages[-1]["content"][0]["type"] != "tool_result":
+        return False
+    first = messages[-2]["content"][0]["type"]
+    return first not in ("thinking", "redacted_thinking")
+
+
+@dataclass
+class _Message:
+    """A reply as it comes in."""
+
+    frame: dict[str, Any] = field(default_factory=dict)
+    blocks: dict[int, Block] = field(default_factory=dict)
+    inputs: dict[int, list[str]] = field(default_factory=dict)
+    stop_reason: str | None = None
+    usage: dict[str, Any] = field(default_factory=dict)
+    ended: bool = False
+
+    def feed(self, event: Any) -> list[ModelEvent]:
+        """Take in one event of the SDK's stream; gives what is to be passed on."""
+        kind = event.type
+        if kind == "message_start":
+            self.frame = event.message.to_dict()
+            self.usage = dict(self.frame.get("usage") or {})
+        elif kind == "content_block_start":
+            return self._start(event.index, event.content_block.to_dict())
+        elif kind == "content_block_delta":
+            return self._delta(event.index, event.delta)
+        elif kind == "message_delta":
+            self.stop_reason = event.delta.stop_reason or self.stop_reason
+            if getattr(event, "usage", None) is not None:
+                reported = event.usage.to_dict()
+                self.usage.update({k: v for k, v in reported.items() if v is not None})
+        elif kind == "message_stop":
+            self.ended = True
+        return []
+
+    def _start(self, index: int, block: Block) -> list[ModelEvent]:
+        self.blocks[index] = dict(block)
+        if block.get("type") == "tool_use":
+            self.inputs[index] = []
+        events: list[ModelEvent] = [BlockStart(index, block)]
+        if block.get("text"):
+            events.append(TextDelta(index, block["text"]))
+        return events
+
+    def _delta(self, index: int, delta: Any) -> list[ModelEvent]:
+        block = self.blocks.get(index)
+        if block is None:
+            raise failures.StreamBroke(f"a delta came for block {index}, which had not begun")
+        if delta.type == "text_delta":
+            block["text"] = block.get("text", "") + delta.text
+            return [TextDelta(index, delta.text)]
+        if delta.type == "thinking_delta":
+            block["thinking"] = block.get("thinking", "") + delta.thinking
+            return [ThinkingDelta(index, delta.thinking)]
+        if delta.type == "signature_delta":
+            block["signature"] = delta.signature
+        elif delta.type == "input_json_delta" and index in self.inputs and delta.partial_json:
+            self.inputs[index].append(delta.partial_json)
+            return [ToolInputDelta(index, delta.partial_json)]
+        return []
+
+    def reply(self, model: str) -> Reply:
+        """The whole message.
+
+        Raises
+        ------
+        StreamBroke
+            The stream ended before the message did.
+        """
+        if not self.ended:
+            raise failures.StreamBroke("the connection ended in mid-message")
+        invalid: dict[str, str] = {}
+        for index, pieces in self.inputs.items():
+            text = "".join(pieces)
+            arguments = _parsed(text) if text else self.blocks[index].get("input", {})
+            if not isinstance(arguments, dict):
+                invalid[self.blocks[index]["id"]] = text
+                arguments = {}
+            self.blocks[index]["input"] = arguments
+        diagnostics = self.frame.get("diagnostics") or {}
+        return Reply(
+            content=[self.blocks[index] for index in sorted(self.blocks)],
+            stop_reason=self.stop_reason or "end_turn",
+            usage=self.usage,
+            model=self.frame.get("model") or model,
+            message_id=self.frame.get("id"),
+            cache_miss_reason=(diagnostics.get("cache_miss_reason") or {}).get("type"),
+            invalid_inputs=invalid,
+        )
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None

@@ -1,0 +1,211 @@
+"""One provider's SDK client: made when first used, off the event loop, and anew for a new key."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+import os
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from prime_ext.models import failures
+from prime_ext.models.credentials import Credential, CredentialStore, is_loopback
+
+if TYPE_CHECKING:
+    from prime_ext.config import ModelConfig
+
+ANTHROPIC_HOST = "api.anthropic.com"
+CONNECT_SECONDS = 15.0
+
+REQUIRES = {"bedrock": ("boto3", "botocore"), "vertex": ("google.auth",)}
+"""Modules that a provider's client imports and the SDK does not bring along."""
+
+
+class Connection:
+    """The way to one provider, shared by its models.
+
+    Parameters
+    ----------
+    provider:
+        ``anthropic``, ``bedrock``, ``vertex`` or ``foundry``.
+    config:
+        ``region``, ``project`` and ``stall_seconds``.
+    credentials:
+        Asked again whenever its ``version`` changes.
+    """
+
+    def __init__(self, provider: str, config: ModelConfig, credentials: CredentialStore) -> None:
+        self.provider = provider
+        self._config = config
+        self._credentials = credentials
+        self._client: Any = None
+        self._version = -1
+        self._building = asyncio.Lock()
+        self._retired: list[Any] = []
+
+    async def client(self) -> Any:
+        """The provider's asynchronous client.
+
+        Raises
+        ------
+        ModelError
+            ``not_installed`` or ``no_credentials``.
+        """
+        async with self._building:
+            if self._client is None or self._version != self._credentials.version:
+                version = self._credentials.version
+                credential = self._credentials.current()
+                made = await asyncio.to_thread(self._build, credential)
+                if self._client is not None:
+                    # A reply may still be streaming through it.
+                    self._retired.append(self._client)
+                self._client, self._version = made, version
+            return self._client
+
+    @property
+    def stall_seconds(self) -> float:
+        return self._config.stall_seconds
+
+    @property
+    def host(self) -> str:
+        """Where requests go, with the port if it is not the usual one."""
+        base_url = self._base_url(self._credentials.current())
+        if base_url:
+            return _host(base_url)
+        if self.provider == "bedrock":
+            region = self._region("AWS_REGION", "AWS_DEFAULT_REGION")
+            return f"bedrock-runtime.{region}.amazonaws.com" if region else "Amazon Bedrock"
+        if self.provider == "vertex":
+            region = self._region("CLOUD_ML_REGION") or "global"
+            prefix = "" if region == "global" else f"{region}-"
+            return f"{prefix}aiplatform.googleapis.com"
+        if self.provider == "foundry":
+            resource = self._config.project or os.environ.get("ANTHROPIC_FOUNDRY_RESOURCE")
+            return f"{resource}.services.ai.azure.com" if resource else "Microsoft Foundry"
+        return ANTHROPIC_HOST
+
+    @property
+    def remote(self) -> bool:
+        """Whether requests leave this machine."""
+        return not is_loopback(urlsplit(f"//{self.host}").hostname or "")
+
+    @property
+    def identity(self) -> tuple[int, str]:
+        """Changes whenever another server or key is used."""
+        return self._credentials.version, self.host
+
+    def peer(self, model: str) -> failures.Peer:
+        """For messages about a request to ``model``."""
+        credential = self._credentials.current()
+        return failures.Peer(
+            self.provider, self.host, model, credential.origin if credential.has_key else ""
+        )
+
+    def redact(self, text: str) -> str:
+        """``text`` without any key: servers may repeat what they were sent."""
+        for secret in self._credentials.secrets():
+            text = text.replace(secret, "[key]")
+        return text
+
+    async def close(self) -> None:
+        """Close every client; replies that still stream are cut off."""
+        clients = [*self._retired, *([self._client] if self._client is not None else [])]
+        self._retired, self._client = [], None
+        for client in clients:
+            await client.close()
+
+    def _region(self, *variables: str) -> str:
+        if self._config.region:
+            return self._config.region
+        return next((os.environ[name] for name in variables if os.environ.get(name)), "")
+
+    def _base_url(self, credential: Credential) -> str | None:
+        if self.provider == "anthropic":
+            return credential.base_url if credential.provider == "anthropic" else None
+        if credential.provider == self.provider and credential.source == "stored":
+            return credential.base_url
+        # ANTHROPIC_BASE_URL is meant for Anthropic's own API, the trait for whatever is configured.
+        return self._config.base_url or os.environ.get(
+            f"ANTHROPIC_{self.provider.upper()}_BASE_URL"
+        )
+
+    def _build(self, credential: Credential) -> Any:
+        self._check_installed()
+        sdk = importlib.import_module("anthropic")
+        # Retries are ours, so that they can be seen. A read that takes longer is a stall: while a
+        # model thinks, the API sends pings.
+        common: dict[str, Any] = {
+            "max_retries": 0,
+            "timeout": sdk.Timeout(
+                self._config.stall_seconds,
+                connect=min(CONNECT_SECONDS, self._config.stall_seconds),
+            ),
+        }
+        base_url = self._base_url(credential)
+        if base_url:
+            common["base_url"] = base_url
+        key = credential.api_key if credential.provider == self.provider else None
+        try:
+            return getattr(self, f"_build_{self.provider}")(sdk, credential, key, common)
+        except (sdk.AnthropicError, ValueError) as error:
+            # A region, project or resource is missing.
+            raise failures.no_credentials(
+                self.peer("the model"), self.redact(str(error))
+            ).error from None
+
+    def _check_installed(self) -> None:
+        for module in REQUIRES.get(self.provider, ()):
+            try:
+                found = importlib.util.find_spec(module) is not None
+            except ModuleNotFoundError:
+                found = False
+            if not found:
+                raise failures.not_installed(self.provider, module.replace(".", "-"))
+
+    def _build_anthropic(
+        self, sdk: Any, credential: Credential, key: str | None, common: dict[str, Any]
+    ) -> Any:
+        if key:
+            return sdk.AsyncAnthropic(api_key=key, **common)
+        if credential.auth_token:
+            return sdk.AsyncAnthropic(auth_token=credential.auth_token, **common)
+        if "base_url" in common:
+            # A server of the user's own: it is sent no key, least of all one that the SDK would
+            # find by itself in a profile for another server.
+            return sdk.AsyncAnthropic(
+                api_key="", default_headers={"Authorization": sdk.Omit()}, **common
+            )
+        # A profile or workload identity, if the SDK finds one.
+        return sdk.AsyncAnthropic(**common)
+
+    def _build_bedrock(
+        self, sdk: Any, credential: Credential, key: str | None, common: dict[str, Any]
+    ) -> Any:
+        if self._config.region:
+            common["aws_region"] = self._config.region
+        return sdk.AsyncAnthropicBedrock(api_key=key, **common)
+
+    def _build_vertex(
+        self, sdk: Any, credential: Credential, key: str | None, common: dict[str, Any]
+    ) -> Any:
+        if self._config.project:
+            common["project_id"] = self._config.project
+        region = self._region("CLOUD_ML_REGION") or "global"
+        return sdk.AsyncAnthropicVertex(region=region, **common)
+
+    def _build_foundry(
+        self, sdk: Any, credential: Credential, key: str | None, common: dict[str, Any]
+    ) -> Any:
+        if self._config.project and "base_url" not in common:
+            common["resource"] = self._config.project
+        return sdk.AsyncAnthropicFoundry(api_key=key, **common)
+
+
+def _host(url: str) -> str:
+    """Host and port of ``url``, as a person would write it."""
+    parts = urlsplit(url)
+    host = parts.hostname or url
+    if ":" in host:
+        host = f"[{host}]"
+    return f"{host}:{parts.port}" if parts.port else host

@@ -1,0 +1,264 @@
+"""From what goes wrong with a request to what a person is told, and whether to try again."""
+
+from __future__ import annotations
+
+import email.utils
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from prime_ext.models.model import ContextOverflow, ModelError
+
+TRANSIENT = frozenset({408, 409, 425, 429})
+
+LONGEST_WAIT_S = 300.0
+"""A server that asks for more than this is not waited for: the person decides."""
+BACKOFF_BASE_S, BACKOFF_CAP_S = 1.0, 30.0
+JITTER = 0.25
+
+CONNECTION_ATTEMPTS = 3
+"""A server that cannot be reached or falls silent rarely comes back within a turn."""
+
+REASONS = {
+    "rate_limited": "rate limited",
+    "overloaded": "overloaded",
+    "server_error": "server error",
+    "unreachable": "connection lost",
+    "stalled": "no answer",
+}
+
+OVERFLOWS = (
+    re.compile(r"prompt is too long: (?P<tokens>\d+) tokens > (?P<maximum>\d+)"),
+    re.compile(r"exceed(?:s)? context limit: (?P<input>\d+) \+ (?P<output>\d+) > (?P<maximum>\d+)"),
+    re.compile(r"\((?P<tokens>\d+) tokens\) exceeds the available context size \((?P<maximum>\d+)"),
+    re.compile(
+        r"maximum context length is (?P<maximum>\d+) tokens\D+(?P<tokens>\d+)", re.IGNORECASE
+    ),
+    re.compile(r"input is too long for requested model", re.IGNORECASE),
+)
+"""Of the API itself and of the servers that speak it: llama.cpp, vLLM, Bedrock."""
+
+
+class StreamBroke(Exception):
+    """A stream that ended before its message was whole, or that could not be read."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Who was asked, for messages."""
+
+    provider: str
+    host: str
+    model: str
+    key_origin: str
+    """Where the key came from: a variable, a trait, ``the panel``; empty without a key."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What became of one attempt."""
+
+    error: ModelError
+    passes: bool
+    """Whether sending the same request again may succeed."""
+    retry_after_s: float | None = None
+    """What the server asked to wait."""
+    max_attempts: int | None = None
+    """Attempts at most, if fewer than configured."""
+
+    @property
+    def reason(self) -> str:
+        return REASONS.get(self.error.code, self.error.message)
+
+
+def backoff(attempt: int, retry_after_s: float | None, random: Callable[[], float]) -> float:
+    """Seconds to wait after attempt number ``attempt``; what the server asks for comes first."""
+    if retry_after_s is not None and retry_after_s > 0:
+        return retry_after_s
+    exponential = min(BACKOFF_CAP_S, BACKOFF_BASE_S * 2.0 ** min(attempt - 1, 16))
+    return exponential * (1 - JITTER * random())
+
+
+def parse_retry_after(value: str | None, milliseconds: str | None = None) -> float | None:
+    """Seconds from ``retry-after`` (seconds or an HTTP date) or ``retry-after-ms``."""
+    try:
+        if milliseconds:
+            return float(milliseconds) / 1000
+        if value:
+            return float(value)
+    except ValueError:
+        pass
+    moment = email.utils.parsedate_tz(value) if value else None
+    return None if moment is None else max(0.0, email.utils.mktime_tz(moment) - time.time())
+
+
+def from_status(
+    status: int,
+    kind: str,
+    message: str,
+    peer: Peer,
+    *,
+    retry_after_s: float | None = None,
+    should_retry: str | None = None,
+) -> Failure:
+    """A response with an error status, or an ``error`` event in a stream.
+
+    Parameters
+    ----------
+    status:
+        HTTP status; 200 for an event in a stream.
+    kind:
+        The API's error type, e.g. ``overloaded_error``; empty if there is none.
+    message:
+        What the server says, without anything secret.
+    should_retry:
+        The header ``x-should-retry``.
+    """
+    passes = status in TRANSIENT or status >= 500 or kind in _KIND_PASSES
+    if should_retry in ("true", "false"):
+        passes = should_retry == "true"
+    error = _refused(status, kind, message, peer)
+    if retry_after_s is not None and retry_after_s > LONGEST_WAIT_S:
+        minutes = round(retry_after_s / 60)
+        error.hint = f"Try again in {minutes} minutes."
+        passes = False
+    return Failure(error, passes, retry_after_s)
+
+
+_KIND_PASSES = frozenset({"overloaded_error", "api_error", "rate_limit_error", "timeout_error"})
+
+
+def _refused(status: int, kind: str, message: str, peer: Peer) -> ModelError:
+    said = f" It says: {message}" if message else ""
+    if status == 401 or kind == "authentication_error":
+        return ModelError(
+            f"{peer.host} refused the key.{said}",
+            code="bad_credentials",
+            hint=_key_hint(peer),
+        )
+    if status == 403 or kind == "permission_error":
+        return ModelError(
+            f"{peer.host} does not let this key use {peer.model}.{said}",
+            code="bad_credentials",
+            hint="Choose another model, or use a key that may use it.",
+        )
+    if status == 404 or kind == "not_found_error":
+        return ModelError(
+            f"{peer.host} has no model {peer.model!r}.{said}",
+            code="model_not_found",
+            hint="Choose another model in the panel, or set ModelConfig.model.",
+        )
+    if status == 413 or kind == "request_too_large":
+        return ModelError(
+            f"The request is larger than {peer.host} accepts.",
+            code="request_too_large",
+            hint="Compact the conversation, or leave out large images.",
+        )
+    if status == 429 or kind == "rate_limit_error":
+        return ModelError(
+            f"{peer.host} limits the rate of requests.{said}",
+            code="rate_limited",
+            hint="Wait a minute and send the message again.",
+        )
+    if status == 529 or kind == "overloaded_error":
+        return ModelError(
+            f"{peer.host} is overloaded.",
+            code="overloaded",
+            hint="Wait a minute and send the message again.",
+        )
+    if status >= 500 or status in TRANSIENT or kind in ("api_error", "timeout_error"):
+        return ModelError(
+            f"{peer.host} failed ({kind or status}).{said}",
+            code="server_error",
+            hint="Send the message again; if it fails again, look at the server's status page.",
+        )
+    for pattern in OVERFLOWS:
+        found = pattern.search(message)
+        if found:
+            return _overflow(found, message)
+    hint = "This is a fault of the request; the server's log has it in full."
+    if status == 402 or kind == "billing_error" or "credit balance" in message:
+        hint = "Check plan and billing of the account that the key belongs to."
+    return ModelError(f"{peer.host} refused the request.{said}", code="bad_request", hint=hint)
+
+
+def _overflow(found: re.Match[str], message: str) -> ContextOverflow:
+    parts = {name: int(value) for name, value in found.groupdict().items() if value}
+    tokens = parts.get("tokens", parts.get("input", 0) + parts.get("output", 0))
+    return ContextOverflow(tokens or None, parts.get("maximum"), message)
+
+
+def _key_hint(peer: Peer) -> str:
+    if not peer.key_origin:
+        return "Enter a key in the panel, or set PRIME_API_KEY and restart the server."
+    if peer.key_origin == "the panel":
+        return "Enter a valid key in the panel."
+    return f"Correct {peer.key_origin} and restart the server."
+
+
+def no_credentials(peer: Peer, message: str = "") -> Failure:
+    """No key was found, or the provider's own credentials could not be loaded."""
+    hints = {
+        "bedrock": "Configure AWS credentials and ModelConfig.region, or set "
+        "AWS_BEARER_TOKEN_BEDROCK, and restart the server.",
+        "vertex": "Run `gcloud auth application-default login`, set ModelConfig.project and "
+        "ModelConfig.region, and restart the server.",
+        "foundry": "Set ModelConfig.project to the resource's name and ANTHROPIC_FOUNDRY_API_KEY, "
+        "and restart the server.",
+    }
+    return Failure(
+        ModelError(
+            f"There are no credentials for {peer.host}." + (f" {message}" if message else ""),
+            code="no_credentials",
+            hint=hints.get(peer.provider, _key_hint(peer)),
+        ),
+        passes=False,
+    )
+
+
+def not_installed(provider: str, package: str) -> ModelError:
+    """The provider's client needs a package that is not there."""
+    return ModelError(
+        f"The provider {provider!r} needs the package {package}, which is not installed.",
+        code="not_installed",
+        hint=f'Run `pip install "anthropic[{provider}]"` and restart the server.',
+    )
+
+
+def unreachable(peer: Peer, cause: str) -> Failure:
+    """No connection, or one that broke before anything could be told from it."""
+    return Failure(
+        ModelError(
+            f"{peer.host} cannot be reached ({cause}).",
+            code="unreachable",
+            hint="Check the network, any proxy, and ModelConfig.base_url or ANTHROPIC_BASE_URL.",
+        ),
+        passes=True,
+        max_attempts=CONNECTION_ATTEMPTS,
+    )
+
+
+def broken(peer: Peer, cause: str) -> Failure:
+    """A stream that was cut, or that held something unreadable."""
+    return Failure(
+        ModelError(
+            f"The answer of {peer.host} broke off ({cause}).",
+            code="unreachable",
+            hint="Send the message again; if it happens again, check proxies on the way.",
+        ),
+        passes=True,
+    )
+
+
+def stalled(peer: Peer, seconds: float) -> Failure:
+    """Nothing came for so long that the connection is taken for dead."""
+    return Failure(
+        ModelError(
+            f"{peer.host} sent nothing for {seconds:g} seconds.",
+            code="stalled",
+            hint="Send the message again, or raise ModelConfig.stall_seconds for a slow server.",
+        ),
+        passes=True,
+        max_attempts=CONNECTION_ATTEMPTS,
+    )
