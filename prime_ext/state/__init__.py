@@ -1,0 +1,79 @@
+"""Save and load a notebook's namespace.
+
+Usable on its own, in any Python process::
+
+    from prime_ext import state
+
+    report = state.save("here")
+    report = state.load("here")
+    manifest = state.inspect("here")
+
+It imports nothing of Jupyter and nothing of the rest of the package. dill, NumPy and the like
+are used where they are installed.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from . import format, verification
+from .errors import (
+    SnapshotBusy,
+    SnapshotCorrupt,
+    SnapshotError,
+    SnapshotMissing,
+    SnapshotRefused,
+    SnapshotWriteError,
+)
+from .format import Manifest
+from .inventory import inventory
+from .load import load
+from .report import NameStatus, Recipe, Report
+from .save import Saving, begin, fingerprint, is_current, save
+from .signing import user_key
+from .unrestorable import Unrestorable, UnrestorableError
+
+__all__ = [
+    "Manifest",
+    "NameStatus",
+    "Recipe",
+    "Report",
+    "Saving",
+    "SnapshotBusy",
+    "SnapshotCorrupt",
+    "SnapshotError",
+    "SnapshotMissing",
+    "SnapshotRefused",
+    "SnapshotWriteError",
+    "Unrestorable",
+    "UnrestorableError",
+    "begin",
+    "fingerprint",
+    "inspect",
+    "inventory",
+    "is_current",
+    "load",
+    "save",
+]
+
+
+def inspect(
+    directory: str | os.PathLike[str], *, key: bytes | None = None, generation: str = "current"
+) -> Manifest:
+    """What a snapshot holds. Nothing is unpickled, nothing is run.
+
+    A snapshot of another key can be looked at too: ``signature`` of the result is ``valid`` or
+    ``invalid``. Raises `SnapshotMissing` and `SnapshotCorrupt`.
+    """
+    source = Path(os.path.abspath(directory))
+    key = user_key() if key is None else key
+    try:
+        head = format.read_head(source, key, generation)
+    except SnapshotRefused:
+        head = format.read_head(source, None, generation)
+        head.manifest.signature = "invalid"
+        return head.manifest
+    verification.merge(head.manifest, verification.read(source, key))
+    return head.manifest

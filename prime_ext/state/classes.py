@@ -1,0 +1,220 @@
+"""Classes that the notebook defined: saved by value, in two steps.
+
+*Skeletons* (metaclass, bases, slots) of all classes are made first, so that anything may refer
+to any class. Their contents follow as roots of components. Making a skeleton runs no
+``__init_subclass__`` and no metaclass code: a registry that such a hook filled is restored as
+data, and running the hook again would fill it twice.
+"""
+
+from __future__ import annotations
+
+import abc
+import ctypes
+import secrets
+import types
+import weakref
+from typing import Any, Iterator
+
+from .reducers_functions import is_importable
+from .pickling import Reducing
+from .plans import reduces
+from .restorers import current, restorer
+
+try:
+    from _abc import _abc_init, _get_dump
+except ImportError:  # an interpreter whose abc is pure Python
+    _abc_init = None  # type: ignore[assignment]
+    _get_dump = None  # type: ignore[assignment]
+
+_HEAP_TYPE = 1 << 9
+
+
+class ClassKeys:
+    """Gives each class of the process a key that stays its own, also after a restore."""
+
+    def __init__(self) -> None:
+        self._keys: dict[int, tuple[weakref.ref[type], str]] = {}
+        self._live: dict[str, weakref.ref[type]] = {}
+
+    def key(self, cls: type) -> str:
+        known = self._keys.get(id(cls))
+        if known is not None and known[0]() is cls:
+            return known[1]
+        key = f"{cls.__module__}.{cls.__qualname__}#{secrets.token_hex(6)}"
+        self.remember(cls, key)
+        return key
+
+    def remember(self, cls: type, key: str) -> None:
+        reference = weakref.ref(cls)
+        self._keys[id(cls)] = reference, key
+        self._live[key] = reference
+
+    def live(self, key: str) -> type | None:
+        """The class with this key, if this process has it."""
+        reference = self._live.get(key)
+        return None if reference is None else reference()
+
+
+KEYS = ClassKeys()
+
+
+def saved_key(pickler: Reducing, cls: type) -> str | None:
+    """The key of a class that has to be saved by value; None for one that can be imported."""
+    if is_importable(pickler, cls) or not cls.__flags__ & _HEAP_TYPE:
+        return None
+    key = KEYS.key(cls)
+    pickler.context.classes.setdefault(key, cls)
+    return key
+
+
+@reduces(type, subclasses=True)
+def reduce_class(pickler: Reducing, cls: type) -> Any:
+    if cls in (type(None), type(...), type(NotImplemented)):
+        return NotImplemented
+    key = saved_key(pickler, cls)
+    if key is not None:
+        pickler.used_classes.add(key)
+        return restore_class, (key,)
+    if not is_importable(pickler, cls):
+        for name, value in vars(types).items():
+            if value is cls:
+                return restore_named_type, (name,)
+    return NotImplemented
+
+
+@restorer
+def restore_class(key: str) -> type:
+    return current().classes[key]
+
+
+@restorer
+def restore_named_type(name: str) -> type:
+    found: type = getattr(types, name)
+    return found
+
+
+class Neutral:
+    """First base of a skeleton while it is made: ends the search for ``__init_subclass__``."""
+
+    __slots__ = ()
+
+    @classmethod
+    def __init_subclass__(cls, **_kwargs: Any) -> None:
+        pass
+
+
+def skeleton(pickler: Reducing, key: str, cls: type) -> tuple[Any, ...]:
+    """Arguments of `restore_skeleton`."""
+    slots = None
+    if "__slots__" in vars(cls):
+        slots = tuple(_own_slots(cls))
+    basics = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
+    return key, type(cls), cls.__name__, cls.__bases__, basics, slots
+
+
+def _own_slots(cls: type) -> Iterator[str]:
+    for name, value in vars(cls).items():
+        own = getattr(value, "__objclass__", None) is cls
+        if own and isinstance(value, types.MemberDescriptorType):
+            yield name
+        elif own and isinstance(value, types.GetSetDescriptorType):
+            if name in ("__dict__", "__weakref__"):
+                yield name
+
+
+def restore_skeleton(
+    key: str,
+    meta: type,
+    name: str,
+    bases: tuple[type, ...],
+    basics: dict[str, Any],
+    slots: tuple[str, ...] | None,
+) -> type:
+    """An empty class with its metaclass and bases, made without running their hooks."""
+    body = dict(basics)
+    if slots is not None:
+        body["__slots__"] = slots
+    make = _builtin_new(meta)
+    hooked = any("__init_subclass__" in vars(base) for one in bases for base in one.__mro__[:-1])
+    if not hooked:
+        cls = make(meta, name, bases, body)
+    else:
+        cls = make(meta, name, (Neutral, *bases), body)
+        type.__dict__["__bases__"].__set__(cls, bases)
+    if isinstance(cls, abc.ABCMeta) and _abc_init is not None:
+        _abc_init(cls)
+    KEYS.remember(cls, key)
+    return cls  # type: ignore[no-any-return]
+
+
+def _builtin_new(meta: type) -> Any:
+    for base in meta.__mro__:
+        candidate = vars(base).get("__new__")
+        if isinstance(candidate, types.BuiltinFunctionType):
+            return candidate
+    return type.__new__
+
+
+_CODE_LIKE = (types.FunctionType, classmethod, staticmethod, property)
+_NOT_CONTENT = ("__dict__", "__weakref__", "_abc_impl", "__module__", "__qualname__")
+
+
+def contents(cls: type) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]], list[Any]]:
+    """Methods, other attributes, and classes registered with an ABC.
+
+    Methods come first in the stream: attributes may hold instances of the class, and these may
+    need its methods while they are restored.
+    """
+    methods: list[tuple[str, Any]] = []
+    attributes: list[tuple[str, Any]] = []
+    for name, value in vars(cls).items():
+        if name in _NOT_CONTENT:
+            continue
+        if isinstance(value, (types.MemberDescriptorType, types.GetSetDescriptorType)):
+            if value.__objclass__ is cls:
+                continue
+        if type(value).__module__ == "_ctypes" and type(value).__name__ == "CField":
+            continue
+        is_method = isinstance(value, _CODE_LIKE)
+        (methods if is_method else attributes).append((name, value))
+    registered: list[Any] = []
+    if isinstance(cls, abc.ABCMeta) and _get_dump is not None:
+        registered = [found for ref in _get_dump(cls)[0] if (found := ref()) is not None]
+    return methods, attributes, registered
+
+
+def fill(cls: type, attributes: list[tuple[str, Any]]) -> None:
+    """Set attributes as they were, bypassing a metaclass's ``__setattr__``."""
+    structured = issubclass(cls, (ctypes.Structure, ctypes.Union))
+    if structured:
+        # Only the metaclass of ctypes turns these into a memory layout; _fields_ comes last.
+        layout = [pair for pair in attributes if pair[0] in ("_pack_", "_anonymous_", "_align_")]
+        layout += [pair for pair in attributes if pair[0] == "_fields_"]
+        for name, value in layout:
+            setattr(cls, name, value)
+        attributes = [pair for pair in attributes if pair not in layout]
+    for name, value in attributes:
+        type.__setattr__(cls, name, value)
+
+
+def bases_first(classes: dict[str, type], pickler: Reducing) -> list[str]:
+    """Keys in an order in which bases and metaclasses precede what is made of them.
+
+    Looking at a base may discover classes that no stream has mentioned yet.
+    """
+    order: list[str] = []
+    seen: set[str] = set()
+
+    def visit(key: str, cls: type) -> None:
+        if key in seen:
+            return
+        seen.add(key)
+        for needed in (type(cls), *cls.__bases__):
+            needed_key = saved_key(pickler, needed)
+            if needed_key is not None:
+                visit(needed_key, needed)
+        order.append(key)
+
+    for key, cls in list(classes.items()):
+        visit(key, cls)
+    return order

@@ -1,0 +1,422 @@
+"""Connected components: names that share an object are pickled together.
+
+Each root (a name, or a class of the notebook) is first pickled on its own. The pickler's memo
+then lists every object of the root; roots whose memos meet in an object whose identity matters
+are pickled again, as one component with one memo. Thereby identity holds across names, and a
+change to one variable concerns its component only.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import datetime
+import decimal
+import enum
+import fractions
+import gc
+import io
+import re
+import sys
+import threading
+import time
+import types
+import warnings
+import zoneinfo
+from dataclasses import dataclass, field
+from typing import Any, Iterator
+
+from . import classes, digests
+from .deadline import DeadlineExceeded, deadline, stop_thread
+from .pickling import (
+    ComponentPickler,
+    Loss,
+    PythonPickler,
+    Reducing,
+    SalvagePickler,
+    SaveContext,
+    TooManyLosses,
+    describe,
+)
+
+Root = tuple  # ("name", name) or ("class", key); a plain tuple so that it is hashable and JSON
+
+LARGE = 64 * 1024
+_DEEP_STACK_BYTES = 512 * 1024 * 1024
+_DEEP_RECURSION = 150_000
+
+
+@dataclass
+class Component:
+    """A pickled component.
+
+    ``tier`` is ``c``, ``python``, ``dill`` or ``salvage``; ``cost`` the seconds it took.
+    """
+
+    roots: list[Any]
+    stream: bytes
+    buffers: list[Any]
+    tier: str = "c"
+    used_classes: set[str] = field(default_factory=set)
+    losses: list[Loss] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    cost: float = 0.0
+    pickler: Reducing | None = None
+
+    def fingerprint(self) -> str:
+        """Digest of the content, comparable within one process and its snapshots."""
+        fast = [digests.fast(self.stream), *(digests.fast(b.raw()) for b in self.buffers)]
+        return combine(self.roots, fast)
+
+
+def combine(roots: list[Any], fast: list[str]) -> str:
+    """A component's fingerprint from its roots and the digests of its stream and buffers."""
+    hasher = digests.new(digests.FAST)
+    for part in (*(f"{what} {name}" for what, name in roots), *fast):
+        hasher.update(part.encode() + b"\0")
+    return f"{digests.FAST}:{hasher.hexdigest()}"
+
+
+@dataclass
+class Budget:
+    """Seconds that pickling may take."""
+
+    per_root: float
+    total: float
+    started: float = field(default_factory=time.monotonic)
+
+    def left(self) -> float:
+        return self.total - (time.monotonic() - self.started)
+
+
+@dataclass
+class Pickled:
+    """The whole namespace, pickled. ``skipped`` maps roots to the reason."""
+
+    components: list[Component]
+    skeletons: bytes
+    skeleton_keys: list[str]
+    skipped: dict[Any, str]
+    context: SaveContext
+
+
+@dataclass
+class Hints:
+    """What the last save of this process found out: saves a second pass over the same objects."""
+
+    groups: list[list[Any]] = field(default_factory=list)
+    costs: dict[Any, float] = field(default_factory=dict)
+
+
+def pickle_namespace(
+    context: SaveContext, names: list[str], budget: Budget, hints: Hints
+) -> Pickled:
+    """Pickle the names, and the classes they turn out to need."""
+    work = _Work(context, budget)
+    with _quiet():
+        work.run([("name", name) for name in names], hints)
+        skeletons, keys = work.skeletons()
+    hints.groups = [c.roots for c in work.components() if len(c.roots) > 1]
+    hints.costs = {root: c.cost for c in work.components() for root in c.roots}
+    for component in work.components():
+        component.pickler = None
+    return Pickled(work.components(), skeletons, keys, work.skipped, context)
+
+
+class _quiet:
+    """No garbage collection (it only slows pickling down) and no deprecation warnings."""
+
+    def __enter__(self) -> None:
+        self._collecting = gc.isenabled()
+        gc.disable()
+        self._warnings = warnings.catch_warnings()
+        self._warnings.__enter__()
+        warnings.simplefilter("ignore")
+
+    def __exit__(self, *details: Any) -> None:
+        self._warnings.__exit__(*details)
+        if self._collecting:
+            gc.enable()
+
+
+class _Work:
+    """The state of one `pickle_namespace`: attempts, and which of them belong together."""
+
+    def __init__(self, context: SaveContext, budget: Budget) -> None:
+        self.context = context
+        self.budget = budget
+        self.skipped: dict[Any, str] = {}
+        self._attempts: list[Component] = []
+        self._parent: list[int] = []
+        self._owner: dict[int, int] = {}
+        self._apart: set[Any] = set()
+
+    def components(self) -> list[Component]:
+        return self._attempts
+
+    def run(self, roots: list[Any], hints: Hints) -> None:
+        wanted = set(roots)
+        grouped: set[Any] = set()
+        # What was slow last time comes last: it is what a total budget should cost.
+        for root in sorted(roots, key=lambda root: hints.costs.get(root, 0.0)):
+            if root in grouped:
+                continue
+            group = next((g for g in hints.groups if root in g), [root])
+            group = [r for r in group if r in wanted or self._is_live_class(r)]
+            grouped.update(group)
+            self._attempt(group)
+            self._attempt_classes(grouped)
+        self._merge(grouped)
+
+    def _is_live_class(self, root: Any) -> bool:
+        if root[0] != "class":
+            return False
+        cls = classes.KEYS.live(root[1])
+        if cls is None:
+            return False
+        self.context.classes.setdefault(root[1], cls)
+        return True
+
+    def _attempt_classes(self, done: set[Any]) -> None:
+        """Pickle the contents of classes that were met; these may need further classes."""
+        while True:
+            found = [("class", key) for key in self.context.classes if ("class", key) not in done]
+            if not found:
+                return
+            for root in found:
+                done.add(root)
+                self._attempt([root])
+
+    def _attempt(self, roots: list[Any]) -> None:
+        roots = sorted(roots, key=lambda root: root[0] != "class")
+        try:
+            component = self._pickle(roots)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            if len(roots) > 1:
+                # Better without their shared identity than not at all.
+                self._apart.update(roots)
+                for root in roots:
+                    self._attempt([root])
+                return
+            self.skipped[roots[0]] = _explain(error, self.budget)
+            return
+        self._attempts.append(component)
+        self._parent.append(len(self._attempts) - 1)
+        self._note_sharing(len(self._attempts) - 1)
+
+    def _note_sharing(self, index: int) -> None:
+        component = self._attempts[index]
+        memo = _memo_of(component)
+        if component.roots[0] in self._apart:
+            return
+        for shared in self._owner.keys() & memo.keys():
+            if matters(self.context, memo[shared][1]):
+                self._union(index, self._owner[shared])
+        self._owner.update(dict.fromkeys(memo, index))
+
+    def _find(self, index: int) -> int:
+        while self._parent[index] != index:
+            self._parent[index] = self._parent[self._parent[index]]
+            index = self._parent[index]
+        return index
+
+    def _union(self, one: int, other: int) -> None:
+        self._parent[self._find(one)] = self._find(other)
+
+    def _merge(self, done: set[Any]) -> None:
+        """Pickle anew, as one, the attempts that share an object."""
+        while True:
+            groups: dict[int, list[int]] = {}
+            for index in range(len(self._attempts)):
+                groups.setdefault(self._find(index), []).append(index)
+            if all(len(members) == 1 for members in groups.values()):
+                return
+            before = self._attempts
+            # Attempts that stay keep their memo entries; the merged ones are noted anew.
+            self._attempts, self._parent, self._owner = [], [], {}
+            keep = [members[0] for members in groups.values() if len(members) == 1]
+            for index in keep:
+                self._attempts.append(before[index])
+                self._parent.append(len(self._attempts) - 1)
+                self._note_sharing(len(self._attempts) - 1)
+            for members in groups.values():
+                if len(members) > 1:
+                    self._attempt([root for index in members for root in before[index].roots])
+            self._attempt_classes(done)
+
+    def _pickle(self, roots: list[Any]) -> Component:
+        seconds = min(self.budget.per_root * len(roots), self.budget.left())
+        if seconds <= 0:
+            raise DeadlineExceeded
+        started = time.monotonic()
+        try:
+            with deadline(seconds):
+                component = dump(self.context, roots, ComponentPickler)
+        except (KeyboardInterrupt, TooManyLosses):
+            raise
+        except RecursionError:
+            component = self._pickle_deep(roots, seconds)
+        except BaseException as error:
+            component = self._salvage(roots, error)
+        component.cost = time.monotonic() - started
+        return component
+
+    def _pickle_deep(self, roots: list[Any], seconds: float) -> Component:
+        """On a stack of its own; the C pickler where its limit allows, else the Python one."""
+        outcome: list[Any] = []
+
+        def work() -> None:
+            for pickler in (ComponentPickler, PythonPickler):
+                try:
+                    outcome[:] = [dump(self.context, roots, pickler)]
+                    return
+                except RecursionError as error:
+                    outcome[:] = [error]
+                except BaseException as error:
+                    outcome[:] = [error]
+                    return
+
+        limit, stack = sys.getrecursionlimit(), threading.stack_size(_DEEP_STACK_BYTES)
+        try:
+            sys.setrecursionlimit(_DEEP_RECURSION)
+            thread = threading.Thread(target=work, daemon=True)
+            thread.start()
+        finally:
+            threading.stack_size(stack)
+        thread.join(max(seconds, 0.1))
+        if thread.is_alive():
+            stop_thread(thread)
+            thread.join(1.0)
+        if not thread.is_alive():
+            # Lowering the limit under a thread that is deeper than that aborts the process.
+            sys.setrecursionlimit(limit)
+        if not outcome:
+            raise DeadlineExceeded
+        if isinstance(outcome[0], BaseException):
+            raise outcome[0]
+        component: Component = outcome[0]
+        return component
+
+    def _salvage(self, roots: list[Any], cause: BaseException) -> Component:
+        seconds = self.budget.left()
+        if seconds <= 0:
+            raise cause
+        # Placeholders cost at most a second each; a component that is only large ends here.
+        with deadline(min(seconds, 2 * self.budget.per_root)):
+            component = dump(self.context, roots, SalvagePickler)
+        if not component.losses and isinstance(cause, DeadlineExceeded):
+            raise cause
+        component.tier = "salvage"
+        return component
+
+    def skeletons(self) -> tuple[bytes, list[str]]:
+        """All classes without their contents, in an order in which they can be made."""
+        file = io.BytesIO()
+        pickler = ComponentPickler(file, self.context)
+        order = classes.bases_first(self.context.classes, pickler)
+        for key in order:
+            pickler.dump(classes.skeleton(pickler, key, self.context.classes[key]))
+        return file.getvalue(), order
+
+
+def dump(context: SaveContext, roots: list[Any], kind: Any) -> Component:
+    """Pickle roots one after the other with one memo."""
+    file = io.BytesIO()
+    pickler = kind(file, context)
+    pickler.group_classes = {value for what, value in roots if what == "class"}
+    for part in _parts(context, roots):
+        pickler.dump(part)
+    return Component(
+        roots=list(roots),
+        stream=file.getvalue(),
+        buffers=pickler.buffers,
+        tier="python" if kind is PythonPickler else "c",
+        used_classes=pickler.used_classes,
+        losses=pickler.losses,
+        notes=pickler.notes,
+        pickler=pickler,
+    )
+
+
+def _parts(context: SaveContext, roots: list[Any]) -> Iterator[Any]:
+    """What is dumped for each root: a name's value; a class's methods, then the rest."""
+    for what, value in roots:
+        if what == "name":
+            yield context.namespace[value]
+        else:
+            methods, attributes, registered = classes.contents(context.classes[value])
+            yield methods
+            yield attributes, registered
+
+
+def _memo_of(component: Component) -> dict[int, tuple[int, Any]]:
+    memo = component.pickler.memo  # type: ignore[union-attr]
+    copied: dict[int, tuple[int, Any]] = memo if isinstance(memo, dict) else memo.copy()
+    return copied
+
+
+_VALUES: tuple[type, ...] = (
+    str,
+    int,
+    float,
+    complex,
+    type(None),
+    type,
+    types.ModuleType,
+    types.BuiltinFunctionType,
+    types.CodeType,
+    enum.Enum,
+    re.Pattern,
+    datetime.date,
+    datetime.time,
+    datetime.tzinfo,
+    datetime.timedelta,
+    decimal.Decimal,
+    fractions.Fraction,
+    zoneinfo.ZoneInfo,
+)
+
+
+def matters(context: SaveContext, shared: Any) -> bool:
+    """Whether two roots that both hold this object must be restored with one and the same."""
+    if id(shared) in context.references or isinstance(shared, _VALUES):
+        return False
+    kind = type(shared)
+    if kind is bytes:
+        return len(shared) >= LARGE
+    if kind is tuple:
+        return any(matters(context, item) for item in shared)
+    if kind in (list, dict, set, bytearray, types.FunctionType, types.CellType):
+        return True
+    if "numpy" in sys.modules and isinstance(shared, sys.modules["numpy"].dtype):
+        return False
+    if kind.__module__.startswith("pandas.") and kind.__name__.endswith("Dtype"):
+        return False
+    return not _is_named(shared)
+
+
+def _is_named(shared: Any) -> bool:
+    """Whether the object is looked up by a name when it is loaded, as loggers and ufuncs are."""
+    if type(shared).__reduce_ex__ is object.__reduce_ex__ and (
+        type(shared).__reduce__ is object.__reduce__
+    ):
+        return False
+    try:
+        reducer = copyreg.dispatch_table.get(type(shared))
+        reduction = shared.__reduce_ex__(4) if reducer is None else reducer(shared)
+    except Exception:
+        return False
+    if isinstance(reduction, str):
+        return True
+    return len(reduction) == 2 and all(
+        isinstance(item, (str, int, type(None))) for item in reduction[1]
+    )
+
+
+def _explain(error: BaseException, budget: Budget) -> str:
+    if isinstance(error, DeadlineExceeded):
+        if budget.left() <= 0:
+            return f"the time for all variables together ({budget.total:g} s) was used up"
+        return f"pickling it took longer than {budget.per_root:g} s"
+    return describe(error)

@@ -1,0 +1,120 @@
+"""The live inventory: what is in the namespace, told without running any of the user's code."""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any
+
+from .namespace import current_namespace, user_names
+from .recipes import type_name
+
+_REPR_LIMIT = 120
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+_SIZED = (list, tuple, dict, set, frozenset, bytearray, range)
+
+
+def inventory(namespace: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    """One entry per user name: ``name``, ``type``, ``shape`` (list, or None), ``length`` (or
+    None), ``size`` (bytes, or None if unknown), ``repr``.
+
+    Only built-in types and well-known libraries are asked; an object of a class of the user's
+    own is described by its class, because its ``__len__`` or ``__repr__`` may do anything.
+    """
+    namespace = current_namespace() if namespace is None else namespace
+    return [describe_value(name, namespace[name]) for name in user_names(namespace)]
+
+
+def describe_value(name: str, value: Any) -> dict[str, Any]:
+    """The entry of one name."""
+    entry: dict[str, Any] = {
+        "name": name,
+        "type": type_name(value),
+        "shape": None,
+        "length": None,
+        "size": None,
+        "repr": "",
+    }
+    try:
+        if type(value) in _PLAIN or type(value) in _SIZED:
+            _describe_builtin(entry, value)
+        elif isinstance(value, types.ModuleType):
+            entry["repr"] = f"module {value.__name__}"
+        elif isinstance(value, types.FunctionType):
+            entry["repr"] = _signature(value)
+        elif isinstance(value, type):
+            entry["repr"] = f"class {value.__qualname__}"
+        else:
+            _describe_library(entry, value)
+    except Exception:
+        pass  # an object in the middle of being changed by a thread: the type is told anyway
+    return entry
+
+
+def _describe_builtin(entry: dict[str, Any], value: Any) -> None:
+    entry["size"] = sys.getsizeof(value)
+    if type(value) in _PLAIN:
+        if isinstance(value, (str, bytes)):
+            entry["length"] = len(value)
+            value = value[:_REPR_LIMIT]
+        entry["repr"] = _cut(repr(value))
+        return
+    entry["length"] = len(value)
+    if len(value) <= 20 and all(type(item) in _PLAIN for item in value):
+        values = value.values() if type(value) is dict else ()
+        if all(type(item) in _PLAIN for item in values):
+            entry["repr"] = _cut(repr(value))
+            return
+    entry["repr"] = f"{type(value).__name__} of {len(value)}"
+
+
+def _signature(function: types.FunctionType) -> str:
+    code = function.__code__
+    count = code.co_argcount + code.co_kwonlyargcount
+    return _cut(f"def {function.__name__}({', '.join(code.co_varnames[:count])})")
+
+
+def _describe_library(entry: dict[str, Any], value: Any) -> None:
+    library = type(value).__module__.partition(".")[0]
+    if library == "numpy" and hasattr(value, "dtype"):
+        entry["shape"] = [int(extent) for extent in value.shape]
+        entry["size"] = int(value.nbytes)
+        entry["repr"] = f"{value.dtype} array" if value.shape else _cut(repr(value))
+    elif library in ("pandas", "polars", "pyarrow") and hasattr(value, "shape"):
+        entry["shape"] = [int(extent) for extent in value.shape]
+        entry["size"] = _frame_size(value)
+        entry["repr"] = _columns(value)
+    elif library == "torch" and hasattr(value, "dtype") and hasattr(value, "shape"):
+        entry["shape"] = [int(extent) for extent in value.shape]
+        entry["size"] = int(value.element_size() * value.nelement())
+        entry["repr"] = f"{value.dtype} tensor"
+    elif library == "scipy" and hasattr(value, "nnz"):
+        entry["shape"] = [int(extent) for extent in value.shape]
+        entry["repr"] = f"{value.dtype} sparse, {value.nnz} stored"
+    elif type(value).__repr__ is object.__repr__:
+        entry["repr"] = _cut(object.__repr__(value))
+
+
+def _frame_size(value: Any) -> int | None:
+    if hasattr(value, "memory_usage"):
+        usage = value.memory_usage()
+        return int(usage if isinstance(usage, int) else usage.sum())
+    if hasattr(value, "nbytes"):
+        return int(value.nbytes)
+    if hasattr(value, "estimated_size"):
+        return int(value.estimated_size())
+    return None
+
+
+def _columns(value: Any) -> str:
+    columns = getattr(value, "columns", None)
+    if columns is None:
+        return _cut(str(getattr(value, "dtype", getattr(value, "type", ""))))
+    dtypes = getattr(value, "dtypes", None)
+    if dtypes is None:
+        return _cut(", ".join(value.schema.names))
+    return _cut(", ".join(f"{name}: {kind}" for name, kind in zip(columns, list(dtypes))))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _REPR_LIMIT else text[: _REPR_LIMIT - 1] + "…"

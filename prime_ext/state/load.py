@@ -1,0 +1,357 @@
+"""Restoring a namespace."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import pickle
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import classes, digests, format, process_state, reducers, restorers, segments, verification
+from .components import Budget
+from .deadline import DeadlineExceeded, deadline
+from .errors import SnapshotCorrupt, SnapshotMissing
+from .format import ComponentRecord, Extent, Head
+from .namespace import current_namespace, user_names
+from .offload import monotonic_ms
+from .pickling import ComponentUnpickler, describe
+from .process import PROCESS
+from .report import DEGRADED, SKIPPED, VERIFIED, NameStatus, Report
+from .save import SECONDS_PER_VARIABLE, SECONDS_TOTAL, pickle_all, status_of
+from .segments import SegmentReader, check_in_background
+from .signing import user_key
+from .tolerant import TolerantUnpickler
+from .unrestorable import Unrestorable
+from .writer import keep_head
+
+SECONDS_PER_COMPONENT = 120.0
+
+_log = logging.getLogger("prime_ext.state")
+
+
+@dataclass
+class _Restored:
+    """Values by name, what failed, and what was replaced by placeholders."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    degraded: dict[str, str] = field(default_factory=dict)
+
+
+def load(
+    directory: str | os.PathLike[str],
+    namespace: dict[str, Any] | None = None,
+    *,
+    key: bytes | None = None,
+    mode: str = "auto",
+    names: list[str] | None = None,
+    overwrite: bool = False,
+    generation: str = "current",
+    verify: str = "background",
+    restore_process_state: bool = True,
+    seconds_per_component: float = SECONDS_PER_COMPONENT,
+) -> Report:
+    """Restore a snapshot into a namespace.
+
+    Parameters
+    ----------
+    directory, namespace, key: as for saving.
+    mode: ``hot`` keeps the objects that are still alive and as they were saved, and leaves the
+        process state alone; ``cold`` restores the process state too; ``auto`` is ``hot`` in the
+        process that saved, else ``cold``.
+    names: only these; default: all.
+    overwrite: replace names that exist and differ from the snapshot. Without it they stay.
+    generation: ``current``, ``previous``, or ``kept`` (the one whose restore was incomplete).
+    verify: check the content of mapped segments in the ``background`` (a mismatch is logged and
+        noted in the report), before use (``wait``), or not at all (``off``).
+    restore_process_state: working directory, ``sys.path``, random states, options.
+    seconds_per_component: what takes longer to load is given up and reported.
+
+    Raises `SnapshotMissing`, `SnapshotRefused`, `SnapshotCorrupt` before anything is unpickled
+    or changed. What fails later concerns single names and is in the report.
+    """
+    if mode not in ("auto", "hot", "cold"):
+        raise ValueError(f"mode must be 'auto', 'hot' or 'cold', not {mode!r}.")
+    if verify not in ("background", "wait", "off"):
+        raise ValueError(f"verify must be 'background', 'wait' or 'off', not {verify!r}.")
+    started = time.perf_counter()
+    source = Path(os.path.abspath(directory))
+    namespace = current_namespace() if namespace is None else namespace
+    key = user_key() if key is None else key
+    reducers.load()
+    restorers.publish()
+    head, reader = _open(source, key, generation)
+    verification.merge(head.manifest, verification.read(source, key))
+    loader = _Loader(head, reader, namespace, verify == "wait", seconds_per_component)
+    hot = mode == "hot" or (mode == "auto" and head.manifest.process == PROCESS)
+    report = Report(
+        "load", generation=head.manifest.generation, fingerprint=head.manifest.fingerprint
+    )
+    wanted = [name for name in head.manifest.names if names is None or name in names]
+    for name in set(names or ()) - set(wanted):
+        report.names[name] = NameStatus(SKIPPED, "the snapshot does not hold this name")
+    to_load = _decide(loader, wanted, overwrite, report)
+    state = None
+    if not hot and restore_process_state:
+        state = loader.process_state()
+        process_state.apply_early(state, report.notes)
+    restored = loader.restore(to_load)
+    namespace.update(restored.values)
+    if state is not None:
+        process_state.apply_late(state, report.notes)
+    _fill_report(report, head, to_load, restored)
+    report.notes.extend(dict.fromkeys(loader.context.notes))
+    report.bytes = reader.mapped
+    report.total_bytes = head.manifest.total_bytes
+    if not report.complete and generation != "kept":
+        keep_head(format.head_path(source, generation), format.head_path(source, "kept"))
+    if verify == "background":
+        check_in_background(reader, loader.lent, lambda problem: _alarm(report, problem))
+    report.duration_ms = report.pause_ms = monotonic_ms(started)
+    return report
+
+
+def _open(directory: Path, key: bytes, generation: str) -> tuple[Head, SegmentReader]:
+    """Head and segments that belong together, also while somebody else is saving."""
+    attempts = 3
+    while True:
+        head = format.read_head(directory, key, generation)
+        reader = SegmentReader(directory / format.DATA_NAME)
+        reader.open_all(head.manifest.segments())
+        attempts -= 1
+        if not reader.problems or not attempts:
+            return head, reader
+        # A save may have replaced head and segments between the two steps above.
+        again = format.read_head(directory, key, generation)
+        if again.manifest.id == head.manifest.id:
+            return head, reader
+
+
+def _alarm(report: Report, problem: str) -> None:
+    _log.error("Restored kernel state is damaged: %s", problem)
+    report.notes.append(problem)
+    report.complete = False
+
+
+def _decide(
+    loader: _Loader, wanted: list[str], overwrite: bool, report: Report
+) -> list[str]:
+    """Which names to load; the others get their line in the report here."""
+    manifest = loader.head.manifest
+    namespace = loader.context.namespace
+    present = [n for n in wanted if n in namespace and manifest.names[n]["component"] is not None]
+    same = _unchanged(loader, present) if present else set()
+    to_load = []
+    for name in wanted:
+        entry = manifest.names[name]
+        status = status_of(entry)
+        if name in same:
+            status.action = "kept"
+        elif entry["component"] is None:
+            live = name in namespace
+            status.action = "kept" if live else "none"
+            report.complete = report.complete and live
+        elif name in namespace and not overwrite:
+            status.action = "kept"
+            status.reason = "it was changed since the snapshot, so the live value stays"
+        else:
+            to_load.append(name)
+            continue
+        report.names[name] = status
+    return to_load
+
+
+def _unchanged(loader: _Loader, present: list[str]) -> set[str]:
+    """The names among ``present`` whose components are as they were saved."""
+    namespace = loader.context.namespace
+    saved = {record.fingerprint for record in loader.head.manifest.components}
+    budget = Budget(SECONDS_PER_VARIABLE, SECONDS_TOTAL)
+    pickled = pickle_all(namespace, user_names(namespace), budget)
+    found: set[str] = set()
+    for component in pickled.components:
+        names = [name for what, name in component.roots if what == "name"]
+        if any(name in present for name in names) and component.fingerprint() in saved:
+            found.update(names)
+    return found
+
+
+class _Loader:
+    """Loads components of one snapshot into one namespace."""
+
+    def __init__(
+        self, head: Head, reader: SegmentReader, namespace: dict[str, Any], check: bool, limit: float
+    ) -> None:
+        self.head = head
+        self.lent: list[Extent] = []
+        self.context = restorers.LoadContext(namespace, modules=head.manifest.modules)
+        self._reader = reader
+        self._check = check
+        self._limit = limit
+        self._fresh: set[str] = set()
+
+    def stream(self, extent: Extent) -> memoryview:
+        """A component stream: from the signed head, or from a segment by its signed digest."""
+        if extent.where == format.IN_HEAD:
+            return self.head.stream(extent)
+        content = memoryview(bytes(self._reader.view(extent)))
+        if not digests.matches(extent.strong, content):
+            raise SnapshotCorrupt(f"Segment {extent.where} was altered; nothing of it was loaded.")
+        return content
+
+    def _buffer(self, extent: Extent) -> memoryview:
+        self.lent.append(extent)
+        return self._reader.lend(extent, self._check)
+
+    def process_state(self) -> dict[str, Any]:
+        """The process-state record."""
+        extent = self.head.manifest.process_state
+        if extent is None:
+            raise SnapshotMissing("The snapshot has no process state.")
+        state: dict[str, Any] = pickle.loads(self.stream(extent))
+        return state
+
+    def restore(self, names: list[str]) -> _Restored:
+        """Load the components of these names, and the classes they need."""
+        restored = _Restored()
+        if not names:
+            return restored
+        collecting = gc.isenabled()
+        gc.disable()  # only slows down the making of many objects
+        try:
+            with restorers.loading(self.context):
+                self._make_classes(restored)
+                for record in self._in_order(set(names)):
+                    self._load(record, set(names), restored)
+        finally:
+            self.context.keepalive.clear()
+            if collecting:
+                gc.enable()
+        return restored
+
+    def _make_classes(self, restored: _Restored) -> None:
+        """Skeletons of all classes; a class that is alive in this process is used as it is."""
+        extent = self.head.manifest.skeletons
+        if extent is None:
+            return
+        unpickler = ComponentUnpickler(self.stream(extent), ())
+        for key in self.head.manifest.skeleton_keys:
+            description = unpickler.load()
+            live = classes.KEYS.live(key)
+            if live is None:
+                live = classes.restore_skeleton(*description)
+                self._fresh.add(key)
+            self.context.classes[key] = live
+
+    def _in_order(self, names: set[str]) -> list[ComponentRecord]:
+        """Components to load, those with the contents of a class before those that use it."""
+        records = self.head.manifest.components
+        holder = {
+            value: index
+            for index, record in enumerate(records)
+            for what, value in record.roots
+            if what == "class"
+        }
+        order: list[int] = []
+        seen: set[int] = set()
+
+        def visit(index: int) -> None:
+            stack = [(index, iter(records[index].uses))]
+            seen.add(index)
+            while stack:
+                current, uses = stack[-1]
+                for key in uses:
+                    needed = holder.get(key)
+                    if needed is not None and needed not in seen and key in self._fresh:
+                        seen.add(needed)
+                        stack.append((needed, iter(records[needed].uses)))
+                        break
+                else:
+                    order.append(current)
+                    stack.pop()
+
+        for index, record in enumerate(records):
+            wanted = any(
+                (what == "name" and value in names) or (what == "class" and value in self._fresh)
+                for what, value in record.roots
+            )
+            if wanted and index not in seen:
+                visit(index)
+        return [records[index] for index in order]
+
+    def _load(self, record: ComponentRecord, names: set[str], restored: _Restored) -> None:
+        own = [value for what, value in record.roots if what == "name" and value in names]
+        try:
+            restored.values.update(self._read(record, ComponentUnpickler, own))
+            return
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            problem = _explain(error, self._limit)
+        if not isinstance(problem, _Fatal):
+            try:
+                values = self._read(record, TolerantUnpickler, own)
+                restored.values.update(values)
+                restored.degraded.update(dict.fromkeys(own, problem))
+                return
+            except KeyboardInterrupt:
+                raise
+            except BaseException:
+                pass  # the first problem is the one to tell
+        restored.failed.update(dict.fromkeys(own, problem))
+
+    def _read(self, record: ComponentRecord, kind: Any, own: list[str]) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        with deadline(self._limit):
+            buffers = [self._buffer(extent) for extent in record.buffers]
+            unpickler = kind(self.stream(record.stream), buffers)
+            for what, value in record.roots:
+                loaded = unpickler.load()
+                if what == "name":
+                    if value in own:
+                        values[value] = loaded
+                    continue
+                attributes, registered = unpickler.load()
+                if value in self._fresh:
+                    cls = self.context.classes[value]
+                    classes.fill(cls, loaded)
+                    classes.fill(cls, attributes)
+                    for registered_class in registered:
+                        cls.register(registered_class)  # type: ignore[attr-defined]
+        return values
+
+
+class _Fatal(str):
+    """A problem that loading with placeholders cannot help."""
+
+
+def _explain(error: BaseException, limit: float) -> str:
+    if isinstance(error, DeadlineExceeded):
+        return _Fatal(f"loading it took longer than {limit:g} s")
+    if isinstance(error, SnapshotCorrupt):
+        return _Fatal(str(error))
+    return describe(error)
+
+
+def _fill_report(report: Report, head: Head, to_load: list[str], restored: _Restored) -> None:
+    for name in to_load:
+        status = status_of(head.manifest.names[name])
+        report.names[name] = status
+        if name in restored.failed:
+            status.status, status.action = SKIPPED, "none"
+            status.reason = verification.join(status.reason, restored.failed[name])
+            report.complete = False
+            continue
+        status.action = "loaded"
+        if name in restored.degraded:
+            status.status = DEGRADED
+            status.reason = verification.join(status.reason, restored.degraded[name])
+            report.complete = False
+        elif isinstance(restored.values[name], Unrestorable):
+            status.status = DEGRADED
+        elif status.status != DEGRADED:
+            status.status = VERIFIED

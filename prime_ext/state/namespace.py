@@ -1,0 +1,64 @@
+"""Which names are the user's."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any
+
+_HISTORY = re.compile(r"_i?\d+|_{1,3}|_i{1,3}|_ih|_oh|_dh|In|Out")
+_MODULE_NAMES = frozenset(
+    {
+        "__name__",
+        "__doc__",
+        "__package__",
+        "__loader__",
+        "__spec__",
+        "__annotations__",
+        "__builtins__",
+        "__builtin__",
+        "__file__",
+        "__cached__",
+        "__session__",
+        "__conditional_annotations__",
+    }
+)
+
+
+def shell() -> Any:
+    """The IPython shell of this process, or None. IPython is not imported for it."""
+    ipython = sys.modules.get("IPython")
+    return None if ipython is None else ipython.get_ipython()
+
+
+def current_namespace() -> dict[str, Any]:
+    """The user namespace in IPython, else that of ``__main__``."""
+    found = shell()
+    if found is not None:
+        namespace: dict[str, Any] = found.user_ns
+        return namespace
+    return vars(sys.modules["__main__"])
+
+
+def user_names(namespace: dict[str, Any]) -> list[str]:
+    """Names the user has set, in the order they were set.
+
+    Left out: what IPython put there itself (unless the user has assigned it anew), its history,
+    and a module's own attributes.
+    """
+    found = shell()
+    hidden = found.user_ns_hidden if found is not None and found.user_ns is namespace else {}
+    missing = object()
+    return [
+        name
+        for name, value in list(namespace.items())
+        if isinstance(name, str)
+        and name not in _MODULE_NAMES
+        and not (found is not None and _HISTORY.fullmatch(name) and name in hidden)
+        and not (found is not None and _is_numbered_history(name))
+        and hidden.get(name, missing) is not value
+    ]
+
+
+def _is_numbered_history(name: str) -> bool:
+    return re.fullmatch(r"_i?\d+", name) is not None

@@ -1,0 +1,208 @@
+"""Where a writer runs: in a forked child, in a thread, or right here.
+
+A forked child has the memory as it was at the fork, so the kernel may go on at once. It must not
+run anything but hashing and system calls: locks of other threads may be held forever in it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import threading
+import time
+import warnings
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Callable
+
+from . import writer
+from .errors import SnapshotWriteError
+from .writer import Job, Written
+
+STALL_SECONDS = 30.0
+"""Without progress for this long, a forked writer is given up."""
+
+_LEAST_FREE_BYTES = 256 * 1024 * 1024
+
+
+def fork_is_safe() -> bool:
+    """Whether a fork of this process can be expected to reach its end."""
+    if sys.platform != "linux" or not hasattr(os, "fork"):
+        return False
+    return not _cuda_in_use() and not _memory_is_tight()
+
+
+def _cuda_in_use() -> bool:
+    torch = sys.modules.get("torch")
+    try:
+        if torch is not None and torch.cuda.is_initialized():
+            return True
+    except Exception:
+        return True
+    return "cupy" in sys.modules or "pycuda" in sys.modules
+
+
+def _memory_is_tight() -> bool:
+    """Whether pages that the kernel changes during a save could use up the memory."""
+    try:
+        with open("/proc/meminfo", "rb") as file:
+            for line in file:
+                if line.startswith(b"MemAvailable:"):
+                    return int(line.split()[1]) * 1024 < _LEAST_FREE_BYTES
+    except OSError:
+        pass
+    return False
+
+
+class WriterLost(SnapshotWriteError):
+    """The child vanished or hung, rather than having met an error that would come again."""
+
+
+class ForkedWriter:
+    """A writer in a child process.
+
+    The child is a session of its own, deaf to the kernel's interrupts, and holds no descriptor
+    but its pipe and the directory's lock. It survives the death of the kernel.
+    """
+
+    def __init__(self, job: Job) -> None:
+        reading, writing = os.pipe()
+        lock = job.directory / "kernel-state.d" / "lock"
+        blocked = {signal.SIGINT, signal.SIGALRM}
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+        try:
+            with warnings.catch_warnings():
+                # Python 3.12 warns of forking with threads; this child runs none of their code.
+                warnings.simplefilter("ignore")
+                self.pid = os.fork()
+            if self.pid == 0:
+                _run_child(job, writing, lock)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        os.close(writing)
+        self._reading = reading
+
+    def wait(self) -> Written:
+        """The outcome; raises `SnapshotWriteError`, or `WriterLost` if the child vanished."""
+        received = bytearray()
+        try:
+            while True:
+                ready, _, _ = select.select([self._reading], [], [], STALL_SECONDS)
+                if not ready:
+                    os.kill(self.pid, signal.SIGKILL)
+                    raise WriterLost(
+                        f"Writing the snapshot made no progress for {STALL_SECONDS:g} s."
+                    )
+                chunk = os.read(self._reading, 65536)
+                if not chunk:
+                    break
+                received += chunk
+        finally:
+            os.close(self._reading)
+            os.waitpid(self.pid, 0)
+        outcome = bytes(received).lstrip(b".")
+        if not outcome:
+            raise WriterLost("The process that wrote the snapshot was killed.")
+        message = json.loads(outcome)
+        if "error" in message:
+            raise SnapshotWriteError(message["error"])
+        return Written(**message)
+
+
+def _run_child(job: Job, pipe: int, lock: Path) -> None:
+    """Never returns: whatever happens, the child must not go on as a second kernel."""
+    try:
+        os.setsid()
+        _close_inherited(pipe, lock)
+
+        def progress() -> None:
+            os.write(pipe, b".")
+
+        try:
+            message: dict[str, Any] = asdict(writer.write(job, progress))
+        except BaseException as error:
+            message = {"error": str(error) or type(error).__name__}
+        _write_all(pipe, json.dumps(message).encode())
+    finally:
+        os._exit(0)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    while data:
+        try:
+            data = data[os.write(descriptor, data) :]
+        except OSError:
+            return  # the kernel is gone; the snapshot is on disk all the same
+
+
+def _close_inherited(pipe: int, lock: Path) -> None:
+    try:
+        lock_status = os.stat(lock)
+    except OSError:
+        lock_status = None
+    for name in os.listdir("/proc/self/fd"):
+        descriptor = int(name)
+        if descriptor == pipe:
+            continue
+        try:
+            if lock_status is None or not os.path.samestat(os.fstat(descriptor), lock_status):
+                os.close(descriptor)
+        except OSError:
+            continue
+
+
+class Writing:
+    """A write under way. ``done`` hears the outcome and who wrote, in the waiting thread."""
+
+    def __init__(
+        self,
+        job: Job,
+        *,
+        fork: bool,
+        wait: bool,
+        done: Callable[[Written | BaseException, str], None],
+    ) -> None:
+        self._job = job
+        self._done = done
+        self._forked: ForkedWriter | None = None
+        self.kind = "fork" if fork else ("inline" if wait else "thread")
+        if fork:
+            try:
+                self._forked = ForkedWriter(job)
+            except OSError:
+                self.kind = "inline" if wait else "thread"
+        self._may_retry = wait
+        if self.kind == "thread":
+            job.recheck = True
+        if wait:
+            self._run()
+        else:
+            threading.Thread(target=self._run, name="prime-state-writer", daemon=True).start()
+
+    def _run(self) -> None:
+        outcome: Written | BaseException
+        try:
+            outcome = self._forked.wait() if self._forked is not None else self._write_here()
+        except SnapshotWriteError as error:
+            outcome = error
+            if self._forked is not None and self._may_retry and isinstance(error, WriterLost):
+                # The caller stands still, so the objects are what they were: write them here.
+                self.kind = "inline"
+                try:
+                    outcome = self._write_here()
+                except BaseException as second:
+                    outcome = second
+        except BaseException as error:
+            outcome = error
+        self._done(outcome, self.kind)
+
+    def _write_here(self) -> Written:
+        return writer.write(self._job, lambda: None)
+
+
+def monotonic_ms(since: float) -> float:
+    """Milliseconds since a `time.perf_counter` value."""
+    return round((time.perf_counter() - since) * 1000, 3)

@@ -1,0 +1,226 @@
+"""The picklers and the unpickler of component streams.
+
+The C pickler does the work; `reducer_override` adds what it cannot do by itself. The pure-Python
+pickler takes over only where the C stack is too short for a deeply nested object.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import importlib
+import importlib.util
+import io
+import os
+import pickle
+import sys
+from dataclasses import dataclass, field
+from types import BuiltinFunctionType, ModuleType
+from typing import Any, Iterable
+
+from . import plans
+from .deadline import DeadlineExceeded, deadline
+from .restorers import ALIAS, RESTORERS, current
+from .segments import MIN_BUFFER
+from .unrestorable import restore_placeholder
+
+PROTOCOL = 5
+
+LIMIT_OF_LOSSES = 20
+"""Placeholders per component; with more of them the component is not worth keeping."""
+
+_LEAF_SECONDS = 1.0
+
+
+@dataclass
+class Loss:
+    """An object that was replaced by a placeholder. ``final``: no other tier can do better."""
+
+    what: str
+    why: str
+    final: bool
+
+
+class TooManyLosses(Exception):
+    """A component in which more than `LIMIT_OF_LOSSES` objects cannot be pickled."""
+
+
+@dataclass
+class SaveContext:
+    """What the picklers of one save share.
+
+    Attributes
+    ----------
+    namespace: the dictionary being saved; functions with these globals get the live ones back.
+    classes: key → class, for each class that has to be saved by value, in order of discovery.
+    references: ids of objects that streams name instead of containing.
+    sources: file name → text, for code whose file is not on disk (notebook cells).
+    modules: name → file, for modules that are not part of an installation.
+    """
+
+    namespace: dict[str, Any]
+    plans: dict[type, plans.Plan] = field(default_factory=dict)
+    classes: dict[str, type] = field(default_factory=dict)
+    references: set[int] = field(default_factory=set)
+    sources: dict[str, str] = field(default_factory=dict)
+    modules: dict[str, str] = field(default_factory=dict)
+    importable: dict[int, tuple[Any, bool]] = field(default_factory=dict)
+    sentinels: dict[type, dict[int, tuple[str, str]]] = field(default_factory=dict)
+
+
+class Reducing:
+    """What both picklers have in common: the plans, and what was met on the way."""
+
+    memo: Any
+
+    def __init__(self, file: io.BytesIO, context: SaveContext) -> None:
+        super().__init__(file, PROTOCOL, buffer_callback=self._keep_in_band)  # type: ignore[call-arg]
+        self.context = context
+        self.buffers: list[pickle.PickleBuffer] = []
+        self.used_classes: set[str] = set()
+        self.group_classes: set[str] = set()
+        self.losses: list[Loss] = []
+        self.notes: list[str] = []
+        self._plans = context.plans
+
+    def _keep_in_band(self, buffer: pickle.PickleBuffer) -> bool:
+        if buffer.raw().nbytes < MIN_BUFFER:
+            return True
+        self.buffers.append(buffer)
+        return False
+
+    def reducer_override(self, value: Any) -> Any:
+        kind = type(value)
+        plan = self._plans.get(kind)
+        if plan is None:
+            plan = self._plans[kind] = plans.plan_for(self, kind)
+        if plan is plans.default:
+            return NotImplemented
+        return plan(self, value)
+
+    def lose(self, value: Any, why: str, final: bool = True) -> tuple[Any, ...]:
+        """Reduce ``value`` to a placeholder."""
+        if len(self.losses) >= LIMIT_OF_LOSSES:
+            raise TooManyLosses(f"more than {LIMIT_OF_LOSSES} objects that cannot be kept")
+        what = f"{type(value).__module__}.{type(value).__qualname__}"
+        self.losses.append(Loss(what, why, final))
+        return restore_placeholder, (what, why, safe_repr(value))
+
+
+class ComponentPickler(Reducing, pickle.Pickler):
+    """Tier 1."""
+
+
+class PythonPickler(Reducing, pickle._Pickler):  # type: ignore[name-defined,misc]
+    """Tier 1 without the C stack: slow, for nesting that the C pickler cannot follow."""
+
+
+class SalvagePickler(Reducing, pickle.Pickler):
+    """Tier 3: as tier 1, but an object that cannot be pickled becomes a placeholder.
+
+    The pickler asks each object for its reduction inside a ``try``; so the culprit is known, and
+    everything around it is saved.
+    """
+
+    def reducer_override(self, value: Any) -> Any:
+        try:
+            with deadline(_LEAF_SECONDS):
+                reduction = super().reducer_override(value)
+                if reduction is NotImplemented:
+                    reduction = _reduction(value)
+            return reduction
+        except (KeyboardInterrupt, TooManyLosses):
+            raise
+        except DeadlineExceeded:
+            return self.lose(value, f"pickling it took longer than {_LEAF_SECONDS:g} s", False)
+        except BaseException as error:
+            return self.lose(value, describe(error), False)
+
+
+def _reduction(value: Any) -> Any:
+    """The object's own reduction, checked as far as can be before it is written."""
+    if isinstance(value, type) or type(value) in (BuiltinFunctionType, type(_reduction)):
+        return NotImplemented
+    reducer = copyreg.dispatch_table.get(type(value))
+    reduction = value.__reduce_ex__(PROTOCOL) if reducer is None else reducer(value)
+    if isinstance(reduction, str):
+        module = pickle.whichmodule(value, reduction)  # type: ignore[attr-defined]
+        found: Any = sys.modules[module]
+        for part in reduction.split("."):
+            found = getattr(found, part)
+        if found is not value:
+            raise pickle.PicklingError(f"it is not the same object as {module}.{reduction}")
+        return NotImplemented
+    if not (isinstance(reduction, tuple) and 2 <= len(reduction) <= 6):
+        raise pickle.PicklingError("__reduce__ must return a string or tuple")
+    if not callable(reduction[0]) or not isinstance(reduction[1], tuple):
+        raise pickle.PicklingError("__reduce__ must return a callable and its arguments")
+    return reduction
+
+
+class DeadReference(Exception):
+    """A name in a stream that no longer exists in the module it was in."""
+
+
+class ComponentUnpickler(pickle.Unpickler):
+    """Loads component streams; resolves the restorers, and modules by the file they came from."""
+
+    def __init__(self, stream: bytes | memoryview, buffers: Iterable[Any]) -> None:
+        super().__init__(io.BytesIO(stream), buffers=buffers)
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module == ALIAS:
+            try:
+                return RESTORERS[name]
+            except KeyError:
+                raise DeadReference(
+                    f"The snapshot was made by a newer prime_ext (it needs {name!r})."
+                ) from None
+        if module not in sys.modules:
+            import_module(module, current().modules.get(module, ""))
+        return super().find_class(module, name)
+
+
+def import_module(name: str, origin: str) -> ModuleType:
+    """Import by name, or from the file the module came from when it is not on ``sys.path``."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        parent = name.rpartition(".")[0]
+        if parent and parent not in sys.modules:
+            import_module(parent, current().modules.get(parent, ""))
+        if not origin or not os.path.exists(origin):
+            raise
+        package = os.path.basename(origin) == "__init__.py"
+        spec = importlib.util.spec_from_file_location(
+            name, origin, submodule_search_locations=[os.path.dirname(origin)] if package else None
+        )
+        if spec is None or spec.loader is None:
+            raise
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            sys.modules.pop(name, None)
+            raise
+        return module
+
+
+def describe(error: BaseException) -> str:
+    """One line about an exception, without running the repr of foreign arguments for long."""
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0][:300]}" if text else type(error).__name__
+
+
+def safe_repr(value: Any, limit: int = 80) -> str:
+    """A short representation that runs no code of the user's classes."""
+    if type(value).__repr__ is object.__repr__ or type(value).__module__ in _TRUSTED_REPR:
+        try:
+            text = repr(value)
+        except Exception:
+            return ""
+        return text if len(text) <= limit else text[: limit - 1] + "…"
+    return ""
+
+
+_TRUSTED_REPR = frozenset({"_io", "_thread", "socket", "threading", "sqlite3", "types"})

@@ -1,0 +1,67 @@
+"""Which reducer handles which type.
+
+A *plan* takes the pickler and the object and returns what ``__reduce_ex__`` would. It is looked
+up once per type and save. Types of libraries are named by strings, so that registering a reducer
+never imports the library.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Callable
+
+if TYPE_CHECKING:
+    from .pickling import Reducing
+
+Plan = Callable[["Reducing", Any], Any]
+PlanMaker = Callable[["Reducing", type], "Plan | None"]
+
+_EXACT: dict[type, Plan] = {}
+_WITH_SUBCLASSES: dict[type, Plan] = {}
+_NAMED: dict[tuple[str, str], Plan] = {}
+_NAMED_WITH_SUBCLASSES: dict[tuple[str, str], Plan] = {}
+_MAKERS: list[PlanMaker] = []
+
+
+def default(_pickler: Reducing, _value: Any) -> Any:
+    """Let the pickler do what it does by itself."""
+    return NotImplemented
+
+
+def reduces(*targets: type | str, subclasses: bool = False) -> Callable[[Plan], Plan]:
+    """Register a plan for types, or for ``"module:qualname"`` of types that may not be imported."""
+
+    def register(plan: Plan) -> Plan:
+        for target in targets:
+            if isinstance(target, str):
+                module, _, qualname = target.partition(":")
+                named = _NAMED_WITH_SUBCLASSES if subclasses else _NAMED
+                named[(module, qualname)] = plan
+            else:
+                (_WITH_SUBCLASSES if subclasses else _EXACT)[target] = plan
+        return plan
+
+    return register
+
+
+def makes_plans(maker: PlanMaker) -> PlanMaker:
+    """Register a function that looks at a type and gives a plan or None; asked last, in order."""
+    _MAKERS.append(maker)
+    return maker
+
+
+def plan_for(pickler: Reducing, kind: type) -> Plan:
+    """The plan for instances of ``kind``."""
+    exact = _EXACT.get(kind) or _NAMED.get((kind.__module__, kind.__qualname__))
+    if exact is not None:
+        return exact
+    for base in type.mro(kind) if kind is not type else (type, object):
+        plan = _WITH_SUBCLASSES.get(base) or _NAMED_WITH_SUBCLASSES.get(
+            (base.__module__, base.__qualname__)
+        )
+        if plan is not None:
+            return plan
+    for maker in _MAKERS:
+        made = maker(pickler, kind)
+        if made is not None:
+            return made
+    return default

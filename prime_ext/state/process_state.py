@@ -1,0 +1,219 @@
+"""What belongs to the process and not to a name: directory, path, environment, random states,
+options of libraries, sources of cells."""
+
+from __future__ import annotations
+
+import decimal
+import linecache
+import os
+import random
+import sys
+from typing import Any, Callable
+
+from .namespace import shell
+
+
+def _initial_environment() -> dict[str, str]:
+    """The environment the process was started with, where the system tells it."""
+    try:
+        with open("/proc/self/environ", "rb") as file:
+            items = file.read().split(b"\0")
+    except OSError:
+        return dict(os.environ)
+    pairs = (item.partition(b"=") for item in items if b"=" in item)
+    return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
+
+
+_INITIAL_ENVIRONMENT = _initial_environment()
+
+
+def capture(sources: dict[str, str]) -> dict[str, Any]:
+    """The state as plain data. What cannot be read is left out."""
+    state: dict[str, Any] = {
+        "cwd": _safely(os.getcwd),
+        "path": [entry for entry in sys.path if isinstance(entry, str)],
+        "environment": _environment_changes(),
+        "random": random.getstate(),
+        "decimal": _safely(lambda: decimal.getcontext().copy()),
+        "recursion_limit": sys.getrecursionlimit(),
+        "sources": dict(sources),
+        "libraries": {},
+        "extensions": _loaded_extensions(),
+        "autoreload": _safely(_autoreload),
+    }
+    for module, (read, _) in _LIBRARIES.items():
+        if module in sys.modules:
+            value = _safely(read)
+            if value is not None:
+                state["libraries"][module] = value
+    return state
+
+
+def apply_early(state: dict[str, Any], notes: list[str]) -> None:
+    """What loading the components may depend on: path, directory, environment, sources."""
+    missing = [entry for entry in state["path"] if entry not in sys.path]
+    sys.path.extend(missing)
+    directory = state.get("cwd")
+    if directory and directory != _safely(os.getcwd):
+        try:
+            os.chdir(directory)
+        except OSError:
+            notes.append(f"the working directory {directory} does not exist any more")
+    for name, value in state["environment"].items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+    for name, text in state["sources"].items():
+        lines = text.splitlines(keepends=True)
+        linecache.cache.setdefault(name, (len(text), None, lines, name))
+
+
+def apply_late(state: dict[str, Any], notes: list[str]) -> None:
+    """What loading the components may disturb: random states, options, extensions."""
+    found = shell()
+    if found is not None:
+        for name in state.get("extensions") or []:
+            if name not in found.extension_manager.loaded:
+                _try(lambda name=name: found.run_line_magic("load_ext", name), notes, name)
+        if state.get("autoreload") is not None:
+            _try(lambda: _set_autoreload(state["autoreload"]), notes, "autoreload")
+    for module, value in state["libraries"].items():
+        if module in sys.modules:
+            _try(lambda: _LIBRARIES[module][1](value), notes, f"the options of {module}")
+    if state.get("decimal") is not None:
+        decimal.setcontext(state["decimal"])
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), state["recursion_limit"]))
+    random.setstate(state["random"])
+
+
+def _safely(read: Callable[[], Any]) -> Any:
+    try:
+        return read()
+    except Exception:
+        return None
+
+
+def _try(action: Callable[[], Any], notes: list[str], what: str) -> None:
+    try:
+        action()
+    except Exception as error:
+        notes.append(f"{what} could not be restored: {type(error).__name__}: {error}")
+
+
+def _environment_changes() -> dict[str, str | None]:
+    changes: dict[str, str | None] = {
+        name: value
+        for name, value in os.environ.items()
+        if _INITIAL_ENVIRONMENT.get(name) != value
+    }
+    for name in _INITIAL_ENVIRONMENT:
+        if name not in os.environ:
+            changes[name] = None
+    return changes
+
+
+# --- IPython --------------------------------------------------------------------------------
+
+
+def _loaded_extensions() -> list[str]:
+    found = shell()
+    return [] if found is None else sorted(found.extension_manager.loaded - {"storemagic"})
+
+
+def _reloader() -> Any:
+    found = shell()
+    if found is None:
+        return None
+    magics = found.magics_manager.registry.get("AutoreloadMagics")
+    return getattr(magics, "_reloader", None)
+
+
+def _autoreload() -> tuple[bool, bool] | None:
+    reloader = _reloader()
+    return None if reloader is None else (reloader.enabled, reloader.check_all)
+
+
+def _set_autoreload(state: tuple[bool, bool]) -> None:
+    reloader = _reloader()
+    if reloader is not None:
+        reloader.enabled, reloader.check_all = state
+
+
+# --- libraries ------------------------------------------------------------------------------
+
+
+def _read_numpy() -> dict[str, Any]:
+    import numpy as np
+
+    return {
+        "print": np.get_printoptions(),
+        "errors": np.geterr(),
+        "random": np.random.get_state(legacy=False) if "numpy.random" in sys.modules else None,
+    }
+
+
+def _set_numpy(state: dict[str, Any]) -> None:
+    import numpy as np
+
+    options = {name: value for name, value in state["print"].items() if name != "legacy"}
+    np.set_printoptions(**options)
+    np.seterr(**state["errors"])
+    if state["random"] is not None:
+        np.random.set_state(state["random"])
+
+
+def _pandas_options() -> dict[str, tuple[Any, Any]]:
+    """Option → (value, default)."""
+    from pandas._config import config
+
+    found = {}
+    for name, option in config._registered_options.items():
+        if name not in config._deprecated_options:
+            found[name] = (config.get_option(name), option.defval)
+    return found
+
+
+def _read_pandas() -> dict[str, Any]:
+    plain = (bool, int, float, str, type(None))
+    return {
+        name: value
+        for name, (value, default) in _pandas_options().items()
+        if isinstance(value, plain) and value != default
+    }
+
+
+def _set_pandas(state: dict[str, Any]) -> None:
+    import pandas as pd
+
+    for name, value in state.items():
+        pd.set_option(name, value)
+
+
+def _read_matplotlib() -> dict[str, Any]:
+    matplotlib = sys.modules["matplotlib"]
+    defaults = matplotlib.rcParamsDefault
+    hidden = ("backend", "backend_fallback", "interactive")
+    return {
+        name: value
+        for name, value in dict.items(matplotlib.rcParams)
+        if name not in hidden and _differs(value, dict.get(defaults, name))
+    }
+
+
+def _differs(value: Any, default: Any) -> bool:
+    try:
+        return bool(value != default)
+    except Exception:
+        return True
+
+
+def _set_matplotlib(state: dict[str, Any]) -> None:
+    sys.modules["matplotlib"].rcParams.update(state)
+
+
+_LIBRARIES: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
+    "numpy": (_read_numpy, _set_numpy),
+    "pandas": (_read_pandas, _set_pandas),
+    "matplotlib": (_read_matplotlib, _set_matplotlib),
+}

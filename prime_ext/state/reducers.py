@@ -1,0 +1,16 @@
+"""Registers all reducers. Done at the first save or load: an import must stay cheap."""
+
+from __future__ import annotations
+
+
+def load() -> None:
+    """Import the modules that register plans and restorers."""
+    from . import (  # noqa: F401
+        classes,
+        reducers_arrays,
+        reducers_builtin,
+        reducers_files,
+        reducers_functions,
+        reducers_instances,
+        reducers_opaque,
+    )

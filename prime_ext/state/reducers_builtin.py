@@ -1,0 +1,277 @@
+"""Built-in objects that pickle leaves out: locks, queues, weak references, views, typing."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import queue
+import threading
+import types
+import typing
+import weakref
+from typing import Any
+
+from .pickling import Reducing
+from .plans import reduces
+from .reducers_functions import is_importable
+from .restorers import current, restorer
+
+# --- locks and queues -----------------------------------------------------------------------
+
+
+@reduces(type(threading.Lock()), type(threading.RLock()))
+def reduce_lock(pickler: Reducing, lock: Any) -> Any:
+    reentrant = not isinstance(lock, type(threading.Lock()))
+    held = "owner=0" not in repr(lock) if reentrant else lock.locked()
+    if held:
+        pickler.notes.append("a lock that was held comes back free")
+    return restore_lock, (reentrant,)
+
+
+@restorer
+def restore_lock(reentrant: bool) -> Any:
+    return threading.RLock() if reentrant else threading.Lock()
+
+
+@reduces(queue.SimpleQueue)
+def reduce_simple_queue(_pickler: Reducing, value: queue.SimpleQueue[Any]) -> Any:
+    # It can only be read by taking out; everything goes back in the same order.
+    items = []
+    try:
+        while True:
+            items.append(value.get_nowait())
+    except queue.Empty:
+        pass
+    for item in items:
+        value.put(item)
+    return restore_simple_queue, (), items, None, None, fill_simple_queue
+
+
+@restorer
+def restore_simple_queue() -> queue.SimpleQueue[Any]:
+    return queue.SimpleQueue()
+
+
+@restorer
+def fill_simple_queue(value: queue.SimpleQueue[Any], items: list[Any]) -> None:
+    for item in items:
+        value.put(item)
+
+
+# --- weak references ------------------------------------------------------------------------
+
+
+@reduces(weakref.ReferenceType)
+def reduce_weakref(_pickler: Reducing, reference: weakref.ref[Any]) -> Any:
+    return restore_weakref, (reference(), reference.__callback__)
+
+
+@restorer
+def restore_weakref(target: Any, callback: Any) -> weakref.ref[Any]:
+    if target is None:
+        return weakref.ref(_Gone())
+    # The names that hold the target strongly may be restored after this reference.
+    current().keepalive.append(target)
+    return weakref.ref(target, callback)
+
+
+class _Gone:
+    """Its instances die at once, which makes a reference to one a dead reference."""
+
+
+@reduces(weakref.ProxyType, weakref.CallableProxyType)
+def reduce_proxy(_pickler: Reducing, proxy: Any) -> Any:
+    try:
+        return restore_proxy, (proxy.__repr__.__self__,)
+    except ReferenceError:
+        return restore_proxy, (None,)
+
+
+@restorer
+def restore_proxy(target: Any) -> Any:
+    if target is None:
+        target = _Gone()
+    current().keepalive.append(target)
+    return weakref.proxy(target)
+
+
+@reduces(weakref.WeakValueDictionary, weakref.WeakKeyDictionary)
+def reduce_weak_dictionary(_pickler: Reducing, value: Any) -> Any:
+    by_key = isinstance(value, weakref.WeakKeyDictionary)
+    return restore_weak_dictionary, (by_key,), list(value.items()), None, None, fill_weak_dictionary
+
+
+@restorer
+def restore_weak_dictionary(by_key: bool) -> Any:
+    return weakref.WeakKeyDictionary() if by_key else weakref.WeakValueDictionary()
+
+
+@restorer
+def fill_weak_dictionary(value: Any, items: list[tuple[Any, Any]]) -> None:
+    current().keepalive.append(items)
+    for key, content in items:
+        value[key] = content
+
+
+@reduces(weakref.WeakSet)
+def reduce_weak_set(_pickler: Reducing, value: weakref.WeakSet[Any]) -> Any:
+    return restore_weak_set, (), list(value), None, None, fill_weak_set
+
+
+@restorer
+def restore_weak_set() -> weakref.WeakSet[Any]:
+    return weakref.WeakSet()
+
+
+@restorer
+def fill_weak_set(value: weakref.WeakSet[Any], items: list[Any]) -> None:
+    current().keepalive.append(items)
+    value.update(items)
+
+
+# --- views of dictionaries ------------------------------------------------------------------
+
+
+@reduces(type({}.keys()), type({}.values()), type({}.items()))
+def reduce_dict_view(_pickler: Reducing, view: Any) -> Any:
+    kind = type(view).__name__.partition("_")[2]
+    return restore_dict_view, (_viewed(view), kind)
+
+
+@restorer
+def restore_dict_view(mapping: dict[Any, Any], kind: str) -> Any:
+    return getattr(mapping, kind)()
+
+
+@reduces(types.MappingProxyType)
+def reduce_mapping_proxy(_pickler: Reducing, proxy: Any) -> Any:
+    mapping = _viewed(proxy)
+    owner = getattr(mapping, "get", lambda _name: None)("__dict__")
+    if isinstance(owner, types.GetSetDescriptorType) and vars(owner.__objclass__) == proxy:
+        return restore_class_proxy, (owner.__objclass__,)
+    return restore_mapping_proxy, (mapping,)
+
+
+def _viewed(view: Any) -> Any:
+    # `view.mapping` would be another proxy, and identity with the dictionary would be lost.
+    return next(found for found in gc.get_referents(view))
+
+
+@restorer
+def restore_mapping_proxy(mapping: Any) -> Any:
+    return types.MappingProxyType(mapping)
+
+
+@restorer
+def restore_class_proxy(cls: type) -> Any:
+    return vars(cls)
+
+
+@reduces(memoryview)
+def reduce_memoryview(pickler: Reducing, view: memoryview) -> Any:
+    source = view.obj
+    whole = source is not None and view.contiguous and memoryview(source).nbytes == view.nbytes
+    if not whole or not isinstance(source, (bytes, bytearray)):
+        return pickler.lose(view, "only views of a whole bytes or bytearray object are kept")
+    return restore_memoryview, (source, view.format, view.shape, view.readonly)
+
+
+@restorer
+def restore_memoryview(source: Any, format: str, shape: Any, readonly: bool) -> memoryview:
+    view = memoryview(source)
+    if (format, shape) != (view.format, view.shape):
+        view = view.cast("B").cast(format, shape)  # type: ignore[call-overload]
+    return view.toreadonly() if readonly else view
+
+
+# --- typing ---------------------------------------------------------------------------------
+
+
+@reduces(typing.TypeVar)
+def reduce_typevar(pickler: Reducing, value: Any) -> Any:
+    if _is_module_attribute(value):
+        return NotImplemented
+    args = (
+        value.__name__,
+        value.__bound__,
+        value.__constraints__,
+        value.__covariant__,
+        value.__contravariant__,
+        value.__module__,
+    )
+    return restore_typevar, args
+
+
+@restorer
+def restore_typevar(
+    name: str, bound: Any, constraints: Any, covariant: bool, contravariant: bool, module: str
+) -> Any:
+    made = typing.TypeVar(  # type: ignore[misc]
+        name, *constraints, bound=bound, covariant=covariant, contravariant=contravariant
+    )
+    made.__module__ = module
+    return made
+
+
+@reduces("typing:ParamSpec", "typing:TypeVarTuple")
+def reduce_other_typevar(_pickler: Reducing, value: Any) -> Any:
+    if _is_module_attribute(value):
+        return NotImplemented
+    return restore_other_typevar, (type(value).__name__, value.__name__, value.__module__)
+
+
+@restorer
+def restore_other_typevar(kind: str, name: str, module: str) -> Any:
+    made = getattr(typing, kind)(name)
+    made.__module__ = module
+    return made
+
+
+@reduces("typing:NewType")
+def reduce_newtype(pickler: Reducing, value: Any) -> Any:
+    if is_importable(pickler, value):
+        return NotImplemented
+    return restore_newtype, (value.__name__, value.__supertype__, value.__module__)
+
+
+@restorer
+def restore_newtype(name: str, supertype: Any, module: str) -> Any:
+    made = typing.NewType(name, supertype)  # type: ignore[valid-newtype]
+    made.__module__ = module
+    return made
+
+
+def _is_module_attribute(value: Any) -> bool:
+    import sys
+
+    module = sys.modules.get(value.__module__ or "")
+    in_notebook = value.__module__ == "__main__"
+    return not in_notebook and getattr(module, value.__name__, None) is value
+
+
+# --- descriptors and the like ---------------------------------------------------------------
+
+
+@reduces(types.MemberDescriptorType, types.GetSetDescriptorType)
+def reduce_descriptor(_pickler: Reducing, value: Any) -> Any:
+    return restore_descriptor, (value.__objclass__, value.__name__)
+
+
+@restorer
+def restore_descriptor(cls: type, name: str) -> Any:
+    return vars(cls)[name]
+
+
+@reduces(super)
+def reduce_super(_pickler: Reducing, value: Any) -> Any:
+    return restore_super, (value.__thisclass__, value.__self__)
+
+
+@restorer
+def restore_super(cls: Any, owner: Any) -> Any:
+    return super(cls) if owner is None else super(cls, owner)
+
+
+@reduces(type(hashlib.sha256()), type(hashlib.md5()), type(hashlib.blake2b()))
+def reduce_hash(pickler: Reducing, value: Any) -> Any:
+    return pickler.lose(value, "the state of a hash cannot be read")

@@ -1,0 +1,200 @@
+"""Open files and databases: reopened where they were, without changing what is on disk."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from typing import Any
+
+from .pickling import Reducing
+from .plans import reduces
+from .restorers import current, outside, restorer
+from .unrestorable import Unrestorable
+
+_DESTRUCTIVE = os.O_CREAT | os.O_TRUNC | os.O_EXCL
+
+
+@reduces(
+    io.TextIOWrapper, io.BufferedReader, io.BufferedWriter, io.BufferedRandom, io.FileIO,
+    subclasses=False,
+)
+def reduce_file(pickler: Reducing, file: Any) -> Any:
+    stream = _standard_stream(file)
+    if stream is not None:
+        return restore_standard_stream, (stream,)
+    if file.closed:
+        return restore_closed_file, (type(file).__name__, _name(file), getattr(file, "mode", "r"))
+    name = _name(file)
+    if not isinstance(name, str) or not os.path.isfile(name):
+        return pickler.lose(file, "it is not a file on disk that can be opened again")
+    if not _still_named(file, name):
+        return pickler.lose(file, f"{name} was deleted or replaced since it was opened")
+    if _writable(file):
+        file.flush()
+    try:
+        position = file.tell()
+    except OSError as error:
+        return pickler.lose(file, f"its position cannot be read: {error}")
+    text = isinstance(file, io.TextIOWrapper)
+    layers = {
+        "encoding": file.encoding if text else None,
+        "errors": file.errors if text else None,
+        "newline": _newline(file) if text else None,
+        "buffering": _buffering(file),
+    }
+    return restore_file, (os.path.abspath(name), _mode(file), position, layers, name)
+
+
+def _standard_stream(file: Any) -> str | None:
+    for name in ("stdin", "stdout", "stderr", "__stdin__", "__stdout__", "__stderr__"):
+        if getattr(sys, name, None) is file:
+            return name
+    return None
+
+
+@restorer
+def restore_standard_stream(name: str) -> Any:
+    return getattr(sys, name)
+
+
+@reduces("ipykernel.iostream:OutStream", subclasses=True)
+def reduce_output_stream(pickler: Reducing, stream: Any) -> Any:
+    name = _standard_stream(stream)
+    if name is None:
+        return pickler.lose(stream, "it is an output stream of the kernel that ended")
+    return restore_standard_stream, (name,)
+
+
+def _name(file: Any) -> Any:
+    return getattr(file, "name", None)
+
+
+def _still_named(file: Any, name: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(name))
+    except OSError:
+        return False
+
+
+def _writable(file: Any) -> bool:
+    return bool(file.writable())
+
+
+def _mode(file: Any) -> str:
+    mode: str = file.mode
+    if isinstance(file, io.TextIOWrapper):
+        # A wrapper made by hand has no mode of its own but its raw file's.
+        return mode.replace("b", "")
+    return mode if "b" in mode else f"{mode}b"
+
+
+def _newline(file: io.TextIOWrapper) -> str | None:
+    # TextIOWrapper does not tell the newline argument; universal newlines is the default and
+    # the only one that translates, so what was seen decides.
+    return None if file.newlines is not None or not _writable(file) else None
+
+
+def _buffering(file: Any) -> int:
+    if isinstance(file, io.FileIO):
+        return 0
+    return 1 if getattr(file, "line_buffering", False) else -1
+
+
+@outside
+def restore_file(path: str, mode: str, position: int, layers: Any, name: str) -> Any:
+    """Reopen without creating or truncating, whatever the mode says."""
+
+    def open_existing(target: str, flags: int) -> int:
+        return os.open(target, flags & ~_DESTRUCTIVE)
+
+    try:
+        file = open(path, mode, opener=open_existing, **layers)
+    except OSError as error:
+        current().notes.append(f"{path} could not be opened again: {error}")
+        return Unrestorable("_io." + ("BufferedIOBase" if "b" in mode else "TextIOWrapper"),
+                            f"{path} could not be opened again: {error}", repr(name))
+    if "a" not in mode:
+        if os.path.getsize(path) < position and "r" not in mode:
+            current().notes.append(f"{path} is shorter than it was; writing goes on at its end")
+            file.seek(0, os.SEEK_END)
+        else:
+            file.seek(position)
+    return file
+
+
+@restorer
+def restore_closed_file(kind: str, name: Any, mode: str) -> Any:
+    file: Any = open(os.devnull, "r" if kind == "TextIOWrapper" else "rb")
+    if kind == "TextIOWrapper":
+        file.mode = mode
+    file.close()
+    return file
+
+
+@reduces("sqlite3:Connection", "_sqlite3:Connection")
+def reduce_database(pickler: Reducing, connection: Any) -> Any:
+    try:
+        databases = {row[1]: row[2] for row in connection.execute("PRAGMA database_list")}
+    except Exception as error:
+        return pickler.lose(connection, f"its databases cannot be read: {error}")
+    settings = {
+        "isolation_level": connection.isolation_level,
+        "row_factory": connection.row_factory,
+        "text_factory": connection.text_factory,
+    }
+    path = databases.get("main", "")
+    if path:
+        if connection.in_transaction:
+            pickler.notes.append(f"an open transaction on {path} is rolled back by a restore")
+        return restore_database_file, (path, settings)
+    if connection.in_transaction:
+        pickler.notes.append("an in-memory database comes back with its transaction committed")
+    if hasattr(connection, "serialize"):
+        return restore_memory_database, (connection.serialize(), settings)
+    factory, connection.row_factory = connection.row_factory, None
+    try:
+        script = "\n".join(connection.iterdump())
+    finally:
+        connection.row_factory = factory
+    return restore_memory_database, (script, settings)
+
+
+@restorer
+def restore_memory_database(content: bytes | str, settings: dict[str, Any]) -> Any:
+    import sqlite3
+
+    connection = sqlite3.connect(":memory:")
+    if isinstance(content, str):
+        connection.executescript(content)
+    elif content:
+        connection.deserialize(content)
+    return _configured(connection, settings)
+
+
+@outside
+def restore_database_file(path: str, settings: dict[str, Any]) -> Any:
+    """Reconnect; a database that is gone is not created empty."""
+    import sqlite3
+
+    if not os.path.exists(path):
+        return Unrestorable("sqlite3.Connection", f"{path} does not exist any more")
+    return _configured(sqlite3.connect(path), settings)
+
+
+def _configured(connection: Any, settings: dict[str, Any]) -> Any:
+    for name, value in settings.items():
+        setattr(connection, name, value)
+    return connection
+
+
+@reduces("IPython.core.interactiveshell:InteractiveShell", subclasses=True)
+def reduce_shell(_pickler: Reducing, _shell: Any) -> Any:
+    return restore_shell, ()
+
+
+@restorer
+def restore_shell() -> Any:
+    from IPython import get_ipython
+
+    return get_ipython()  # type: ignore[no-untyped-call]

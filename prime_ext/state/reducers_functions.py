@@ -1,0 +1,301 @@
+"""Functions, code, cells, methods, and the modules that their globals belong to.
+
+A function made in the notebook is saved by value, but its globals are not: it gets the live
+namespace back, so that a counter function goes on counting the variable that the user sees.
+"""
+
+from __future__ import annotations
+
+import functools
+import linecache
+import marshal
+import os
+import sys
+import types
+from typing import Any
+
+from .pickling import Reducing, import_module
+from .plans import reduces
+from .restorers import ALIAS, RESTORERS, current, restorer
+
+_FUNCTION_ATTRIBUTES = (
+    "__defaults__",
+    "__kwdefaults__",
+    "__doc__",
+    "__annotations__",
+    "__qualname__",
+    "__module__",
+    "__type_params__",
+)
+_EMPTY = {
+    "__defaults__": None,
+    "__kwdefaults__": None,
+    "__doc__": None,
+    "__annotations__": {},
+    "__type_params__": (),
+}
+
+
+def is_importable(pickler: Reducing, value: Any) -> bool:
+    """Whether a class or function can be found again under its name in an importable module."""
+    known = pickler.context.importable.get(id(value))
+    if known is None:
+        known = value, _is_importable(pickler, value)
+        pickler.context.importable[id(value)] = known
+        if known[1]:
+            pickler.context.references.add(id(value))
+    return known[1]
+
+
+def _is_importable(pickler: Reducing, value: Any) -> bool:
+    name = getattr(value, "__module__", None)
+    if not isinstance(name, str) or name == "__main__":
+        return False
+    if name == ALIAS:
+        return RESTORERS.get(value.__name__) is value
+    module = sys.modules.get(name)
+    if module is None or not module_is_importable(pickler, module):
+        return False
+    found: Any = module
+    for part in value.__qualname__.split("."):
+        found = getattr(found, part, None)
+        if found is None:
+            return False
+    return found is value
+
+
+def module_is_importable(pickler: Reducing, module: types.ModuleType) -> bool:
+    """Whether an import would find the module; notes its file if it is not installed."""
+    name = getattr(module, "__name__", None)
+    if not isinstance(name, str) or sys.modules.get(name) is not module:
+        return False
+    spec = getattr(module, "__spec__", None)
+    if spec is None:
+        # Extension modules of some libraries register submodules without a spec.
+        parent = name.rpartition(".")[0]
+        return name in sys.builtin_module_names or bool(
+            parent and getattr(sys.modules.get(parent), "__spec__", None)
+        )
+    origin = getattr(spec, "origin", None)
+    if isinstance(origin, str) and os.path.isabs(origin) and not _is_installed(origin):
+        pickler.context.modules[name] = origin
+        parent = name.rpartition(".")[0]
+        if parent in sys.modules:
+            module_is_importable(pickler, sys.modules[parent])
+    return True
+
+
+@functools.lru_cache(maxsize=None)
+def _is_installed(origin: str) -> bool:
+    return "site-packages" in origin or origin.startswith(os.path.dirname(os.__file__))
+
+
+@reduces(types.FunctionType)
+def reduce_function(pickler: Reducing, function: types.FunctionType) -> Any:
+    if is_importable(pickler, function):
+        return NotImplemented
+    remember_source(pickler, function.__code__)
+    state: dict[str, Any] = {}
+    for name in _FUNCTION_ATTRIBUTES:
+        value = getattr(function, name, None)
+        if name not in _EMPTY or value != _EMPTY[name]:
+            state[name] = value
+    if function.__dict__:
+        state["__dict__"] = function.__dict__
+    args = (
+        function.__code__,
+        _globals_of(pickler, function),
+        function.__name__,
+        function.__closure__,
+    )
+    return restore_function, args, state, None, None, set_function_state
+
+
+def _globals_of(pickler: Reducing, function: types.FunctionType) -> Any:
+    """None for the notebook's namespace, a module's name, a module, or a private dictionary."""
+    scope = function.__globals__
+    if scope is pickler.context.namespace:
+        return None
+    name = scope.get("__name__")
+    module = sys.modules.get(name) if isinstance(name, str) else None
+    if module is not None and vars(module) is scope:
+        if name == "__main__":
+            return "__main__"
+        return name if module_is_importable(pickler, module) else module
+    for value in pickler.context.namespace.values():
+        if isinstance(value, types.ModuleType) and vars(value) is scope:
+            return value
+    return scope
+
+
+def remember_source(pickler: Reducing, code: types.CodeType) -> None:
+    """Keep the text of a notebook cell, for tracebacks and ``inspect.getsource``."""
+    name = code.co_filename
+    if name in pickler.context.sources:
+        return
+    entry = linecache.cache.get(name)
+    # An entry without a modification time belongs to no file on disk.
+    if entry is not None and len(entry) == 4 and entry[1] is None:
+        pickler.context.sources[name] = "".join(entry[2])
+
+
+@restorer
+def restore_function(code: types.CodeType, scope: Any, name: str, closure: Any) -> Any:
+    if scope is None:
+        scope = current().namespace
+    elif isinstance(scope, str):
+        scope = vars(import_module(scope, current().modules.get(scope, "")))
+    elif isinstance(scope, types.ModuleType):
+        scope = vars(scope)
+    return types.FunctionType(code, scope, name, None, closure)
+
+
+@restorer
+def set_function_state(function: Any, state: dict[str, Any]) -> None:
+    for name, value in state.items():
+        if name == "__dict__":
+            function.__dict__.update(value)
+        else:
+            setattr(function, name, value)
+
+
+@reduces(types.CodeType)
+def reduce_code(pickler: Reducing, code: types.CodeType) -> Any:
+    remember_source(pickler, code)
+    return restore_code, (marshal.dumps(code), sys.implementation.cache_tag)
+
+
+@restorer
+def restore_code(data: bytes, cache_tag: str) -> types.CodeType:
+    if cache_tag != sys.implementation.cache_tag:
+        raise ImportError(
+            f"it holds bytecode of {cache_tag}, which {sys.implementation.cache_tag} cannot run"
+        )
+    code: types.CodeType = marshal.loads(data)
+    return code
+
+
+@reduces(types.CellType)
+def reduce_cell(_pickler: Reducing, cell: types.CellType) -> Any:
+    try:
+        contents = cell.cell_contents
+    except ValueError:
+        return restore_cell, ()
+    return restore_cell, (), (contents,), None, None, set_cell
+
+
+@restorer
+def restore_cell() -> types.CellType:
+    return types.CellType()
+
+
+@restorer
+def set_cell(cell: types.CellType, state: tuple[Any]) -> None:
+    cell.cell_contents = state[0]
+
+
+@reduces(types.MethodType)
+def reduce_method(pickler: Reducing, method: types.MethodType) -> Any:
+    # By name where that finds the same function: the instance then stays out of the class's
+    # component, and a method of a live class stays the live one.
+    owner, function = method.__self__, method.__func__
+    name = getattr(function, "__name__", "")
+    if not name.startswith("__"):
+        for base in type(owner).__mro__:
+            if name in vars(base):
+                if vars(base)[name] is function:
+                    return restore_method_by_name, (owner, name)
+                break
+    return restore_method, (function, owner)
+
+
+@restorer
+def restore_method(function: Any, owner: Any) -> types.MethodType:
+    return types.MethodType(function, owner)
+
+
+@restorer
+def restore_method_by_name(owner: Any, name: str) -> types.MethodType:
+    for base in type(owner).__mro__:
+        if name in vars(base):
+            return types.MethodType(vars(base)[name], owner)
+    raise AttributeError(f"{type(owner).__qualname__} has no method {name!r} any more")
+
+
+@reduces(property)
+def reduce_property(_pickler: Reducing, value: property) -> Any:
+    return restore_property, (value.fget, value.fset, value.fdel, value.__doc__)
+
+
+@restorer
+def restore_property(fget: Any, fset: Any, fdel: Any, doc: Any) -> property:
+    return property(fget, fset, fdel, doc)
+
+
+@reduces(classmethod, staticmethod)
+def reduce_wrapped_method(_pickler: Reducing, value: Any) -> Any:
+    return restore_wrapped_method, (isinstance(value, classmethod), value.__func__)
+
+
+@restorer
+def restore_wrapped_method(is_class: bool, function: Any) -> Any:
+    return classmethod(function) if is_class else staticmethod(function)
+
+
+@reduces("functools:_lru_cache_wrapper")
+def reduce_lru_cache(pickler: Reducing, wrapper: Any) -> Any:
+    if is_importable(pickler, wrapper):
+        return NotImplemented
+    if wrapper.cache_info().currsize:
+        pickler.notes.append(f"the cache of {wrapper.__qualname__} starts empty")
+    parameters = wrapper.cache_parameters()
+    args = (wrapper.__wrapped__, parameters["maxsize"], parameters["typed"])
+    state = {name: value for name, value in vars(wrapper).items() if name != "cache_parameters"}
+    return restore_lru_cache, args, state, None, None, set_wrapper_state
+
+
+@restorer
+def restore_lru_cache(function: Any, maxsize: int | None, typed: bool) -> Any:
+    return functools.lru_cache(maxsize=maxsize, typed=typed)(function)
+
+
+@restorer
+def set_wrapper_state(wrapper: Any, state: dict[str, Any]) -> None:
+    vars(wrapper).update(state)
+
+
+@reduces(types.ModuleType, subclasses=True)
+def reduce_module(pickler: Reducing, module: types.ModuleType) -> Any:
+    name = module.__name__
+    if name == "__main__":
+        return restore_main, ()
+    if module_is_importable(pickler, module):
+        pickler.context.references.add(id(module))
+        return restore_import, (name,)
+    hidden = ("__builtins__", "__loader__", "__spec__", "__cached__")
+    state = {key: value for key, value in vars(module).items() if key not in hidden}
+    registered = sys.modules.get(name) is module
+    return restore_module, (name, registered), state, None, None, set_module_state
+
+
+@restorer
+def restore_main() -> types.ModuleType:
+    return sys.modules["__main__"]
+
+
+@restorer
+def restore_import(name: str) -> types.ModuleType:
+    return import_module(name, current().modules.get(name, ""))
+
+
+@restorer
+def restore_module(name: str, registered: bool) -> types.ModuleType:
+    module = types.ModuleType(name)
+    if registered:
+        module = sys.modules.setdefault(name, module)
+    return module
+
+
+@restorer
+def set_module_state(module: types.ModuleType, state: dict[str, Any]) -> None:
+    vars(module).update(state)

@@ -1,0 +1,287 @@
+"""Instances whose classes need more than the default: decided once per class.
+
+The default protocol calls ``cls.__new__(cls)``, then looks up ``__setstate__`` on the instance.
+Both run code of the class on an object that is still empty, which fails for a delegating
+``__getattr__``, for a ``__new__`` with required arguments, and for a set that hashes an element
+before that element has its attributes. Here such instances are made by the ``__new__`` of their
+built-in base and filled directly.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import enum
+import inspect
+import sys
+import types
+from typing import Any
+
+from .classes import saved_key
+from .pickling import Reducing
+from .plans import Plan, makes_plans
+from .restorers import current, restorer
+
+_ATOMS = (type(None), bool, int, float, complex, str, bytes)
+
+
+@makes_plans
+def plan_enum(pickler: Reducing, kind: type) -> Plan | None:
+    if issubclass(kind, enum.Enum) and saved_key(pickler, kind) is not None:
+        return reduce_enum_member
+    return None
+
+
+def reduce_enum_member(pickler: Reducing, member: Any) -> Any:
+    cls = type(member)
+    key = saved_key(pickler, cls)
+    mixin = cls._member_type_
+    payload = None if mixin is object else _as_mixin(mixin, member)
+    name, value = member._name_, member._value_
+    if not isinstance(value, _ATOMS):
+        value = None
+    args = (cls, name, value, payload)
+    if key in pickler.group_classes:
+        return restore_enum_member, args, dict(member.__dict__), None, None, set_enum_state
+    return restore_enum_member, args
+
+
+def _as_mixin(mixin: Any, member: Any) -> Any:
+    for plain in (int, str, float, bytes, tuple):
+        if issubclass(mixin, plain):
+            if plain is str:
+                return str.__str__(member)
+            return plain(plain.__getitem__(member, slice(None)) if plain is bytes else member)
+    return member._value_
+
+
+@restorer
+def restore_enum_member(cls: Any, name: str | None, value: Any, payload: Any) -> Any:
+    if name is not None and name in vars(cls).get("_member_map_", ()):
+        return cls._member_map_[name]
+    if "_value2member_map_" in vars(cls) and value is not None:
+        # A combination of flags that has no name of its own.
+        return cls(value)
+    made = current().enum_members
+    slot = (cls, name, value)
+    if slot not in made:
+        mixin = next((base for base in cls.__mro__[1:] if _is_data_type(base)), object)
+        made[slot] = mixin.__new__(cls) if mixin is object else mixin.__new__(cls, payload)
+    return made[slot]
+
+
+def _is_data_type(base: type) -> bool:
+    return base is not object and not issubclass(base, enum.Enum) and "__new__" in vars(base)
+
+
+@restorer
+def set_enum_state(member: Any, state: dict[str, Any]) -> None:
+    member.__dict__.update(state)
+
+
+@makes_plans
+def plan_exception(_pickler: Reducing, kind: type) -> Plan | None:
+    if not issubclass(kind, BaseException):
+        return None
+    if kind.__reduce__ not in _BUILTIN_EXCEPTION_REDUCES or _own_reduce_ex(kind):
+        return None
+    return reduce_exception
+
+
+def _own_reduce_ex(kind: type) -> bool:
+    return kind.__reduce_ex__ is not object.__reduce_ex__
+
+
+_BUILTIN_EXCEPTION_REDUCES = {BaseException.__reduce__, OSError.__reduce__, ImportError.__reduce__}
+
+
+def reduce_exception(pickler: Reducing, error: BaseException) -> Any:
+    state = dict(error.__dict__)
+    links = {
+        name: getattr(error, name)
+        for name in ("__cause__", "__context__", "__suppress_context__")
+        if getattr(error, name)
+    }
+    if error.__traceback__ is not None:
+        pickler.notes.append(f"the traceback of {type(error).__qualname__} is not kept")
+    reduction = error.__reduce__()
+    args = reduction[1] if isinstance(reduction, tuple) else error.args
+    fields = {name: getattr(error, name) for name in ("name", "path") if _is_import_error(error)}
+    return restore_exception, (type(error), args), (state, links, fields), None, None, set_exception
+
+
+def _is_import_error(error: BaseException) -> bool:
+    return isinstance(error, ImportError)
+
+
+@restorer
+def restore_exception(cls: Any, args: tuple[Any, ...]) -> BaseException:
+    # The class's own __init__ may take other arguments than the ones that ended up in `args`.
+    error = _builtin_method(cls, "__new__")(cls, *args)
+    _builtin_method(cls, "__init__")(error, *args)
+    made: BaseException = error
+    return made
+
+
+def _builtin_method(cls: type, name: str) -> Any:
+    for base in cls.__mro__:
+        found = vars(base).get(name)
+        if found is not None and not isinstance(found, (types.FunctionType, staticmethod)):
+            return found
+    return vars(object)[name]
+
+
+@restorer
+def set_exception(error: BaseException, state: tuple[Any, Any, Any]) -> None:
+    attributes, links, fields = state
+    error.__dict__.update(attributes)
+    for name, value in {**fields, **links}.items():
+        setattr(error, name, value)
+
+
+@makes_plans
+def plan_instance(pickler: Reducing, kind: type) -> Plan | None:
+    if kind.__reduce__ is not object.__reduce__ or _own_reduce_ex(kind):
+        return None
+    if kind in copyreg.dispatch_table or not kind.__flags__ & (1 << 9):
+        return None
+    delegates = _python_method(kind, "__getattr__") or _python_method(kind, "__getattribute__")
+    hashes = _python_method(kind, "__hash__")
+    picky = _python_method(kind, "__new__") and (
+        saved_key(pickler, kind) is not None or _requires_arguments(kind)
+    )
+    if delegates or hashes or picky:
+        return reduce_instance
+    if _may_be_sentinel(kind):
+        return reduce_possible_sentinel
+    return None
+
+
+def _python_method(kind: type, name: str) -> bool:
+    for base in kind.__mro__:
+        if name in vars(base):
+            return isinstance(vars(base)[name], (types.FunctionType, staticmethod))
+    return False
+
+
+def _has_method(kind: type, name: str) -> bool:
+    return any(name in vars(base) for base in kind.__mro__[:-1])
+
+
+def _requires_arguments(kind: type) -> bool:
+    if _has_method(kind, "__getnewargs__") or _has_method(kind, "__getnewargs_ex__"):
+        return False
+    try:
+        parameters = list(inspect.signature(kind.__new__).parameters.values())[1:]
+    except (TypeError, ValueError):
+        return False
+    optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return any(p.default is p.empty and p.kind not in optional for p in parameters)
+
+
+def reduce_instance(pickler: Reducing, value: Any) -> Any:
+    found = _sentinel(pickler, value)
+    if found is not None:
+        return restore_attribute, found
+    kind = type(value)
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = {}
+    if _has_method(kind, "__getnewargs_ex__"):
+        args, kwargs = kind.__getnewargs_ex__(value)  # type: ignore[attr-defined]
+    elif _has_method(kind, "__getnewargs__"):
+        args = kind.__getnewargs__(value)  # type: ignore[attr-defined]
+    own_state = _has_method(kind, "__getstate__")
+    state = kind.__getstate__(value) if own_state else _state_of(value)  # type: ignore[attr-defined]
+    early = None
+    if not own_state and _python_method(kind, "__hash__"):
+        # What a hash is most often made of: set before anything can refer to the object.
+        early = _atoms_of(state)
+    listitems = iter(value) if isinstance(value, list) else None
+    dictitems = iter(dict.items(value)) if isinstance(value, dict) else None
+    made = (restore_instance, (kind, args, kwargs, early), state, listitems, dictitems)
+    if _has_method(kind, "__setstate__"):
+        return made
+    return (*made, set_instance_state)
+
+
+def _state_of(value: Any) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+    """The instance's dictionary and its slots, without asking the class."""
+    try:
+        attributes = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        attributes = None
+    slots = {}
+    for name in copyreg._slotnames(type(value)):  # type: ignore[attr-defined]
+        try:
+            slots[name] = object.__getattribute__(value, name)
+        except AttributeError:
+            pass
+    return attributes, slots
+
+
+def _atoms_of(state: tuple[dict[str, Any] | None, dict[str, Any]]) -> Any:
+    attributes, slots = state
+    return (
+        {name: value for name, value in (attributes or {}).items() if _is_atomic(value)},
+        {name: value for name, value in slots.items() if _is_atomic(value)},
+    )
+
+
+def _is_atomic(value: Any) -> bool:
+    if type(value) is tuple:
+        return len(value) <= 16 and all(_is_atomic(item) for item in value)
+    return type(value) in _ATOMS
+
+
+@restorer
+def restore_instance(cls: Any, args: Any, kwargs: Any, early: Any) -> Any:
+    value = _builtin_method(cls, "__new__")(cls, *args, **kwargs)
+    if early is not None:
+        set_instance_state(value, early)
+    return value
+
+
+@restorer
+def set_instance_state(value: Any, state: Any) -> None:
+    attributes, slots = state if isinstance(state, tuple) else (state, None)
+    if attributes:
+        object.__getattribute__(value, "__dict__").update(attributes)
+    for name, content in (slots or {}).items():
+        object.__setattr__(value, name, content)
+
+
+def _may_be_sentinel(kind: type) -> bool:
+    """Types of which a module may hold nameless-but-unique instances, as dataclasses does."""
+    return kind.__module__ != "__main__" and kind.__dictoffset__ == 0
+
+
+def reduce_possible_sentinel(pickler: Reducing, value: Any) -> Any:
+    found = _sentinel(pickler, value)
+    return NotImplemented if found is None else (restore_attribute, found)
+
+
+def _sentinel(pickler: Reducing, value: Any) -> tuple[str, str] | None:
+    """Where a module keeps this very object, if it has no state that could differ."""
+    kind = type(value)
+    table = pickler.context.sentinels.get(kind)
+    if table is None:
+        module = sys.modules.get(kind.__module__)
+        scope = {} if module is None or kind.__module__ == "__main__" else vars(module)
+        table = {
+            id(found): (kind.__module__, name)
+            for name, found in list(scope.items())
+            if type(found) is kind
+        }
+        pickler.context.sentinels[kind] = table
+    found_at = table.get(id(value)) if table else None
+    if found_at is not None:
+        if getattr(value, "__dict__", None):
+            return None
+        pickler.context.references.add(id(value))
+    return found_at
+
+
+@restorer
+def restore_attribute(module: str, name: str) -> Any:
+    from .pickling import import_module
+
+    return getattr(import_module(module, current().modules.get(module, "")), name)

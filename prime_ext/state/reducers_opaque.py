@@ -1,0 +1,78 @@
+"""Objects bound to this very process: each becomes one placeholder, with the reason."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import multiprocessing.process
+import socket
+import subprocess
+import threading
+import types
+from typing import Any
+
+from .pickling import Reducing
+from .plans import reduces
+
+_EXECUTION = "it is code in the middle of running"
+_THREAD = "a thread belongs to the process that started it"
+_CONNECTION = "a connection ends with the process that opened it"
+_PROCESS = "a child process belongs to the process that started it"
+_LOOP = "it belongs to a running event loop"
+_BROWSER = "it is tied to a view in the browser"
+
+
+@reduces(types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, types.FrameType)
+def reduce_execution(pickler: Reducing, value: Any) -> Any:
+    return pickler.lose(value, _EXECUTION)
+
+
+@reduces(types.TracebackType)
+def reduce_traceback(pickler: Reducing, value: types.TracebackType) -> Any:
+    return pickler.lose(value, "a traceback holds the frames of code that was running")
+
+
+@reduces(threading.Thread, concurrent.futures.Executor, concurrent.futures.Future, subclasses=True)
+def reduce_thread(pickler: Reducing, value: Any) -> Any:
+    return pickler.lose(value, _THREAD)
+
+
+@reduces(asyncio.Future, asyncio.AbstractEventLoop, subclasses=True)
+def reduce_event_loop(pickler: Reducing, value: Any) -> Any:
+    return pickler.lose(value, _LOOP)
+
+
+@reduces(socket.socket, subclasses=True)
+@reduces(
+    "_ssl:_SSLSocket",
+    "http.client:HTTPConnection",
+    "zmq.sugar.socket:Socket",
+    "zmq.sugar.context:Context",
+    "select:epoll",
+    "select:poll",
+    "multiprocessing.connection:_ConnectionBase",
+    subclasses=True,
+)
+def reduce_connection(pickler: Reducing, value: Any) -> Any:
+    return pickler.lose(value, _CONNECTION)
+
+
+@reduces(multiprocessing.process.BaseProcess, subclasses=True)
+@reduces("multiprocessing.pool:Pool", "multiprocessing.managers:BaseManager", subclasses=True)
+def reduce_process(pickler: Reducing, value: Any) -> Any:
+    return pickler.lose(value, _PROCESS)
+
+
+@reduces(subprocess.Popen, subclasses=True)
+def reduce_popen(pickler: Reducing, value: Any) -> Any:
+    return pickler.lose(value, _PROCESS)
+
+
+@reduces("ipywidgets.widgets.widget:Widget", "comm.base_comm:BaseComm", subclasses=True)
+def reduce_widget(pickler: Reducing, value: Any) -> Any:
+    return pickler.lose(value, _BROWSER)
+
+
+@reduces("sqlite3:Cursor", "_sqlite3:Cursor", subclasses=True)
+def reduce_cursor(pickler: Reducing, value: Any) -> Any:
+    return pickler.lose(value, "a cursor is a position inside a running query")

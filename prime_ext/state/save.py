@@ -1,0 +1,306 @@
+"""Saving a namespace."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import secrets
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from . import format, lock, offload, process_state, reducers, restorers, writer
+from .components import Budget, Hints, Pickled, pickle_namespace
+from .errors import SnapshotError, SnapshotMissing
+from .format import Manifest
+from .namespace import current_namespace, user_names
+from .offload import Writing, monotonic_ms
+from .pickling import SaveContext
+from .process import PROCESS
+from .recipes import Recipes, type_name
+from .report import DEGRADED, SKIPPED, UNVERIFIED, NameStatus, Recipe, Report
+from .signing import user_key
+from .verification import verified_fingerprints
+
+SECONDS_PER_VARIABLE = 5.0
+SECONDS_TOTAL = 30.0
+LOCK_SECONDS = 30.0
+
+_hints: dict[int, Hints] = {}
+
+
+class Saving:
+    """A save whose pickling is done and whose writing may still go on.
+
+    Attributes
+    ----------
+    report: filled when the write is done; before that it lacks bytes and generation.
+    """
+
+    def __init__(self, report: Report, release: ExitStack, started: float) -> None:
+        self.report = report
+        self._release = release
+        self._started = started
+        self._event = Event()
+        self._error: BaseException | None = None
+
+    def done(self) -> bool:
+        """Whether the snapshot is durable (or has failed)."""
+        return self._event.is_set()
+
+    def wait(self, timeout: float | None = None) -> Report:
+        """The report, once durable. Raises what the writer raised, `TimeoutError` if too early."""
+        if not self._event.wait(timeout):
+            raise TimeoutError("The snapshot is still being written.")
+        if self._error is not None:
+            raise self._error
+        return self.report
+
+    def _finish(self, outcome: writer.Written | BaseException, kind: str) -> None:
+        self._release.close()
+        if isinstance(outcome, BaseException):
+            self._error = outcome
+        else:
+            _complete(self.report, outcome)
+            self.report.writer = "none" if outcome.unchanged else kind
+            self.report.duration_ms = monotonic_ms(self._started)
+        self._event.set()
+
+
+def _complete(report: Report, written: writer.Written) -> None:
+    manifest = Manifest.from_dict(written.manifest)
+    report.bytes = written.bytes
+    report.unchanged = written.unchanged
+    report.total_bytes = manifest.total_bytes
+    report.generation = manifest.generation
+    report.fingerprint = manifest.fingerprint
+    for name, entry in manifest.names.items():
+        if name in report.names:
+            report.names[name].status = entry["status"]
+            report.names[name].size = entry["size"]
+
+
+def begin(
+    directory: str | os.PathLike[str],
+    namespace: dict[str, Any] | None = None,
+    *,
+    key: bytes | None = None,
+    names: list[str] | None = None,
+    exclude: list[str] | None = None,
+    seq: int | None = None,
+    kernelspec: str | None = None,
+    seconds_per_variable: float = SECONDS_PER_VARIABLE,
+    seconds_total: float = SECONDS_TOTAL,
+    lock_timeout: float = LOCK_SECONDS,
+    fork: bool = True,
+    wait: bool = False,
+) -> Saving:
+    """Pickle the namespace now, write it aside; for callers that must not stand still.
+
+    Parameters
+    ----------
+    directory: where the snapshot lies; made (0700) if need be.
+    namespace: default: the user namespace in IPython, else that of ``__main__``.
+    key: signs the head; default: the per-user key.
+    names: only these; default: all names the user has set. ``exclude`` leaves some out.
+    seq, kernelspec: stored in the manifest for the caller's use.
+    seconds_per_variable, seconds_total: budgets for pickling; what exceeds them is reported as
+        skipped and stays in the namespace.
+    lock_timeout: seconds to wait for another writer.
+    fork: write in a forked child where that is safe.
+    wait: stand still until it is durable; a writer that vanishes is then replaced inline.
+
+    Raises `SnapshotBusy`, `SnapshotWriteError`; `KeyboardInterrupt` leaves everything as it was.
+    """
+    started = time.perf_counter()
+    target = Path(os.path.abspath(directory))
+    namespace = current_namespace() if namespace is None else namespace
+    key = user_key() if key is None else key
+    writer.make_directories(target)
+    release = ExitStack()
+    with ExitStack() as guard:
+        guard.enter_context(lock.exclusive(target / format.DATA_NAME, lock_timeout))
+        writer.prepare_directory(target)
+        last, intact = _last(target, key)
+        pickled = pickle_all(
+            namespace,
+            _chosen(namespace, names, exclude),
+            Budget(seconds_per_variable, seconds_total),
+        )
+        manifest = _draft(namespace, pickled, last, seq, kernelspec)
+        report = _report(manifest)
+        job = writer.Job(
+            directory=target,
+            key=key,
+            components=pickled.components,
+            skeletons=pickled.skeletons,
+            process_state=pickle_process_state(pickled.context),
+            manifest=manifest,
+            last=last,
+            last_intact=intact,
+            verified=verified_fingerprints(target, key, last),
+        )
+        release = guard.pop_all()
+    saving = Saving(report, release, started)
+    Writing(job, fork=fork and offload.fork_is_safe(), wait=wait, done=saving._finish)
+    report.pause_ms = monotonic_ms(started)
+    return saving
+
+
+def pickle_all(namespace: dict[str, Any], names: list[str], budget: Budget) -> Pickled:
+    """Pickle the names with all reducers in place."""
+    reducers.load()
+    restorers.publish()
+    hints = _hints.setdefault(id(namespace), Hints())
+    return pickle_namespace(SaveContext(namespace), names, budget, hints)
+
+
+def pickle_process_state(context: SaveContext) -> bytes:
+    """The process-state record as a stream of plain data."""
+    import pickle
+
+    return pickle.dumps(process_state.capture(context.sources), 5)
+
+
+def _chosen(
+    namespace: dict[str, Any], names: list[str] | None, exclude: list[str] | None
+) -> list[str]:
+    found = user_names(namespace)
+    if names is not None:
+        found = [name for name in names if name in namespace]
+    return [name for name in found if name not in (exclude or ())]
+
+
+def _last(directory: Path, key: bytes) -> tuple[Manifest | None, bool]:
+    """The manifest of the current head, and whether what is there can be read."""
+    try:
+        return format.read_head(directory, key).manifest, True
+    except SnapshotMissing:
+        return None, True
+    except SnapshotError:
+        return None, False
+
+
+def _draft(
+    namespace: dict[str, Any],
+    pickled: Pickled,
+    last: Manifest | None,
+    seq: int | None,
+    kernelspec: str | None,
+) -> Manifest:
+    return Manifest(
+        id=secrets.token_hex(8),
+        created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds"),
+        generation=1 if last is None else last.generation + 1,
+        seq=seq,
+        kernelspec=kernelspec,
+        python=platform.python_version(),
+        cache_tag=sys.implementation.cache_tag or "",
+        process=PROCESS,
+        names=_name_entries(namespace, pickled),
+        skeleton_keys=pickled.skeleton_keys,
+        modules=dict(pickled.context.modules),
+    )
+
+
+def _name_entries(namespace: dict[str, Any], pickled: Pickled) -> dict[str, dict[str, Any]]:
+    """One entry per name, the degraded and skipped ones with their recipe."""
+    recipes = Recipes(namespace)
+    entries: dict[str, dict[str, Any]] = {}
+
+    def add(name: str, status: str, reason: str, component: int | None) -> None:
+        recipe = recipes.of(name) if status in (DEGRADED, SKIPPED) else None
+        entries[name] = {
+            "status": status,
+            "reason": reason,
+            "recipe": None if recipe is None else asdict(recipe),
+            "type": type_name(namespace[name]),
+            "size": 0,
+            "component": component,
+        }
+
+    for index, component in enumerate(pickled.components):
+        reasons = [f"{loss.what}: {loss.why}" for loss in component.losses] + component.notes
+        status = DEGRADED if component.losses else UNVERIFIED
+        reason = "; ".join(dict.fromkeys(reasons))
+        for what, name in component.roots:
+            if what == "name":
+                add(name, status, reason, index)
+    for (what, name), reason in pickled.skipped.items():
+        if what == "name":
+            add(name, SKIPPED, reason, None)
+    return entries
+
+
+def _report(manifest: Manifest) -> Report:
+    report = Report("save")
+    for name, entry in manifest.names.items():
+        report.names[name] = status_of(entry)
+    return report
+
+
+def status_of(entry: dict[str, Any]) -> NameStatus:
+    """A manifest's entry as a report's."""
+    recipe = None if entry["recipe"] is None else Recipe(**entry["recipe"])
+    return NameStatus(
+        status=entry["status"],
+        reason=entry["reason"],
+        recipe=recipe,
+        type=entry["type"],
+        size=entry["size"],
+    )
+
+
+def fingerprint(namespace: dict[str, Any] | None = None, **budgets: float) -> str:
+    """A digest of the namespace as a save would see it, without writing anything."""
+    namespace = current_namespace() if namespace is None else namespace
+    budget = Budget(
+        budgets.get("seconds_per_variable", SECONDS_PER_VARIABLE),
+        budgets.get("seconds_total", SECONDS_TOTAL),
+    )
+    pickled = pickle_all(namespace, user_names(namespace), budget)
+    skipped = [name for what, name in pickled.skipped if what == "name"]
+    parts = [component.fingerprint() for component in pickled.components]
+    return writer.combine_fingerprints(parts, skipped)
+
+
+def save(
+    directory: str | os.PathLike[str],
+    namespace: dict[str, Any] | None = None,
+    *,
+    verify: str = "background",
+    **options: Any,
+) -> Report:
+    """Save a namespace; returns when it is durable.
+
+    ``verify``: read every new component back in another process, in the ``background`` (see
+    `inspect` for what it found), before returning (``wait``), or not (``off``). The other
+    options are those of `begin`.
+    """
+    if verify not in ("background", "wait", "off"):
+        raise ValueError(f"verify must be 'background', 'wait' or 'off', not {verify!r}.")
+    report = begin(directory, namespace, wait=True, **options).wait()
+    return report
+
+
+def is_current(
+    directory: str | os.PathLike[str],
+    namespace: dict[str, Any] | None = None,
+    *,
+    key: bytes | None = None,
+) -> bool:
+    """Whether the last snapshot is what a save would give now (the process state left aside)."""
+    key = user_key() if key is None else key
+    namespace = current_namespace() if namespace is None else namespace
+    try:
+        manifest = format.read_head(Path(os.path.abspath(directory)), key).manifest
+    except SnapshotError:
+        return False
+    if manifest.process != PROCESS or set(manifest.names) != set(user_names(namespace)):
+        return False
+    return fingerprint(namespace) == manifest.fingerprint

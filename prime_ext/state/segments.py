@@ -1,0 +1,218 @@
+"""Segments: append-only files for what is too large for the head.
+
+A segment is written once, by one save, and afterwards only ever mapped or unlinked: arrays that
+were restored live in private mappings of it, and truncating a mapped file kills the process that
+maps it.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+import threading
+from pathlib import Path
+from typing import Callable, Iterable
+
+from . import digests
+from .errors import SnapshotCorrupt
+from .format import Extent, Manifest
+
+MIN_BUFFER = 64 * 1024
+"""Bytes from which a buffer goes to a segment; below, it stays in its component's stream."""
+
+PAGE = 4096
+_PAGE_ALIGNED_FROM = 1024 * 1024
+_ALIGNMENT = 64
+_CHUNK = 4 * 1024 * 1024
+
+
+class SegmentWriter:
+    """Writes one new segment, hashing while it writes.
+
+    The file is created at the first buffer, so that a save that changes nothing large leaves no
+    empty segment behind.
+    """
+
+    def __init__(self, directory: Path, name: str, progress: Callable[[], None]) -> None:
+        self.name = name
+        self.written = 0
+        self._path = directory / name
+        self._progress = progress
+        self._descriptor: int | None = None
+        self._position = 0
+
+    def write(self, data: memoryview, fast: str) -> Extent:
+        """Append a buffer; returns its extent with both digests."""
+        if self._descriptor is None:
+            self._descriptor = os.open(
+                self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600
+            )
+        alignment = PAGE if data.nbytes >= _PAGE_ALIGNED_FROM else _ALIGNMENT
+        offset = -(-self._position // alignment) * alignment
+        os.lseek(self._descriptor, offset, os.SEEK_SET)
+        strong = self._write_hashed(self._descriptor, data)
+        self._position = offset + data.nbytes
+        self.written += data.nbytes
+        return Extent(self.name, offset, data.nbytes, fast, strong)
+
+    def _write_hashed(self, descriptor: int, data: memoryview) -> str:
+        """Write and hash side by side: both release the GIL, so the hash costs no time."""
+        hasher = digests.new(digests.STRONG)
+        if data.nbytes < 2 * _CHUNK:
+            hasher.update(data)
+            self._write_all(descriptor, data)
+            return f"{digests.STRONG}:{hasher.hexdigest()}"
+        thread = threading.Thread(target=hasher.update, args=(data,), daemon=True)
+        thread.start()
+        try:
+            for start in range(0, data.nbytes, _CHUNK):
+                self._write_all(descriptor, data[start : start + _CHUNK])
+                self._progress()
+        finally:
+            thread.join()
+        return f"{digests.STRONG}:{hasher.hexdigest()}"
+
+    @staticmethod
+    def _write_all(descriptor: int, data: memoryview) -> None:
+        while data.nbytes:
+            data = data[os.write(descriptor, data) :]
+
+    def finish(self) -> None:
+        """Make the segment durable."""
+        if self._descriptor is not None:
+            os.fsync(self._descriptor)
+            self._progress()
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def discard(self) -> None:
+        """Remove what a failed save has written so far."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+            self._path.unlink()
+
+
+class SegmentReader:
+    """Maps the segments of one snapshot, each once, privately (copy on write)."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._maps: dict[str, memoryview] = {}
+        self._lent: set[tuple[str, int]] = set()
+        self._problems: dict[str, str] = {}
+        self.mapped = 0
+
+    def open_all(self, names: Iterable[str]) -> None:
+        """Open everything now: a concurrent save may unlink segments, open ones stay readable.
+
+        A segment that cannot be opened is remembered; only the components that need it fail.
+        """
+        for name in names:
+            try:
+                self._maps[name] = self._map(name)
+            except (OSError, ValueError, SnapshotCorrupt) as error:
+                self._problems[name] = str(error)
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """Segment name → why it cannot be read."""
+        return dict(self._problems)
+
+    def _map(self, name: str) -> memoryview:
+        if os.path.basename(name) != name:
+            raise SnapshotCorrupt(f"{name!r} is not the name of a segment.")
+        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)
+        descriptor = os.open(self._directory / name, flags)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise SnapshotCorrupt(f"{name} is not a regular file.")
+            return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY))
+        finally:
+            os.close(descriptor)
+
+    def view(self, extent: Extent) -> memoryview:
+        """The bytes of an extent, writable, private to this process."""
+        if extent.where in self._problems:
+            raise SnapshotCorrupt(f"Segment {extent.where}: {self._problems[extent.where]}")
+        mapped = self._maps[extent.where]
+        end = extent.offset + extent.length
+        if extent.offset < 0 or extent.length < 0 or end > mapped.nbytes:
+            raise SnapshotCorrupt(f"Segment {extent.where} is truncated.")
+        self.mapped += extent.length
+        return mapped[extent.offset : end]
+
+    def lend(self, extent: Extent, check: bool = False) -> memoryview:
+        """The bytes of an extent for one object to live in.
+
+        Equal buffers are stored once. Whoever asks for such an extent again gets a mapping of
+        its own, else a write through one object would show in the other.
+        """
+        data = self.checked(extent) if check else self.view(extent)
+        if (extent.where, extent.offset) in self._lent:
+            return self._map(extent.where)[extent.offset : extent.offset + extent.length]
+        self._lent.add((extent.where, extent.offset))
+        return data
+
+    def checked(self, extent: Extent) -> memoryview:
+        """As `view`, after comparing the content with its digest."""
+        data = self.view(extent)
+        if not digests.matches(extent.strong, data):
+            raise SnapshotCorrupt(
+                f"Segment {extent.where} was altered: its content does not have the signed digest."
+            )
+        return data
+
+
+def check_in_background(
+    reader: SegmentReader, extents: list[Extent], alarm: Callable[[str], None]
+) -> threading.Thread:
+    """Compare mapped extents with their digests in a thread; ``alarm`` hears of each mismatch."""
+    # Views of their own: the user may change the mapped arrays, so pristine maps are needed.
+    pristine = SegmentReader(reader._directory)
+    pristine.open_all({extent.where for extent in extents})
+
+    def check() -> None:
+        for extent in extents:
+            try:
+                pristine.checked(extent)
+            except (SnapshotCorrupt, LookupError) as error:
+                alarm(str(error))
+
+    thread = threading.Thread(target=check, name="prime-state-check", daemon=True)
+    thread.start()
+    return thread
+
+
+def reusable(manifest: Manifest | None, directory: Path) -> dict[tuple[str, int], Extent]:
+    """Extents of the last snapshot that a new one may refer to, by ``(fast digest, length)``.
+
+    Extents of a segment of which less than half is still needed are left out: their content is
+    written anew, and the segment goes when the last head that refers to it goes.
+    """
+    if manifest is None:
+        return {}
+    found: dict[tuple[str, int], Extent] = {}
+    live = manifest.segments()
+    for name, live_bytes in live.items():
+        try:
+            size = os.stat(directory / name).st_size
+        except OSError:
+            continue
+        if live_bytes * 2 < size:
+            continue
+        for extent in manifest.extents():
+            if extent.where == name and extent.offset + extent.length <= size:
+                found[(extent.fast, extent.length)] = extent
+    return found
+
+
+def collect(directory: Path, needed: set[str]) -> list[str]:
+    """Unlink the segments that no kept head refers to; returns their names."""
+    gone = []
+    for path in directory.glob("seg-*.bin"):
+        if path.name not in needed:
+            path.unlink()
+            gone.append(path.name)
+    return sorted(gone)

@@ -1,0 +1,84 @@
+"""What was read back: kept beside the snapshot, signed as the head is.
+
+The verifier itself runs in a process of its own (see `verifier`); here is the record it leaves.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+from . import format, signing
+from .errors import SnapshotError
+from .format import Manifest
+
+
+def path(directory: Path) -> Path:
+    """Where the record lies."""
+    return directory / format.DATA_NAME / format.VERIFIED_NAME
+
+
+def read(directory: Path, key: bytes) -> dict[str, str]:
+    """Component fingerprint → ``""`` if it was read back, else what was wrong with it."""
+    try:
+        record = json.loads(format.read_private(path(directory)))
+        body = json.dumps(record["results"], sort_keys=True).encode()
+        if not signing.verify(key, body, bytes.fromhex(record["signature"])):
+            return {}
+        results: dict[str, str] = record["results"]
+        return results
+    except (SnapshotError, OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def write(directory: Path, key: bytes, results: dict[str, str]) -> None:
+    """Replace the record."""
+    body = json.dumps(results, sort_keys=True).encode()
+    record = {"results": results, "signature": signing.sign(key, body).hex()}
+    target = path(directory)
+    draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(record, file)
+    os.replace(draft, target)
+
+
+def verified_fingerprints(directory: Path, key: bytes, last: Manifest | None) -> set[str]:
+    """Fingerprints of components that need not be read back again."""
+    found = {
+        fingerprint for fingerprint, problem in read(directory, key).items() if not problem
+    }
+    if last is not None:
+        found.update(c.fingerprint for c in last.components if c.verified)
+    return found
+
+
+def merge(manifest: Manifest, results: dict[str, str]) -> None:
+    """Bring a manifest's statuses up to date with what the verifier has found since."""
+    for entry in manifest.names.values():
+        index = entry["component"]
+        if index is None:
+            continue
+        record = manifest.components[index]
+        problem = results.get(record.fingerprint)
+        if problem is None:
+            continue
+        if not problem:
+            record.verified = True
+            if entry["status"] == "unverified":
+                entry["status"] = "verified"
+        elif entry["status"] == "unverified":
+            entry["reason"] = join(entry["reason"], f"could not be read back: {problem}")
+
+
+def join(*reasons: str) -> str:
+    """Reasons in one line, each once."""
+    return "; ".join(dict.fromkeys(reason for reason in reasons if reason))
+
+
+def as_json(results: dict[str, str]) -> Any:
+    """The results as they go through the verifier's pipe."""
+    return json.dumps(results)

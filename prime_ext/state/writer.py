@@ -1,0 +1,287 @@
+"""Writing a pickled namespace: what is hashed, written and made durable, and in which order.
+
+Commit order: segment, fsync, head under a temporary name, fsync, rename, fsync of the directory,
+readable copy. The rename is the commit point; whatever is interrupted before it leaves the last
+snapshot as it was.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Callable
+
+from . import digests, format, segments
+from .components import Component, combine
+from .errors import SnapshotError, SnapshotWriteError
+from .format import ComponentRecord, Extent, HeadBuilder, Manifest
+from .report import UNVERIFIED, VERIFIED
+
+
+@dataclass
+class Job:
+    """All a writer needs; nothing in it is looked up anew, so that a forked child can do it.
+
+    ``manifest`` is complete but for extents, fingerprints and sizes. ``last`` is the manifest of
+    the head that is current now; ``last_intact`` false if there is a head that cannot be read.
+    ``recheck``: the buffers may change meanwhile, so compare them again before the commit.
+    """
+
+    directory: Path
+    key: bytes
+    components: list[Component]
+    skeletons: bytes
+    process_state: bytes
+    manifest: Manifest
+    last: Manifest | None = None
+    last_intact: bool = True
+    verified: set[str] = field(default_factory=set)
+    recheck: bool = False
+
+
+@dataclass
+class Written:
+    """What a writer reports back; JSON, because it may come through a pipe."""
+
+    manifest: dict[str, Any]
+    bytes: int
+    unchanged: bool
+
+
+def write(job: Job, progress: Callable[[], None]) -> Written:
+    """Do the job. Raises `SnapshotWriteError`; the last snapshot is then untouched."""
+    data = job.directory / format.DATA_NAME
+    segment = segments.SegmentWriter(data, _next_segment(data), progress)
+    draft = job.directory / f".{format.HEAD_NAME}.{secrets.token_hex(4)}"
+    try:
+        manifest, head = _lay_out(job, segment, progress)
+        if _is_unchanged(job, manifest) and segment.written == 0:
+            assert job.last is not None
+            _carry_verification(manifest, job.last)
+            return Written(job.last.to_dict(), 0, True)
+        content = head.finish(manifest, job.key)
+        segment.finish()
+        if job.recheck:
+            _recheck(job, manifest)
+        write_durably(draft, content)
+        progress()
+        _rotate(job)
+        os.replace(draft, job.directory / format.HEAD_NAME)
+        sync_directory(job.directory)
+    except OSError as error:
+        _discard(segment, draft)
+        raise SnapshotWriteError(
+            f"The snapshot could not be written to {job.directory}: {error}. "
+            "The snapshot before it is untouched."
+        ) from error
+    except BaseException:
+        _discard(segment, draft)
+        raise
+    write_json(job.directory, manifest, content)
+    _collect(job, manifest)
+    return Written(manifest.to_dict(), segment.written + len(content), False)
+
+
+def _discard(segment: segments.SegmentWriter, draft: Path) -> None:
+    try:
+        segment.discard()
+        draft.unlink()
+    except OSError:
+        pass  # never written, or a disk that refuses everything; the next save cleans up
+
+
+def _next_segment(data: Path) -> str:
+    numbers = [int(path.stem.partition("-")[2]) for path in data.glob("seg-*.bin")]
+    return f"seg-{max(numbers, default=0) + 1}.bin"
+
+
+def _lay_out(
+    job: Job, segment: segments.SegmentWriter, progress: Callable[[], None]
+) -> tuple[Manifest, HeadBuilder]:
+    """Write what is new to the segment and collect the rest in a head."""
+    data = job.directory / format.DATA_NAME
+    stored = segments.reusable(job.last, data)
+    head = HeadBuilder()
+
+    def place_buffer(view: memoryview) -> Extent:
+        fast = digests.fast(view)
+        progress()
+        known = stored.get((fast, view.nbytes))
+        if known is None:
+            known = segment.write(view, fast)
+            stored[(fast, view.nbytes)] = known
+        return known
+
+    def place_stream(stream: bytes) -> Extent:
+        if len(stream) >= segments.MIN_BUFFER:
+            return place_buffer(memoryview(stream))
+        return head.add(stream, digests.fast(stream))
+
+    manifest = job.manifest
+    manifest.components = []
+    for component in job.components:
+        stream = place_stream(component.stream)
+        buffers = [place_buffer(buffer.raw()) for buffer in component.buffers]
+        manifest.components.append(
+            ComponentRecord(
+                roots=[list(root) for root in component.roots],
+                tier=component.tier,
+                stream=stream,
+                buffers=buffers,
+                fingerprint=combine(component.roots, [e.fast for e in (stream, *buffers)]),
+                uses=sorted(component.used_classes),
+            )
+        )
+    manifest.skeletons = place_stream(job.skeletons)
+    manifest.process_state = place_stream(job.process_state)
+    manifest.fingerprint = fingerprint_of(manifest)
+    manifest.total_bytes = sum(extent.length for extent in manifest.extents())
+    _complete_names(job, manifest)
+    return manifest, head
+
+
+def fingerprint_of(manifest: Manifest) -> str:
+    """Of the namespace: the names, their components, and the reasons why names are left out."""
+    return combine_fingerprints(
+        [component.fingerprint for component in manifest.components],
+        [name for name, entry in manifest.names.items() if entry["component"] is None],
+    )
+
+
+def combine_fingerprints(components: list[str], skipped: list[str]) -> str:
+    """A digest that does not depend on the order of names."""
+    hasher = digests.new(digests.FAST)
+    for part in (*sorted(components), "skipped", *sorted(skipped)):
+        hasher.update(part.encode() + b"\0")
+    return f"{digests.FAST}:{hasher.hexdigest()}"
+
+
+def _complete_names(job: Job, manifest: Manifest) -> None:
+    for record in manifest.components:
+        record.verified = record.fingerprint in job.verified
+    for entry in manifest.names.values():
+        if entry["component"] is None:
+            continue
+        record = manifest.components[entry["component"]]
+        entry["size"] = record.stream.length + sum(extent.length for extent in record.buffers)
+        if record.verified and entry["status"] == UNVERIFIED:
+            entry["status"] = VERIFIED
+
+
+def _is_unchanged(job: Job, manifest: Manifest) -> bool:
+    last = job.last
+    if last is None or not job.last_intact or last.fingerprint != manifest.fingerprint:
+        return False
+    states = (last.process_state, manifest.process_state, last.skeletons, manifest.skeletons)
+    fast = [None if extent is None else extent.fast for extent in states]
+    return fast[0] == fast[1] and fast[2] == fast[3] and last.seq == manifest.seq
+
+
+def _carry_verification(manifest: Manifest, last: Manifest) -> None:
+    """An unchanged snapshot keeps its place on disk, but may have been verified since."""
+    for name, entry in manifest.names.items():
+        if name in last.names and entry["status"] == VERIFIED:
+            last.names[name]["status"] = VERIFIED
+
+
+def _recheck(job: Job, manifest: Manifest) -> None:
+    for component, record in zip(job.components, manifest.components):
+        for buffer, extent in zip(component.buffers, record.buffers):
+            if digests.fast(buffer.raw()) != extent.fast:
+                raise SnapshotWriteError(
+                    "A variable changed while the snapshot was written, so it was dropped; "
+                    "the snapshot before it is untouched."
+                )
+
+
+def _rotate(job: Job) -> None:
+    """The current head becomes the previous one, unless it is damaged: then that one stays."""
+    current = job.directory / format.HEAD_NAME
+    if not job.last_intact or not current.exists():
+        return
+    previous = job.directory / format.DATA_NAME / format.PREVIOUS_NAME
+    keep_head(current, previous)
+
+
+def keep_head(source: Path, target: Path) -> None:
+    """Give a head a second name, atomically; it has its current name all the time."""
+    draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    try:
+        os.link(source, draft)
+    except OSError:  # a file system without hard links
+        write_durably(draft, source.read_bytes())
+    os.replace(draft, target)
+    draft.unlink(missing_ok=True)  # renaming between two names of one file does nothing
+
+
+def _collect(job: Job, manifest: Manifest) -> None:
+    """Drop the segments that no head refers to. If a head cannot be read, drop nothing."""
+    needed = set(manifest.segments())
+    for generation in ("previous", "kept"):
+        path = format.head_path(job.directory, generation)
+        if path.exists():
+            try:
+                head = format.parse_head(format.read_private(path), job.key, path)
+            except SnapshotError:
+                return
+            needed.update(head.manifest.segments())
+    segments.collect(job.directory / format.DATA_NAME, needed)
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Create a file of mode 0600 and force it to disk."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        view = memoryview(content)
+        while view.nbytes:
+            view = view[os.write(descriptor, view) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make a rename durable (where directories can be synced)."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_json(directory: Path, manifest: Manifest, head: bytes) -> None:
+    """The readable copy; a failure here costs nothing but convenience."""
+    readable = {"head_digest": digests.strong(head), **manifest.to_dict()}
+    draft = directory / f".{format.JSON_NAME}.{secrets.token_hex(4)}"
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(readable, file, indent=1, sort_keys=True)
+        os.replace(draft, directory / format.JSON_NAME)
+    except OSError:
+        draft.unlink(missing_ok=True)
+
+
+def prepare_directory(directory: Path) -> None:
+    """Make the directories (0700) and remove what interrupted writers left. Needs the lock."""
+    for path in (*directory.glob(f".{format.HEAD_NAME}.*"), *directory.glob(f".{format.JSON_NAME}.*")):
+        path.unlink(missing_ok=True)
+    for path in (directory / format.DATA_NAME).glob(".*.dill.*"):
+        path.unlink(missing_ok=True)
+
+
+def make_directories(directory: Path) -> None:
+    """Create the directory and its data folder; refuse a symbolic link in place of the latter."""
+    data = directory / format.DATA_NAME
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if data.is_symlink():
+            raise SnapshotWriteError(f"{data} is a symbolic link; snapshots do not follow links.")
+        data.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise SnapshotWriteError(f"{directory} cannot be written to: {error}") from error
