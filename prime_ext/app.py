@@ -17,6 +17,8 @@ from prime_ext.config import ContextConfig, ModelConfig, PermissionConfig, Snaps
 from prime_ext.errors import PrimeError
 
 if TYPE_CHECKING:
+    from jupyter_server.serverapp import ServerApp
+
     from prime_ext.kernel.notebook_kernel import NotebookKernel
     from prime_ext.kernel.snapshot import SnapshotKeeper
     from prime_ext.session.records import AnyRecord
@@ -57,6 +59,7 @@ class PrimeExtension(ExtensionApp):
         from prime_ext.notebook.lease import LeaseHub
         from prime_ext.session.store import SessionStore
 
+        server = self._server
         self._warn_of_unknown_config()
         data_dir = Path(self.data_dir).expanduser()
         model_config = ModelConfig(parent=self)
@@ -64,7 +67,6 @@ class PrimeExtension(ExtensionApp):
         models = ModelRegistry(model_config, credentials, self.log)
         store = SessionStore(data_dir / "sessions", self.log)
         leases = LeaseHub(log=self.log)
-        server = self.serverapp
         kernels = NotebookKernels(server.session_manager, server.kernel_manager, self.log)
         service = AgentService(
             AgentServices(
@@ -79,6 +81,7 @@ class PrimeExtension(ExtensionApp):
                 context_config=ContextConfig(parent=self),
                 permission_config=PermissionConfig(parent=self),
                 root=Path(server.root_dir),
+                redact=credentials.redact,
                 kernel_name=self._kernel_name,
                 on_compaction=self._emit_compaction,
                 log=self.log,
@@ -105,10 +108,16 @@ class PrimeExtension(ExtensionApp):
         await models.close()
         await asyncio.to_thread(store.close)
 
+    @property
+    def _server(self) -> ServerApp:
+        if self.serverapp is None:
+            raise RuntimeError("The extension is used before its server is there.")
+        return self.serverapp
+
     def _keeper(self, session: Session, kernel: NotebookKernel) -> SnapshotKeeper:
         from prime_ext.kernel.snapshot import SnapshotKeeper, derive_key
 
-        notary = self.serverapp.contents_manager.notary
+        notary = self._server.contents_manager.notary
         return SnapshotKeeper(
             session.folder,
             kernel,
@@ -118,7 +127,7 @@ class PrimeExtension(ExtensionApp):
         )
 
     async def _kernel_name(self, notebook: str) -> str:
-        contents = self.serverapp.contents_manager
+        contents = self._server.contents_manager
         try:
             model = await ensure_async(contents.get(notebook, content=True, type="notebook"))
         except HTTPError as error:
@@ -140,14 +149,14 @@ class PrimeExtension(ExtensionApp):
     def _emit_compaction(self, session: Session, record: AnyRecord) -> None:
         from prime_ext.events.emitter import emit_compaction
 
-        emit_compaction(self.serverapp.event_logger, session.id, record)
+        emit_compaction(self._server.event_logger, session.id, record)
 
     def _warn_of_unknown_config(self) -> None:
         """A typo in a trait is reported by traitlets; one in the class name is silent."""
         known = {cls.__name__ for cls in (*self.classes, type(self))}
         for name in self.config:
             close = difflib.get_close_matches(name, known - {name}, n=1, cutoff=0.85)
-            if close and name not in known and name not in _classes_of(self.serverapp):
+            if close and name not in known and name not in _classes_of(self._server):
                 self.log.warning(
                     "Configuration of %s is ignored: no such class; was %s meant?", name, close[0]
                 )

@@ -61,6 +61,7 @@ class Agent:
 
     def __init__(self, session: Session, services: AgentServices) -> None:
         self.session = session
+        session.redact = services.redact
         self.history = History()
         self._services = services
         self._log = services.log
@@ -180,7 +181,7 @@ class Agent:
             (self.kernel.on_restarted, self._kernel_restarted),
         ):
             if callback in callbacks:
-                callbacks.remove(callback)  # type: ignore[arg-type]
+                callbacks.remove(callback)
 
     # --- turns --------------------------------------------------------------------------------
 

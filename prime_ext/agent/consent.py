@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import os
 from pathlib import Path
+from urllib.parse import urlsplit
+
+from prime_ext.models.credentials import is_loopback
 
 
 class ConsentStore:
@@ -49,19 +51,12 @@ def needed(setting: str, endpoint: str | None) -> bool:
     """
     if endpoint is None or setting == "never":
         return False
-    return setting == "always" or not is_loopback(endpoint)
+    return setting == "always" or not is_local(endpoint)
 
 
-def is_loopback(endpoint: str) -> bool:
+def is_local(endpoint: str) -> bool:
     """Whether ``host``, ``host:port`` or ``[v6]:port`` is this machine."""
-    host = endpoint.rsplit(":", 1)[0] if endpoint.count(":") == 1 or "]:" in endpoint else endpoint
-    host = host.strip("[]")
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return is_loopback(urlsplit(f"//{endpoint}").hostname or "")
 
 
 def explanation(endpoint: str, model: str) -> str:

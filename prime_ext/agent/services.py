@@ -57,6 +57,8 @@ class AgentServices:
     context_config: ContextConfig
     permission_config: PermissionConfig
     root: Path
+    redact: Callable[[str], str]
+    """Takes the keys that the server knows out of a text."""
     kernel_name: Callable[[str], Awaitable[str]]
     """Display name of the kernel of the notebook at a path."""
     on_compaction: Callable[[Session, AnyRecord], None]

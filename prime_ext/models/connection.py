@@ -104,9 +104,7 @@ class Connection:
 
     def redact(self, text: str) -> str:
         """``text`` without any key: servers may repeat what they were sent."""
-        for secret in self._credentials.secrets():
-            text = text.replace(secret, "[key]")
-        return text
+        return self._credentials.redact(text)
 
     async def close(self) -> None:
         """Close every client; replies that still stream are cut off."""

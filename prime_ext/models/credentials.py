@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import ipaddress
 import json
 import os
 import stat
@@ -147,6 +148,12 @@ class CredentialStore:
             (secret for secret in found if secret and len(secret) >= SHORTEST_SECRET),
             key=lambda secret: (-len(secret), secret),
         )
+
+    def redact(self, text: str) -> str:
+        """``text`` without any key known here."""
+        for secret in self.secrets():
+            text = text.replace(secret, "[key]")
+        return text
 
     def set(self, provider: str, api_key: str | None, base_url: str | None = None) -> None:
         """Keep what was entered in the panel.
@@ -314,7 +321,13 @@ def _checked_url(url: str, with_key: bool) -> str:
 
 def is_loopback(host: str) -> bool:
     """Whether ``host`` is this machine."""
-    return host in ("localhost", "::1") or host.startswith("127.")
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        # A name such as 127.0.0.1.example.org can lead anywhere.
+        return False
 
 
 def _invalid(message: str, hint: str) -> PrimeError:

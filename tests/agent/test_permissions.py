@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from prime_ext.agent.consent import ConsentStore, is_loopback, needed
+from prime_ext.agent.consent import ConsentStore, is_local, needed
 from prime_ext.agent.permissions import decide
 from prime_ext.agent.tools.tool import ApprovalClass
 
@@ -41,14 +41,15 @@ def test_a_grant_for_the_session_saves_asking_but_not_in_plan_mode() -> None:
         ("localhost", True),
         ("127.0.0.1:8080", True),
         ("[::1]:8080", True),
-        ("::1", True),
+        ("[::1]", True),
         ("api.anthropic.com", False),
         ("localhost.example.org", False),
         ("10.0.0.1", False),
+        ("127.0.0.1.example.org", False),
     ],
 )
 def test_loopback(endpoint: str, local: bool) -> None:
-    assert is_loopback(endpoint) is local
+    assert is_local(endpoint) is local
     assert needed("remote", endpoint) is not local
 
 
