@@ -90,6 +90,8 @@ def _aggregate(match: re.Match[str]) -> i.Intent | None:
     functions = _functions(match["func"])
     if functions == ("count",) and by and (not columns or _is_rows(columns)):
         return i.ValueCounts(by[0], frame_by or frame)
+    if functions == ("count",) and len(columns) == 1 and not by and not _is_rows(columns):
+        return i.ValueCounts(columns[0], frame)
     if columns and _is_rows(columns):
         columns = ()
     named = frame_name(group(match, "frame"))
@@ -220,7 +222,7 @@ RULES: list[Rule] = [
     (rf"(?:load|import)\s+{ARTICLE}(?P<file>.+?)(?:\s+(?:data|data ?set|file|csv|table))?{_NAME}", _load),
     (rf"(?:read|open|get|use)\s+{ARTICLE}(?P<file>(?:\w+\s+)?(?:csv|parquet|excel|json|data ?set|data))"
      rf"(?:\s+file)?{_NAME}", _load),
-    (rf"(?P<file>[\w./-]+\.{DATA_FILE})", _load),
+    (rf"(?:(?:show|tell)\s+(?:me\s+)?)?(?:what(?:'s| is) in\s+)?(?P<file>[\w./-]+\.{DATA_FILE})", _load),
     # a first analysis
     (rf"(?:analy[sz]e|explore|eda(?: (?:of|on|for))?|examine|investigate|profile|study|"
      rf"(?:do|make|run|give me|perform|start)\s+(?:a|an|the|some)?\s*(?:quick\s+|first\s+|basic\s+|short\s+)?"
@@ -234,6 +236,11 @@ RULES: list[Rule] = [
      _missing),
     (rf"(?:fill|replace|impute)\s+{ARTICLE}(?:missing|nan|nans|null|nulls|na)(?:\s+(?:values?|data|entries))?"
      rf"\s+(?:in|of|for)\s+(?P<col>.+?)\s+(?:with|by|using)\s+{ARTICLE}(?P<value>.+?)",
+     lambda m: i.FillMissing(column_and_frame(m["col"])[0], unquote(m["value"]),
+                             column_and_frame(m["col"])[1])),
+    (r"drop ?na(?P<drop>)|(?P<frame>\w+)\.?\s+dropna(?P<drop2>)", lambda m: i.Missing(None, frame_name(m["frame"]), drop=True)),
+    (rf"(?:fill|replace|impute)\s+{ARTICLE}(?:missing|nan|null|na)\s+(?P<col>(?!values?\b)\S.*?)\s+(?:with|by|using)\s+"
+     rf"{ARTICLE}(?P<value>.+?)",
      lambda m: i.FillMissing(column_and_frame(m["col"])[0], unquote(m["value"]),
                              column_and_frame(m["col"])[1])),
     (rf"(?:check\s+(?:for\s+)?|count\s+|are there\s+(?:any\s+)?|is there\s+(?:any\s+)?|how many\s+|"
@@ -255,14 +262,16 @@ RULES: list[Rule] = [
      rf"(?:\s+(?:of|between|for|in|among)\s+(?P<col>.+?)(?:\s+(?:and|with|to|vs\.?)\s+(?P<other>\S.*?))?)?",
      _correlation),
     (rf"(?:how (?:are|do|is|does)\s+)(?P<col>.+?)\s+(?:and|with)\s+(?P<other>.+?)\s+(?:correlated?|related?)"
-     rf"|(?:are|is)\s+(?P<a>.+?)\s+(?:and|with)\s+(?P<b>.+?)\s+correlated",
-     lambda m: i.Correlation((unquote(m["col"] or m["a"]), unquote(m["other"] or m["b"])))),
+     rf"|(?:are|is)\s+(?P<a>.+?)\s+(?:and|with)\s+(?P<b>.+?)\s+correlated|"
+     r"(?:is|are|does|do)\s+(?P<c>.+?)\s+correlated?\s+(?:with|to)\s+(?P<d>.+)",
+     lambda m: i.Correlation((unquote(m["col"] or m["a"] or m["c"]),
+                                      unquote(m["other"] or m["b"] or m["d"])))),
     (rf"correlate\s+(?P<col>.+?)\s+(?:and|with|to|against)\s+(?P<other>.+)", _correlation),
     # figures
     (rf"{_DRAW}?(?:the\s+)?relation(?:ship)?\s+between\s+(?P<y>.+?)\s+and\s+(?P<x>.+?){_COLOR}", _plot),
     (rf"{_DRAW}?(?:a|an|the)?\s*{_KIND}(?:\s+(?:plots?|charts?|graphs?|diagram|figure))?\s+(?:of|for|with|showing)"
      rf"\s+(?P<y>.+?)(?:\s+{_VERSUS}\s+(?P<x>.+?))?{_COLOR}", _plot),
-    (rf"{_DRAW}?(?P<y>.+?)\s+(?:as|in|using|with)\s+(?:a|an)\s+{_KIND}(?:\s+(?:plot|chart|graph))?", _plot),
+    (rf"{_DRAW}?(?P<y>.+?)(?:\s+{_VERSUS}\s+(?P<x>.+?))?\s+(?:as|in|using|with)\s+(?:a|an)\s+{_KIND}(?:\s+(?:plot|chart|graph))?", _plot),
     (rf"(?P<kind>scatter|histogram|hist|boxplot|bar plot|line plot)\s+(?P<y>.+?)"
      rf"(?:\s+{_VERSUS}\s+(?P<x>.+?))?{_COLOR}", _plot),
     (rf"(?:plot|draw|graph|chart|visuali[sz]e)\s+(?:a\s+(?:plot|figure|graph|chart)\s+of\s+)?(?P<y>.+?)"
@@ -278,7 +287,7 @@ RULES: list[Rule] = [
     (rf"{SHOW}(?:the\s+)?(?:value[ _]?counts|frequenc(?:y|ies)|counts)\s+(?:of|for|in|by|per)\s+(?P<col>.+)", _counts),
     (rf"(?P<col>[\w.'\"`\[\]]+)\s+value[ _]?counts", _counts),
     (rf"(?:how many|{SHOW}number of|count(?: the)?(?: number of)?)\s+(?:(?:\w+)\s+)?(?:are\s+(?:there\s+)?)?"
-     rf"(?:by|per|for each|for every|in each|of each)\s+(?P<col>.+)", _counts),
+     rf"(?:by|per|(?:for|in|of|on|at|from)\s+(?:each|every))\s+(?P<col>.+?)(?:\s+(?:are there|exist))?", _counts),
     (rf"(?:how many|number of|count(?: of)?|{SHOW}number of)\s+(?:unique|distinct|different)\s+(?:values?\s+(?:of|in|are in)\s+)?"
      rf"(?P<col>.+?)(?:\s+(?:are there|exist))?",
      lambda m: i.Unique(*column_and_frame(m["col"]))),
@@ -289,7 +298,7 @@ RULES: list[Rule] = [
     (rf"(?P<count>how many|count(?: the)?|number of)\s+(?P<rows>{_ROWS})(?:\s+(?:are there|are|do we have|exist))?"
      rf"{_ON_FRAME}\s+{_WHERE}\s+(?P<cond>.+)", _filter),
     (rf"how\s+(?:many|large|big|long)\s+(?:(?:rows|columns|records|entries|observations|rows and columns)\s+)?"
-     rf"(?:is|are|does|do)\s+(?:there\s+)?(?:in\s+)?(?P<name>.+?)(?:\s+have)?|"
+     rf"(?:is|are|does|do)\s+(?:there\s+)?(?:in\s+)?(?P<name>(?!there$).+?)(?:\s+have)?|"
      rf"how many (?:rows|columns|records|observations)(?:\s+(?:are there|do (?:we|i) have))?(?P<bare>)",
      lambda m: i.Inspect(frame_name(m["name"]) or "it", "shape")),
     # top and sort
@@ -297,11 +306,16 @@ RULES: list[Rule] = [
      rf"largest|most|smallest)|in|sorted by|ordered by)\s+(?P<col>.+)", _top),
     (rf"{SHOW}(?:(?P<n>\d+)\s+)?(?P<which>largest|highest|biggest|smallest|lowest|heaviest|longest|"
      rf"shortest|lightest)\s+(?:(?P<m>\d+)\s+)?(?:{_ROWS}\s*)?(?:(?:by|in|of|values? (?:of|in))\s+)?(?P<col>.+)", _top_if_counted),
-    (rf"{SHOW}(?P<n>\d+)\s+{_ROWS}\s+with\s+(?:the\s+)?(?P<which>largest|highest|biggest|smallest|lowest|most|least)"
+    (rf"{SHOW}(?:the\s+)?(?P<n>\d+)\s+(?:{_ROWS}|\w+)\s+with\s+(?:the\s+)?(?P<which>largest|highest|biggest|smallest|lowest|most|least)"
      rf"\s+(?P<col>.+)", _top),
+    (r"(?:which|what)\s+\w+\s+(?:has|have|had|is|are|with)\s+the\s+(?P<which>largest|highest|biggest|smallest|lowest|most|"
+     r"least)\s+(?P<col>.+)",
+     lambda m: i.Top(1, *column_and_frame(m["col"])[:1],
+                     largest=m["which"].lower() not in ("smallest", "lowest", "least"),
+                     frame=column_and_frame(m["col"])[1])),
     (rf"{SHOW}(?P<which>top)\s+(?P<n>\d+)\s+(?P<col>\w+)", lambda m: None if re.fullmatch(_ROWS, m["col"], re.I)
      else _top(m)),
-    (rf"(?:sort|order|rank|arrange)\s+(?:(?P<frame>.+?)\s+)?(?:by|on)\s+(?P<col>.+?){_ORDER}", _sort),
+    (rf"(?:sort|order|rank|arrange)\s+(?:(?P<frame>(?!by\b).+?)\s+)?(?:by|on)\s+(?P<col>.+?){_ORDER}", _sort),
     (rf"{SHOW}(?P<frame>\w+)\s+(?:sorted|ordered)\s+by\s+(?P<col>.+?){_ORDER}", _sort),
     # rows
     (rf"(?:select|filter|keep|get|find|show|give|list|display|take|extract|subset|print)\s+(?:me\s+)?(?:only\s+|just\s+)?"
@@ -310,10 +324,13 @@ RULES: list[Rule] = [
      rf"(?:{_WHERE}\s+)?(?P<cond>.+?){_NAME.replace('in|to|', '')}", _filter),
     (rf"(?:select|keep|get|find|show|give|list)\s+(?:me\s+)?(?:only\s+|all\s+)?(?:the\s+)?(?P<frame>\w+)\s+{_WHERE}\s+"
      rf"(?P<cond>.+?){_NAME.replace('in|to|', '')}", _filter),
+    (rf"(?:filter|where)\s+(?P<cond>.+)", _filter),
     (rf"{_ROWS}\s+{_WHERE}\s+(?P<cond>.+)", _filter),
     (rf"{SHOW}(?:a\s+)?(?P<which>first|last|top|bottom|random|few|sample)\s+(?:(?P<n>\d+)\s+)?(?:few\s+|random\s+)?{_ROWS}"
      rf"{_ON_FRAME}", _rows),
     (rf"{SHOW}(?:a\s+)?(?P<n>\d+)?\s*(?P<which>random)\s+{_ROWS}{_ON_FRAME}", _rows),
+    (rf"{SHOW}(?:a\s+)?(?:random\s+)?(?P<which>sample)\s+of\s+(?P<n>\d+)(?:\s+{_ROWS})?{_ON_FRAME}", _rows),
+    (rf"{SHOW}(?:the\s+)?(?P<which>first|last|head|tail)\s+(?P<n>\d+)", _rows),
     (rf"{SHOW}(?:a\s+)?(?P<which>random|sample)(?:\s+{_ROWS})?\s+(?:of|from)\s+(?:(?P<n>\d+)\s+{_ROWS}\s+(?:of|from)\s+)?"
      rf"(?P<frame>.+)", _rows),
     (rf"{SHOW}(?P<n>\d+)\s+{_ROWS}{_ON_FRAME}", _rows),
@@ -361,6 +378,12 @@ RULES: list[Rule] = [
     (r"(?:list|show|what(?: are)?|which|print)\s*(?:me\s+)?(?:the\s+|all\s+)?(?:columns?(?: names)?|dtypes|fields|features)"
      r"(?:\s+(?:are there|does (?:it|the data) have|do (?:we|i) have|are in (?P<name>.+)))?|columns|dtypes|schema",
      lambda m: i.Inspect(frame_name(m["name"]) or "it", "columns")),
+    (r"what\s+(?:columns?|fields|features)\s+(?:does|do|are in|has|is in)\s+(?P<name>.+?)(?:\s+have)?",
+     lambda m: i.Inspect(frame_name(m["name"]) or "it", "columns")),
+    (r"what\s+(?:type|kind|dtype)\s+(?:is|of \w+ is)\s+(?P<name>\w+)", lambda m: i.Inspect(m["name"], "type")),
+    (r"(?P<frame>\w+)\.?\s+describe", lambda m: i.Describe(frame_name(m["frame"]))),
+    (r"(?:what|which)\s+(?P<col>\w+)\s+(?:are|is)\s+(?:there|in the data|in it|present)",
+     lambda m: i.Unique(m["col"])),
     (r"(?P<name>\w+)\s+(?P<aspect>shape|columns|dtypes|type)",
      lambda m: i.Inspect(frame_name(m["name"]) or "it",
                          {"dtypes": "columns"}.get(m["aspect"].lower(), m["aspect"].lower()))),
@@ -373,5 +396,5 @@ RULES: list[Rule] = [
      rf"(?:\s+{FRAME_NOUN})?",
      lambda m: i.Inspect(unquote(m["name"]))),
     (r"type\s+of\s+(?P<name>\w+)", lambda m: i.Inspect(m["name"], "type")),
-    (r"[`'\"]?(?P<name>[A-Za-z]\w*_\w*|[a-z]{1,4}\d*)[`'\"]?", lambda m: i.Inspect(m["name"])),
+    (rf"(?P<y>[\w.]+(?: [\w.]+){{0,2}})\s+by\s+(?P<x>[\w.]+(?: [\w.]+){{0,2}}){_COLOR}", _plot),
 ]  # fmt: skip

@@ -19,7 +19,6 @@ from prime_ext.models.model import (
     TextDelta,
     ToolInputDelta,
 )
-from prime_ext.models.offline import conversation, planner, summary
 
 MODEL_ID = "offline"
 WINDOW = 200_000
@@ -64,6 +63,9 @@ class OfflineModel:
 
 
 def _answer(request: ModelRequest) -> tuple[list[Block], dict[str, Any], str]:
+    # Imported here, so that a server that never talks to this agent does not pay for its rules.
+    from prime_ext.models.offline import conversation, planner, summary
+
     if request.purpose == "compaction":
         content: list[Block] = [{"type": "text", "text": summary.summarise(request)}]
         return content, _usage(request, content), "end_turn"

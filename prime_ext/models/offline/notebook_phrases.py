@@ -10,7 +10,7 @@ from prime_ext.models.offline.phrases import DATA_FILE, Rule, group, unquote
 _CELL = (
     r"(?:the\s+)?(?:(?P<{0}a>first|last|previous|next|top|\d+(?:st|nd|rd|th))\s+(?:code\s+)?cell|"
     r"(?:code\s+)?cell\s+(?:number\s+|no\.?\s+|#\s?|id\s+)?[`'\"]?(?P<{0}b>[\w-]+)[`'\"]?|"
-    r"(?P<{0}c>(?:in|out)?\s?\[\d+\])|(?P<{0}d>it|this cell|that cell|the cell))"
+    r"(?:cell\s+)?(?P<{0}c>(?:in|out)?\s?\[\d+\])|(?P<{0}d>it|this cell|that cell|the cell))"
 )
 
 
@@ -124,7 +124,8 @@ _STOP_WORDS = frozenset(
 
 def _read_file(match: re.Match[str]) -> i.Intent | None:
     path = unquote(match["path"])
-    if re.search(rf"\.{DATA_FILE}$", path, re.I) and not match["plain"]:
+    raw = re.search(r"text|contents?|raw|plain", match["plain"], re.I)
+    if re.search(rf"\.{DATA_FILE}$", path, re.I) and not raw:
         return None
     return i.ReadFile(path)
 
@@ -152,6 +153,9 @@ RULES: list[Rule] = [
      r"saying|reading)(?:\s+the\s+(?:code|text|source))?\s*:?|:)\s+(?P<source>.+?)"
      r"(?P<run2>\s+and\s+(?:run|execute)\s+it)?",
      lambda m: _insert_inline(m)),
+    (r"(?:insert|add|create|make)\s+(?:a|an|another)\s+(?:new\s+|empty\s+)*(?P<kind>markdown|text|code)?\s*cell" + _PLACE,
+     lambda m: i.InsertCell(
+         "", "markdown" if (m["kind"] or "").lower() in ("markdown", "text") else "code", _after(m))),
     (r"(?:insert|add|create|put)\s+(?:a\s+|the\s+)?(?:section\s+)?(?:heading|title|header)" + _PLACE +
      r"\s*:?\s+(?P<title>.+)", _heading),
     (r"(?:re-?)?(?:run|execute)\s+(?:all(?:\s+(?:the\s+)?cells)?|(?:the\s+)?(?:whole|entire|full)?\s*"
@@ -185,14 +189,14 @@ RULES: list[Rule] = [
      r"(?:\s+(?:are|is|do i have|can i (?:load|use)|exist)?\s*(?:there|here|available|in (?:here|"
      r"this (?:folder|directory)|the (?:folder|directory))|do i have)?)?"
      r"(?:\s+(?:in|of|under)\s+(?:the\s+)?(?:folder\s+|directory\s+)?[`'\"]?(?P<path>[\w./-]+)"
-     r"[`'\"]?(?:\s+(?:folder|directory))?)?|ls(?:\s+(?P<path2>[\w./-]+))?",
+     r"[`'\"]?(?:\s+(?:folder|directory))?)?|ls(?:\s+(?P<path2>[\w./-]+))?|what(?:'s| is) in (?:this|the|here|my) (?:folder|directory)",
      lambda m: i.ListFiles(m["path"] or m["path2"])),
     (r"(?:search|grep|look)\s+(?:through\s+|in\s+)?(?:the\s+|all\s+|my\s+)?files?\s+for\s+"
      r"(?P<what>.+)", lambda m: i.SearchFiles(unquote(m["what"]))),
     (r"(?:find|search(?: for)?|grep)\s+(?:for\s+)?(?P<what>.+?)\s+in\s+(?:the\s+|all\s+|my\s+)?files?",
      lambda m: i.SearchFiles(unquote(m["what"]))),
     (r"grep\s+(?:for\s+)?(?P<what>.+)", lambda m: i.SearchFiles(unquote(m["what"]))),
-    (r"(?:read|show|open|print|cat|view|display|what(?:'s| is) in)\s+(?:me\s+)?(?:the\s+)?"
+    (r"(?:read|open|print|cat|view|display|(?:show\s+(?:me\s+)?)?what(?:'s| is) in|show)\s+(?:me\s+)?(?:the\s+)?"
      r"(?P<plain>(?:text of\s+|(?:raw\s+)?contents? of\s+|raw\s+|plain\s+)?(?:the\s+)?(?:file\s+)?)" + _FILE,
      _read_file),
     # the session's record

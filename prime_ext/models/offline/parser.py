@@ -25,6 +25,7 @@ _RUN = re.compile(
 _TOPICS: list[Rule] = [
     (r"/?help|/\?|\?+|commands|what (?:else )?can you (?:do|help (?:me )?with)|what do you do|"
      r"how (?:do|can) i use (?:you|this)|(?:show|list) (?:the |your )?commands|get started|"
+     r"(?:i need |some |need )help|"
      r"what (?:can|should) i (?:ask|do|say|type|try)(?: (?:you|here|next|now|first))?",
      lambda m: i.Help()),
     (r"/tour(?:\s+(?:(?P<n>\d+)|step (?P<n2>\d+)|(?P<go>continue|resume|next)))?",
@@ -43,10 +44,10 @@ _TOPICS: list[Rule] = [
      r"ok(?:ay)?|good|awesome)(?:,? (?:thanks?(?: you)?|great|work|job))?[ !.]*",
      lambda m: i.Thanks()),
     (r"(?:are|r) you (?:an? )?(?:ai|llm|language model|real|human|bot|claude|gpt|chatgpt).*|"
-     r"(?:who|what) are you.*|what(?:'s| is) (?:this|the) (?:offline )?(?:agent|assistant).*|"
+     r"(?:who|what) are you.*|what(?:'s| is) your name|what(?:'s| is) (?:this|the) (?:offline )?(?:agent|assistant).*|"
      r"what model (?:are you|is this).*|why (?:are|can't) you .*",
      lambda m: i.About()),
-    (r".*\b(?:connect|set ?up|configure|use|add|switch to|enable|enter)\b.*\b(?:model|llm|claude|"
+    (r".*\b(?:connect|set(?: ?up)?|configure|use|add|switch to|enable|enter)\b.*\b(?:model|llm|claude|"
      r"anthropic|api[ _-]?key|sonnet|opus|haiku|ollama|bedrock|vertex|local server)\b.*",
      lambda m: i.ConnectModel()),
 ]  # fmt: skip
@@ -91,15 +92,20 @@ def _clause(text: str) -> i.Intent:
     return i.Unknown(text)
 
 
-# A clause begins with one of these behind a conjunction; nouns that are also aggregations
-# ("count", "mean") are left out, or "mean and count of x" would be cut in two.
+_VERBS = (
+    "load|read|open|plot|draw|describe|summari[sz]e|show|display|compute|calculate|run|re-?run|"
+    "execute|sort|filter|list|insert|add|give|tell|save|export|inspect|drop|remove|fill|make|create|"
+    "visuali[sz]e|explain|group|analy[sz]e|explore|what(?:'s| is| are)|how many|find|check|search|"
+    "delete|move|print"
+)
+# Behind a mere "and" or comma a clause begins with a verb; nouns that are also aggregations
+# ("count", "mean") begin one only behind "then" and the like, or "mean and count of x" would be
+# cut in two.
+_NOUNS = "count|mean|average|median|sum|top|histogram|scatter|correlations?|missing|value counts"
 _SPLIT = re.compile(
-    r"(?:\s*[;\n]\s*(?:and\s+)?(?:then\s+)?|\.\s+(?:then\s+|and\s+)?|\s*,?\s+and\s+then\s+|"
-    r"\s*,?\s+then\s+|\s*,\s*and\s+|\s*,\s*|\s+and\s+)"
-    r"(?=(?:also\s+|please\s+)?(?:load|read|open|plot|draw|describe|summari[sz]e|show|display|"
-    r"compute|calculate|run|re-?run|execute|sort|filter|list|insert|add|give|tell|save|export|"
-    r"inspect|drop|remove|fill|make|create|visuali[sz]e|explain|group|analy[sz]e|explore|"
-    r"what(?:'s| is| are)|how many|find|check|search|delete|move|print)\b)",
+    rf"(?:\s*,?\s+and\s+|\s*,\s*(?:and\s+)?)(?=(?:also\s+|please\s+)?(?:{_VERBS})\b)|"
+    r"(?:\s*[;\n]\s*(?:and\s+)?(?:then\s+)?|\.\s+(?:then\s+|and\s+)?|\s*,?\s+(?:and\s+)?then\s+)"
+    rf"(?=(?:also\s+|please\s+)?(?:{_VERBS}|{_NOUNS})\b)",
     re.I,
 )
 

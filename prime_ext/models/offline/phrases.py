@@ -14,12 +14,12 @@ Rule = tuple[str, Callable[["re.Match[str]"], "Intent | None"]]
 ``None`` lets the next rule try."""
 
 DATA_FILE = (
-    r"(?:csv|tsv|txt|tab|parquet|pq|xlsx|xls|json|jsonl|ndjson|feather|arrow)(?:\.(?:gz|bz2|zip|xz))?"
+    r"(?:csv|tsv|tab|parquet|pq|xlsx|xls|json|jsonl|ndjson|feather|arrow)(?:\.(?:gz|bz2|zip|xz))?"
 )
 
 _LEAD = re.compile(
-    r"^(?:(?:please|now|ok(?:ay)?|so|well|and|then|next|first|also|hey|hi|hello|just|finally|great|"
-    r"thanks|let's|lets|let us|go ahead and|"
+    r"^(?:(?:please|now|ok(?:ay)?|so|well|and|then|next|first|also|just|finally|"
+    r"(?:hey|hi|hello|great|thanks|thank you|yes|no|sure)(?=[,:!.])|let's|lets|let us|go ahead and|"
     r"(?:can|could|would|will) you(?: please| kindly)?(?: help me(?: to)?)?|"
     r"i(?: would|'d)? (?:want|like|need)(?: you)? to|i want|help me(?: to)?|"
     r"try to|could we|can we|can i|may i|i'd like|do you mind)\b[,:!.]?\s+)+",

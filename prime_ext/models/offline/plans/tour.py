@@ -6,18 +6,18 @@ summary keeps the last one shown. So the tour goes on behind a compaction, its o
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable, Sequence
 
-from prime_ext.models.offline import code
+from prime_ext.models.offline import code, figures
 from prime_ext.models.offline import intents as i
 from prime_ext.models.offline import observations
 from prime_ext.models.offline.bench import Bench
 from prime_ext.models.offline.conversation import Conversation, Round
-from prime_ext.models.offline.observations import Column, Frame
-from prime_ext.models.offline.plans.data import find_file, shape
-from prime_ext.models.offline.plans.draw import figures
 from prime_ext.models.offline.names import variable_name
+from prime_ext.models.offline.observations import Column, Frame
+from prime_ext.models.offline.plans.data import shape
 from prime_ext.models.offline.steps import Asking, Plan, Stop
 
 KEPT = "tour_result"
@@ -138,10 +138,9 @@ def _any_frame(bench: Bench, say: str) -> Asking[Frame]:
         if "." in file and code.extension(file) in code.READERS and not file.endswith(".txt")
     ]  # fmt: skip
     if found:
-        path = yield from find_file(found[0].rsplit("/", 1)[-1], bench)
-        there = bench.from_kernel(path)
-        name = variable_name(there)
-        source = code.load(name, there)
+        file = posixpath.basename(found[0])
+        name = variable_name(file)
+        source = code.load(name, file)
     else:
         name = "cities"
         source = _SMALL_FRAME
