@@ -103,7 +103,7 @@ class Session:
             self.notebook = record.notebook or self.notebook
             self.chosen_model = record.model or self.chosen_model
             self.chosen_provider = record.provider or self.chosen_provider
-            if empty:
+            if empty and self.compaction is None:
                 self.model, self.provider = self.chosen_model, self.chosen_provider
         elif isinstance(record, CompactionEnd) and _rewrites_context(record):
             self.compaction = record
@@ -141,7 +141,7 @@ class Session:
         with self._written_or_told():
             stored = self.log.append(self._redacted(record))
         self._context.append(stored)
-        self._follow(stored, empty=self._is_empty())
+        self._follow(stored, empty=not self._has_messages())
         if stored is self.compaction:
             self._read_context()
         if self.on_append is not None:
@@ -151,10 +151,8 @@ class Session:
             self.sync()
         return stored
 
-    def _is_empty(self) -> bool:
-        return self.compaction is None and not any(
-            isinstance(record, (UserMessage, AssistantMessage)) for record in self._context
-        )
+    def _has_messages(self) -> bool:
+        return any(isinstance(old, (UserMessage, AssistantMessage)) for old in self._context)
 
     def sync(self) -> None:
         """Wait until every record is on the disk. May be called from a thread."""
