@@ -1,0 +1,262 @@
+import { Signal } from '@lumino/signaling';
+
+import { ClientFrame, ServerFrame } from '../../api/frames';
+import {
+  ConnectionStatus,
+  ISessions,
+  ISessionStream,
+  ISessionStreams
+} from '../../tokens';
+import { NotebookLease } from '../notebookLease';
+import { OpenNotebook } from '../openNotebook';
+
+class Stream {
+  constructor(readonly sessionId: string) {}
+
+  readonly frameReceived = new Signal<this, ServerFrame>(this);
+  readonly connectionChanged = new Signal<this, ConnectionStatus>(this);
+  sent: ClientFrame[] = [];
+  connected = false;
+  isDisposed = false;
+
+  send(frame: ClientFrame): boolean {
+    if (this.connected) {
+      this.sent.push(frame);
+    }
+    return this.connected;
+  }
+
+  connect(): void {
+    this.connected = true;
+    this.connectionChanged.emit('connected');
+  }
+
+  drop(status: ConnectionStatus = 'disconnected'): void {
+    this.connected = false;
+    this.connectionChanged.emit(status);
+  }
+
+  lease(held: boolean, notebook = 'work.ipynb'): void {
+    this.frameReceived.emit({ type: 'lease', notebook, held });
+  }
+
+  /** `claim work.ipynb` and the like, in order. */
+  get said(): string[] {
+    return this.sent.map(frame =>
+      frame.type === 'lease'
+        ? `${frame.action} ${frame.notebook}`
+        : `ack ${frame.op_id}`
+    );
+  }
+
+  dispose(): void {
+    this.isDisposed = true;
+  }
+}
+
+class Sessions {
+  readonly changed = new Signal<this, ISessions.IChange>(this);
+  chosen: string | null = 's1';
+  listed: string[] = [];
+  renamed: string[] = [];
+
+  resolve = async (): Promise<string | null> => this.chosen;
+  list = async (): Promise<any[]> => this.listed.map(id => ({ id }));
+  rename = async (from: string, to: string): Promise<void> => {
+    this.renamed.push(`${from} → ${to}`);
+  };
+}
+
+class Notebook {
+  context = {
+    localPath: 'work.ipynb',
+    pathChanged: new Signal<any, string>(this)
+  };
+  applied: string[] = [];
+  refreshed = 0;
+
+  apply = async (opId: string): Promise<any> => {
+    this.applied.push(opId);
+    return { type: 'ack', op_id: opId, ok: true };
+  };
+  refresh = async (): Promise<void> => {
+    this.refreshed++;
+  };
+}
+
+/** Let what was promised happen. */
+const settle = () => new Promise(resolve => process.nextTick(resolve));
+
+describe('NotebookLease', () => {
+  let sessions: Sessions;
+  let notebook: Notebook;
+  let streams: Stream[];
+  let lease: NotebookLease;
+
+  async function start(): Promise<void> {
+    lease = new NotebookLease(
+      notebook as unknown as OpenNotebook,
+      sessions as unknown as ISessions,
+      {
+        acquire: (id: string) => {
+          const stream = new Stream(id);
+          streams.push(stream);
+          return stream as unknown as ISessionStream;
+        }
+      } as ISessionStreams
+    );
+    await settle();
+  }
+
+  const op = (opId: string, path = 'work.ipynb') =>
+    ({
+      type: 'op',
+      op_id: opId,
+      notebook: path,
+      op: { op: 'save' }
+    }) as ServerFrame;
+
+  beforeEach(() => {
+    sessions = new Sessions();
+    notebook = new Notebook();
+    streams = [];
+  });
+
+  afterEach(() => {
+    lease.dispose();
+    jest.useRealTimers();
+  });
+
+  it('claims the notebook whenever it is connected', async () => {
+    await start();
+    const [stream] = streams;
+    stream.connect();
+    expect(stream.said).toEqual(['claim work.ipynb']);
+    stream.lease(true);
+    expect(lease.held).toBe(true);
+    expect(notebook.refreshed).toBe(1);
+    stream.drop();
+    expect(lease.held).toBe(false);
+    stream.connect();
+    expect(stream.said).toEqual(['claim work.ipynb', 'claim work.ipynb']);
+  });
+
+  it('names the same page in every claim', async () => {
+    await start();
+    streams[0].connect();
+    streams[0].drop();
+    streams[0].connect();
+    const pages = streams[0].sent.map(frame => (frame as any).client);
+    expect(pages[0]).toBeTruthy();
+    expect(pages[1]).toBe(pages[0]);
+  });
+
+  it('applies operations on its notebook and acknowledges them', async () => {
+    await start();
+    const [stream] = streams;
+    stream.connect();
+    stream.frameReceived.emit(op('1'));
+    stream.frameReceived.emit(op('2', 'other.ipynb'));
+    await settle();
+    expect(notebook.applied).toEqual(['1']);
+    expect(stream.said).toContain('ack 1');
+  });
+
+  it('waits for a session', async () => {
+    sessions.chosen = null;
+    await start();
+    expect(streams).toEqual([]);
+    sessions.changed.emit({ notebook: 'other.ipynb', current: 's2' });
+    expect(streams).toEqual([]);
+    sessions.changed.emit({ notebook: 'work.ipynb', current: 's2' });
+    expect(streams.map(stream => stream.sessionId)).toEqual(['s2']);
+  });
+
+  it('finds a session that was started elsewhere', async () => {
+    sessions.chosen = null;
+    await start();
+    sessions.listed = ['s9', 's8'];
+    lease.look();
+    await settle();
+    expect(streams.map(stream => stream.sessionId)).toEqual(['s9']);
+  });
+
+  it('passes from one session to the other without a gap', async () => {
+    await start();
+    const [first] = streams;
+    first.connect();
+    first.lease(true);
+    sessions.changed.emit({ notebook: 'work.ipynb', current: 's2' });
+    const second = streams[1];
+    first.frameReceived.emit(op('1'));
+    await settle();
+    expect(first.said).toEqual(['claim work.ipynb', 'ack 1']);
+    second.connect();
+    expect(first.isDisposed).toBe(false);
+    second.lease(false);
+    expect(first.said).toContain('release work.ipynb');
+    expect(first.isDisposed).toBe(true);
+    second.lease(true);
+    expect(lease.held).toBe(true);
+  });
+
+  it('claims again what the server took away', async () => {
+    jest.useFakeTimers({ doNotFake: ['nextTick'] });
+    await start();
+    const [stream] = streams;
+    stream.connect();
+    stream.lease(true);
+    stream.lease(false);
+    expect(stream.said).toHaveLength(1);
+    jest.runOnlyPendingTimers();
+    expect(stream.said).toHaveLength(2);
+  });
+
+  it('waits in line without asking again', async () => {
+    jest.useFakeTimers({ doNotFake: ['nextTick'] });
+    await start();
+    streams[0].connect();
+    streams[0].lease(false);
+    jest.runOnlyPendingTimers();
+    expect(streams[0].said).toEqual(['claim work.ipynb']);
+  });
+
+  it('follows a rename', async () => {
+    await start();
+    const [stream] = streams;
+    stream.connect();
+    stream.lease(true);
+    notebook.context.localPath = 'new.ipynb';
+    notebook.context.pathChanged.emit('new.ipynb');
+    await settle();
+    await settle();
+    expect(sessions.renamed).toEqual(['work.ipynb → new.ipynb']);
+    expect(stream.said.slice(1)).toEqual([
+      'claim new.ipynb',
+      'release work.ipynb'
+    ]);
+    stream.frameReceived.emit(op('sent before'));
+    await settle();
+    expect(notebook.applied).toEqual(['sent before']);
+  });
+
+  it('looks for another session when its own is deleted', async () => {
+    await start();
+    streams[0].connect();
+    sessions.chosen = 's2';
+    streams[0].drop('gone');
+    await settle();
+    expect(streams[0].isDisposed).toBe(true);
+    expect(streams[1].sessionId).toBe('s2');
+  });
+
+  it('releases the notebook when it is closed', async () => {
+    await start();
+    const [stream] = streams;
+    stream.connect();
+    lease.dispose();
+    lease.dispose();
+    expect(stream.said).toEqual(['claim work.ipynb', 'release work.ipynb']);
+    expect(stream.isDisposed).toBe(true);
+  });
+});

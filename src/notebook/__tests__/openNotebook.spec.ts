@@ -1,0 +1,203 @@
+import { DocumentRegistry } from '@jupyterlab/docregistry';
+import { INotebookModel, NotebookModel } from '@jupyterlab/notebook';
+
+import { sourceHash } from '../hash';
+import { Ack, OpenNotebook } from '../openNotebook';
+
+/** A document as far as the notebook looks at it, and a disk beneath it. */
+class Document {
+  constructor() {
+    this.model.fromJSON({
+      nbformat: 4,
+      nbformat_minor: 5,
+      metadata: {},
+      cells: [
+        {
+          id: 'a',
+          cell_type: 'code',
+          source: '1',
+          metadata: {},
+          outputs: [],
+          execution_count: null
+        }
+      ]
+    });
+    this.model.dirty = false;
+  }
+
+  readonly model = new NotebookModel();
+  readonly path = 'work.ipynb';
+  readonly localPath = 'work.ipynb';
+  isDisposed = false;
+  contentsModel = {
+    hash: 'one' as string | undefined,
+    writable: true,
+    last_modified: '2026-01-01T00:00:00Z'
+  };
+  disk = {
+    hash: 'one' as string | undefined,
+    last_modified: '2026-01-01T00:00:00Z'
+  };
+  log: string[] = [];
+  failure: Error | null = null;
+
+  async save(): Promise<void> {
+    if (this.failure) {
+      throw this.failure;
+    }
+    this.log.push('save');
+    this.model.dirty = false;
+  }
+
+  async revert(): Promise<void> {
+    this.log.push('revert');
+  }
+
+  get = async (): Promise<any> => this.disk;
+}
+
+describe('OpenNotebook', () => {
+  let document: Document;
+  let revealed: number[];
+  let notebook: OpenNotebook;
+
+  beforeEach(() => {
+    document = new Document();
+    revealed = [];
+    notebook = new OpenNotebook(
+      document as unknown as DocumentRegistry.IContext<INotebookModel>,
+      document,
+      index => revealed.push(index)
+    );
+  });
+
+  afterEach(() => {
+    document.model.dispose();
+  });
+
+  const sources = () =>
+    document.model.sharedModel.cells.map(cell => cell.source);
+  const insert = (id: string) =>
+    ({
+      op: 'insert_cell',
+      cell_id: id,
+      source: id,
+      cell_type: 'code',
+      after: null
+    }) as const;
+  const error = (ack: Ack) => ack.error?.code;
+
+  it('applies, acknowledges and shows a change', async () => {
+    const ack = await notebook.apply('1', insert('b'));
+    expect(ack).toEqual({
+      type: 'ack',
+      op_id: '1',
+      ok: true,
+      result: {
+        before: null,
+        after: { source: 'b', cell_type: 'code', index: 1 }
+      }
+    });
+    expect(revealed).toEqual([1]);
+  });
+
+  it('applies an operation once, however often it is sent', async () => {
+    const edit = {
+      op: 'edit_cell',
+      cell_id: 'a',
+      source: '2',
+      expected_hash: sourceHash('1')
+    } as const;
+    const acks = [await notebook.apply('1', edit)];
+    document.model.sharedModel.getCell(0).setSource('typed since');
+    acks.push(await notebook.apply('1', edit));
+    expect(acks[0]).toEqual(acks[1]);
+    expect(sources()).toEqual(['typed since']);
+  });
+
+  it('keeps the order', async () => {
+    const acks = ['b', 'c', 'd'].map(id => notebook.apply(id, insert(id)));
+    await Promise.all(acks);
+    expect(sources()).toEqual(['1', 'b', 'c', 'd']);
+  });
+
+  it('reports a conflict with what the cell holds', async () => {
+    const ack = await notebook.apply('1', {
+      op: 'delete_cell',
+      cell_id: 'a',
+      expected_hash: sourceHash('other')
+    });
+    expect(ack.ok).toBe(false);
+    expect(ack.error).toMatchObject({ code: 'cell_conflict', source: '1' });
+  });
+
+  it('goes on after a failure', async () => {
+    await notebook.apply('1', { op: 'move_cell', cell_id: 'x', after: '' });
+    expect((await notebook.apply('2', insert('b'))).ok).toBe(true);
+  });
+
+  it('trusts what the kernel puts out', async () => {
+    const cell = document.model.cells.get(0);
+    cell.trusted = false;
+    await notebook.apply('1', {
+      op: 'run_start',
+      cell_id: 'a',
+      run_id: 'r',
+      expected_hash: sourceHash('1')
+    });
+    expect(cell.trusted).toBe(true);
+    expect(cell.getMetadata('trusted')).toBe(true);
+  });
+
+  it('saves', async () => {
+    expect((await notebook.apply('1', { op: 'save' })).ok).toBe(true);
+    expect(document.log).toEqual(['save']);
+  });
+
+  it('does not save over a change on disk', async () => {
+    document.disk.hash = 'two';
+    const ack = await notebook.apply('1', { op: 'save' });
+    expect(error(ack)).toBe('save_conflict');
+    expect(document.log).toEqual([]);
+  });
+
+  it('compares times where there are no hashes', async () => {
+    document.disk.hash = undefined;
+    document.disk.last_modified = '2026-01-01T00:00:00.400Z';
+    expect((await notebook.apply('1', { op: 'save' })).ok).toBe(true);
+    document.disk.last_modified = '2026-01-01T00:01:00Z';
+    expect(error(await notebook.apply('2', { op: 'save' }))).toBe(
+      'save_conflict'
+    );
+  });
+
+  it('says when saving fails', async () => {
+    document.failure = new Error('Disk full');
+    const ack = await notebook.apply('1', { op: 'save' });
+    expect(error(ack)).toBe('save_failed');
+    expect(ack.error!.message).toContain('Disk full');
+    document.contentsModel.writable = false;
+    expect(error(await notebook.apply('2', { op: 'save' }))).toBe(
+      'save_failed'
+    );
+  });
+
+  it('says when it was closed', async () => {
+    document.isDisposed = true;
+    expect(error(await notebook.apply('1', insert('b')))).toBe(
+      'notebook_not_open'
+    );
+  });
+
+  it('takes over what changed on disk, but never over unsaved edits', async () => {
+    await notebook.refresh();
+    expect(document.log).toEqual([]);
+    document.disk.hash = 'two';
+    document.model.dirty = true;
+    await notebook.refresh();
+    expect(document.log).toEqual([]);
+    document.model.dirty = false;
+    await notebook.refresh();
+    expect(document.log).toEqual(['revert']);
+  });
+});

@@ -1,0 +1,489 @@
+import { ISharedCodeCell, YNotebook } from '@jupyter/ydoc';
+import { NotebookModel } from '@jupyterlab/notebook';
+import * as Y from 'yjs';
+
+import { sourceHash } from '../hash';
+import {
+  applyEdit,
+  applyRunStep,
+  OperationError,
+  readCells,
+  Runs
+} from '../operations';
+
+function notebook(...sources: string[]): YNotebook {
+  const shared = YNotebook.create({
+    disableDocumentWideUndoRedo: true
+  }) as YNotebook;
+  shared.nbformat = 4;
+  shared.nbformat_minor = 5;
+  sources.forEach((source, i) =>
+    shared.addCell({
+      id: 'abcdefgh'[i],
+      cell_type: 'code',
+      source,
+      outputs: [],
+      metadata: {}
+    })
+  );
+  return shared;
+}
+
+const sources = (shared: YNotebook) => shared.cells.map(cell => cell.source);
+const ids = (shared: YNotebook) => shared.cells.map(cell => cell.id);
+const code = (shared: YNotebook, index: number) =>
+  shared.getCell(index) as ISharedCodeCell;
+const stream = (text: string) => ({
+  output_type: 'stream',
+  name: 'stdout',
+  text
+});
+const display = (text: string) => ({
+  output_type: 'display_data',
+  data: { 'text/plain': text },
+  metadata: {}
+});
+
+function failure(work: () => unknown): OperationError {
+  try {
+    work();
+  } catch (reason) {
+    return reason as OperationError;
+  }
+  throw new Error('Nothing failed.');
+}
+
+/** How often what is saved of the notebook changes. */
+function changes(shared: YNotebook, work: () => unknown): number {
+  let count = 0;
+  const changed = (transaction: Y.Transaction) => {
+    const cells = shared.ydoc.getArray('cells') as Y.AbstractType<any>;
+    if (transaction.changedParentTypes.has(cells)) {
+      count++;
+    }
+  };
+  shared.ydoc.on('afterTransaction', changed);
+  work();
+  shared.ydoc.off('afterTransaction', changed);
+  return count;
+}
+
+describe('sourceHash', () => {
+  it('is the SHA-256 of the UTF-8 source', () => {
+    expect(sourceHash('')).toBe(
+      'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
+    );
+    expect(sourceHash('π = 3')).toBe(
+      '6e07825ec5b4d6eef5e368cedbecd3ddc755a0e1d5802fb9f2df63360cb43747'
+    );
+  });
+});
+
+describe('applyEdit', () => {
+  it.each([
+    [null, ['1', '2', 'new']],
+    ['', ['new', '1', '2']],
+    ['a', ['1', 'new', '2']]
+  ])('inserts behind %p', (after, expected) => {
+    const shared = notebook('1', '2');
+    const op = {
+      op: 'insert_cell' as const,
+      cell_id: 'new',
+      source: 'new',
+      cell_type: 'code' as const,
+      after
+    };
+    const { before, after: state } = applyEdit(shared, op);
+    expect(sources(shared)).toEqual(expected);
+    expect(before).toBeNull();
+    expect(state).toEqual({
+      source: 'new',
+      cell_type: 'code',
+      index: expected.indexOf('new')
+    });
+    applyEdit(shared, op);
+    expect(sources(shared)).toEqual(expected);
+  });
+
+  it('inserts Markdown', () => {
+    const shared = notebook();
+    applyEdit(shared, {
+      op: 'insert_cell',
+      cell_id: 'm',
+      source: '# Hi',
+      cell_type: 'markdown',
+      after: null
+    });
+    expect(shared.getCell(0).toJSON()).toMatchObject({
+      id: 'm',
+      cell_type: 'markdown',
+      source: '# Hi'
+    });
+  });
+
+  it('edits a cell that holds what is expected', () => {
+    const shared = notebook('x = 1', '2');
+    const result = applyEdit(shared, {
+      op: 'edit_cell',
+      cell_id: 'a',
+      source: 'x = 2',
+      expected_hash: sourceHash('x = 1')
+    });
+    expect(sources(shared)).toEqual(['x = 2', '2']);
+    expect(result.before!.source).toBe('x = 1');
+    expect(result.after!.source).toBe('x = 2');
+  });
+
+  it.each([
+    ['', 'a'],
+    ['a', ''],
+    ['aaa', 'aa'],
+    ['abcabc', 'abc'],
+    ['x = 😀', 'x = 😁'],
+    ['😀😀', '😀'],
+    ['😀', '🌀'],
+    ['one\ntwo\nthree', 'one\n2\nthree']
+  ])('turns %p into %p', (from, to) => {
+    const shared = notebook(from);
+    applyEdit(shared, {
+      op: 'edit_cell',
+      cell_id: 'a',
+      source: to,
+      expected_hash: sourceHash(from)
+    });
+    expect(sources(shared)).toEqual([to]);
+    expect(shared.getCell(0).ysource.toString()).toBe(to);
+  });
+
+  it('can be undone in the cell, in one step', () => {
+    const shared = notebook('x = 1');
+    const cell = shared.getCell(0);
+    cell.clearUndoHistory();
+    applyEdit(shared, {
+      op: 'edit_cell',
+      cell_id: 'a',
+      source: 'y = 2',
+      expected_hash: sourceHash('x = 1')
+    });
+    cell.undo();
+    expect(cell.source).toBe('x = 1');
+    expect(cell.canUndo()).toBe(false);
+  });
+
+  it('refuses to edit a cell that has changed', () => {
+    const shared = notebook('by the user');
+    const error = failure(() =>
+      applyEdit(shared, {
+        op: 'edit_cell',
+        cell_id: 'a',
+        source: 'by the agent',
+        expected_hash: sourceHash('before')
+      })
+    );
+    expect(error.code).toBe('cell_conflict');
+    expect(error.details.source).toBe('by the user');
+    expect(sources(shared)).toEqual(['by the user']);
+  });
+
+  it('refuses to delete a cell that has changed', () => {
+    const shared = notebook('by the user');
+    const op = { op: 'delete_cell' as const, cell_id: 'a' };
+    expect(
+      failure(() => applyEdit(shared, { ...op, expected_hash: 'other' })).code
+    ).toBe('cell_conflict');
+    const { before, after } = applyEdit(shared, {
+      ...op,
+      expected_hash: sourceHash('by the user')
+    });
+    expect(before!.source).toBe('by the user');
+    expect(after).toBeNull();
+    expect(sources(shared)).toEqual([]);
+  });
+
+  it.each([
+    ['a', 'c', 'bcad'],
+    ['a', 'd', 'bcda'],
+    ['d', '', 'dabc'],
+    ['c', 'a', 'acbd'],
+    ['b', 'a', 'abcd'],
+    ['b', 'b', 'abcd']
+  ])('moves %p behind %p', (cell_id, after, expected) => {
+    const shared = notebook('1', '2', '3', '4');
+    const result = applyEdit(shared, { op: 'move_cell', cell_id, after });
+    expect(ids(shared).join('')).toBe(expected);
+    expect(result.after!.index).toBe(expected.indexOf(cell_id));
+  });
+
+  it('moves a cell that runs, which goes on running', () => {
+    const shared = notebook('1', '2');
+    code(shared, 0).executionState = 'running';
+    applyEdit(shared, { op: 'move_cell', cell_id: 'a', after: 'b' });
+    expect(code(shared, 1).executionState).toBe('running');
+  });
+
+  it.each([
+    { op: 'edit_cell', cell_id: 'x', source: '', expected_hash: '' },
+    { op: 'delete_cell', cell_id: 'x', expected_hash: '' },
+    { op: 'move_cell', cell_id: 'x', after: 'a' },
+    { op: 'move_cell', cell_id: 'a', after: 'x' },
+    {
+      op: 'insert_cell',
+      cell_id: 'new',
+      source: '',
+      cell_type: 'raw',
+      after: 'x'
+    }
+  ] as const)('says which cell is missing: %p', op => {
+    const shared = notebook('1');
+    const error = failure(() => applyEdit(shared, op));
+    expect([error.code, error.details.cell_id]).toEqual([
+      'cell_not_found',
+      'x'
+    ]);
+    expect(ids(shared)).toEqual(['a']);
+  });
+
+  it('is one transaction', () => {
+    const shared = notebook('1', '2');
+    for (const op of [
+      {
+        op: 'insert_cell',
+        cell_id: 'new',
+        source: 's',
+        cell_type: 'code',
+        after: null
+      },
+      {
+        op: 'edit_cell',
+        cell_id: 'a',
+        source: 'changed',
+        expected_hash: sourceHash('1')
+      },
+      { op: 'move_cell', cell_id: 'b', after: '' },
+      { op: 'delete_cell', cell_id: 'b', expected_hash: sourceHash('2') }
+    ] as const) {
+      expect(changes(shared, () => applyEdit(shared, op))).toBe(1);
+    }
+  });
+
+  it('makes the ids of an old notebook last', () => {
+    const model = new NotebookModel();
+    model.fromJSON({
+      nbformat: 4,
+      nbformat_minor: 2,
+      metadata: {},
+      cells: [
+        {
+          cell_type: 'code',
+          source: '1',
+          metadata: {},
+          outputs: [],
+          execution_count: null
+        }
+      ]
+    });
+    const shared = model.sharedModel as YNotebook;
+    const [id] = ids(shared);
+    applyEdit(shared, {
+      op: 'edit_cell',
+      cell_id: id,
+      source: '2',
+      expected_hash: sourceHash('1')
+    });
+    const saved = model.toJSON() as any;
+    expect(saved.nbformat_minor).toBe(5);
+    expect(saved.cells[0].id).toBe(id);
+    model.dispose();
+  });
+});
+
+describe('applyRunStep', () => {
+  const start = {
+    op: 'run_start' as const,
+    cell_id: 'a',
+    run_id: 'r',
+    expected_hash: sourceHash('1')
+  };
+  const put = (from: number, ...outputs: any[]) => ({
+    op: 'run_outputs' as const,
+    cell_id: 'a',
+    run_id: 'r',
+    from,
+    outputs
+  });
+
+  it('shows a run from begin to end', () => {
+    const shared = notebook('1');
+    const cell = code(shared, 0);
+    const runs: Runs = new Map();
+    cell.setOutputs([display('old')] as any);
+    cell.execution_count = 3;
+    const { before } = applyRunStep(shared, start, runs);
+    expect(before!.source).toBe('1');
+    expect(cell.executionState).toBe('running');
+    expect(cell.getOutputs()).toEqual([]);
+    expect(cell.execution_count).toBeNull();
+    applyRunStep(shared, put(0, stream('a\n')), runs);
+    applyRunStep(shared, put(0, stream('a\nb\n')), runs);
+    applyRunStep(shared, put(1, display('x')), runs);
+    applyRunStep(shared, put(1, display('y'), stream('c')), runs);
+    expect(cell.getOutputs()).toEqual([
+      stream('a\nb\n'),
+      display('y'),
+      stream('c')
+    ]);
+    expect(cell.executionState).toBe('running');
+    applyRunStep(
+      shared,
+      {
+        op: 'run_end',
+        cell_id: 'a',
+        run_id: 'r',
+        execution_count: 4,
+        status: 'ok'
+      },
+      runs
+    );
+    expect(cell.executionState).toBe('idle');
+    expect(cell.execution_count).toBe(4);
+  });
+
+  it("shows the same in Lab's own model of the cell", () => {
+    const model = new NotebookModel();
+    model.fromJSON(notebook('1').toJSON());
+    const shared = model.sharedModel as YNotebook;
+    const runs: Runs = new Map();
+    const shown = () => (model.cells.get(0) as any).outputs.toJSON();
+    applyRunStep(shared, start, runs);
+    applyRunStep(shared, put(0, stream('10 %')), runs);
+    applyRunStep(shared, put(0, stream('20 %')), runs);
+    expect(shown()).toEqual([stream('20 %')]);
+    applyRunStep(shared, put(0, stream('20 % 🙂')), runs);
+    applyRunStep(shared, put(0, stream('20 % 🙃')), runs);
+    expect(shown()).toEqual([stream('20 % 🙃')]);
+    applyRunStep(shared, put(0), runs);
+    expect(shown()).toEqual([]);
+    applyRunStep(shared, put(0, stream('20 %\n'), display('x')), runs);
+    applyRunStep(shared, put(1, display('y'), display('z')), runs);
+    expect(shown()).toEqual([stream('20 %\n'), display('y'), display('z')]);
+    expect(code(shared, 0).getOutputs()).toEqual(shown());
+    model.dispose();
+  });
+
+  it('takes the same step twice', () => {
+    const shared = notebook('1');
+    const runs: Runs = new Map();
+    applyRunStep(shared, start, runs);
+    applyRunStep(shared, put(0, stream('a'), display('x')), runs);
+    applyRunStep(shared, put(0, stream('a'), display('x')), runs);
+    expect(code(shared, 0).getOutputs()).toEqual([stream('a'), display('x')]);
+  });
+
+  it('starts afresh on a page that is new to the run', () => {
+    const shared = notebook('1');
+    const runs: Runs = new Map();
+    expect(
+      failure(() => applyRunStep(shared, put(0, stream('a')), runs)).code
+    ).toBe('run_unknown');
+    applyRunStep(shared, { ...start, expected_hash: null }, runs);
+    expect(
+      failure(() => applyRunStep(shared, put(1, stream('a')), runs)).code
+    ).toBe('run_unknown');
+    applyRunStep(shared, put(0, stream('a')), runs);
+    expect(code(shared, 0).getOutputs()).toEqual([stream('a')]);
+  });
+
+  it('does not run what the user has changed', () => {
+    const shared = notebook('changed');
+    code(shared, 0).setOutputs([display('old')] as any);
+    expect(failure(() => applyRunStep(shared, start, new Map())).code).toBe(
+      'cell_conflict'
+    );
+    expect(code(shared, 0).getOutputs()).toEqual([display('old')]);
+  });
+
+  it('does not add runs to the undo history', () => {
+    const shared = notebook('1');
+    const runs: Runs = new Map();
+    const cell = shared.getCell(0);
+    cell.clearUndoHistory();
+    applyRunStep(shared, start, runs);
+    applyRunStep(shared, put(0, display('x')), runs);
+    expect(cell.canUndo()).toBe(false);
+  });
+});
+
+describe('readCells', () => {
+  it('reads one cell with what is not saved', () => {
+    const shared = notebook('1', '2');
+    code(shared, 1).executionState = 'running';
+    code(shared, 1).execution_count = 5;
+    expect(readCells(shared, { op: 'read', cell_id: 'b' })).toEqual({
+      cells: [
+        {
+          id: 'b',
+          cell_type: 'code',
+          source: '2',
+          metadata: {},
+          index: 1,
+          execution_count: 5,
+          outputs: [],
+          running: true
+        }
+      ],
+      next: null
+    });
+  });
+
+  it('leaves figures out and cuts long text', () => {
+    const shared = notebook('1');
+    code(shared, 0).setOutputs([
+      stream('x'.repeat(100_000)),
+      {
+        output_type: 'display_data',
+        data: { 'image/png': 'p'.repeat(50_000), 'text/plain': 'Figure' },
+        metadata: {}
+      },
+      {
+        output_type: 'error',
+        ename: 'E',
+        evalue: 'v',
+        traceback: ['a', 'b']
+      }
+    ] as any);
+    const [cell] = readCells(shared, { op: 'read', start: 0 }).cells;
+    expect(cell.outputs[0].text.length).toBeLessThan(5000);
+    expect(cell.outputs[1].data).toEqual({
+      'image/png': { chars: 50_000 },
+      'text/plain': 'Figure'
+    });
+    expect(cell.outputs[2].traceback).toEqual(['a\nb']);
+  });
+
+  it('reads a large notebook in pieces', () => {
+    const shared = notebook();
+    shared.insertCells(
+      0,
+      Array.from({ length: 30 }, (_, i) => ({
+        id: `c${i}`,
+        cell_type: 'raw',
+        source: 'x'.repeat(200_000)
+      }))
+    );
+    const read: string[] = [];
+    let start: number | null = 0;
+    let pieces = 0;
+    while (start !== null) {
+      const piece: { cells: any[]; next: number | null } = readCells(shared, {
+        op: 'read',
+        start
+      });
+      expect(JSON.stringify(piece).length).toBeLessThan(2_100_000);
+      read.push(...piece.cells.map(cell => cell.id));
+      start = piece.next;
+      pieces++;
+    }
+    expect(read).toEqual(ids(shared));
+    expect(pieces).toBeGreaterThan(1);
+  });
+});

@@ -1,0 +1,232 @@
+/**
+ * The claim of this page to write one open notebook, over the stream of a session.
+ */
+import { DocumentRegistry } from '@jupyterlab/docregistry';
+import { INotebookModel } from '@jupyterlab/notebook';
+import { UUID } from '@lumino/coreutils';
+import { IDisposable } from '@lumino/disposable';
+
+import { ServerFrame } from '../api/frames';
+import {
+  ConnectionStatus,
+  ISessions,
+  ISessionStream,
+  ISessionStreams
+} from '../tokens';
+import { OpenNotebook } from './openNotebook';
+
+/** This page, for the server to know it again after a reconnection. */
+const PAGE = UUID.uuid4();
+
+/** Wait before a lease that the server has taken away is claimed again, in milliseconds. */
+const RECLAIM_DELAY = 2000;
+
+export class NotebookLease implements IDisposable {
+  constructor(
+    private readonly _notebook: OpenNotebook,
+    private readonly _sessions: ISessions,
+    private readonly _streams: ISessionStreams
+  ) {
+    this._path = this.context.localPath;
+    this.context.pathChanged.connect(this._onPathChanged, this);
+    this._sessions.changed.connect(this._onSessionsChanged, this);
+    this.look();
+  }
+
+  get context(): DocumentRegistry.IContext<INotebookModel> {
+    return this._notebook.context;
+  }
+
+  /** Whether this page is the writer of the notebook. */
+  get held(): boolean {
+    return this._held;
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  /** Look for a session of the notebook, if there was none so far. */
+  look(): void {
+    this._find().catch(reason => {
+      console.warn(`No session was found for ${this._path}.`, reason);
+    });
+  }
+
+  dispose(): void {
+    if (this._isDisposed) {
+      return;
+    }
+    this._isDisposed = true;
+    this.context.pathChanged.disconnect(this._onPathChanged, this);
+    this._sessions.changed.disconnect(this._onSessionsChanged, this);
+    window.clearTimeout(this._timer);
+    this._leaveFormer();
+    if (this._stream !== null) {
+      this._leave(this._stream);
+      this._stream = null;
+    }
+  }
+
+  private async _find(): Promise<void> {
+    const path = this._path;
+    let id = (await this._sessions.resolve(path)) ?? null;
+    if (id === null) {
+      // None was chosen here, but one may have been started by another page or program.
+      const [newest] = await this._sessions.list(path);
+      id = newest?.id ?? null;
+    }
+    if (!this._isDisposed && path === this._path) {
+      this._follow(id);
+    }
+  }
+
+  /** Claim over the stream of this session from now on. */
+  private _follow(id: string | null): void {
+    if (id === null || id === this._stream?.sessionId) {
+      return;
+    }
+    // The former stream is left once the server has heard of the new claim: so the lease passes
+    // from one to the other without a gap in which the server would write the file itself.
+    if (this._stream !== null) {
+      this._former.push(this._stream);
+    }
+    this._held = false;
+    this._stream = this._streams.acquire(id);
+    this._stream.frameReceived.connect(this._onFrame, this);
+    this._stream.connectionChanged.connect(this._onConnectionChanged, this);
+    this._claim();
+  }
+
+  private _leaveFormer(): void {
+    for (const stream of this._former.splice(0)) {
+      this._leave(stream);
+    }
+  }
+
+  private _leave(stream: ISessionStream): void {
+    stream.frameReceived.disconnect(this._onFrame, this);
+    stream.connectionChanged.disconnect(this._onConnectionChanged, this);
+    stream.send({
+      type: 'lease',
+      action: 'release',
+      notebook: this._path,
+      client: PAGE
+    });
+    stream.dispose();
+  }
+
+  private _claim(): void {
+    this._stream?.send({
+      type: 'lease',
+      action: 'claim',
+      notebook: this._path,
+      client: PAGE
+    });
+  }
+
+  private _onConnectionChanged(
+    stream: ISessionStream,
+    status: ConnectionStatus
+  ): void {
+    if (stream !== this._stream) {
+      return;
+    }
+    if (status === 'connected') {
+      this._claim();
+      return;
+    }
+    this._held = false;
+    if (status === 'gone') {
+      this._stream = null;
+      stream.frameReceived.disconnect(this._onFrame, this);
+      stream.connectionChanged.disconnect(this._onConnectionChanged, this);
+      stream.dispose();
+      this.look();
+    }
+  }
+
+  private _onFrame(stream: ISessionStream, frame: ServerFrame): void {
+    if (frame.type === 'lease') {
+      if (stream === this._stream && frame.notebook === this._path) {
+        this._leaveFormer();
+        this._onLease(frame.held);
+      }
+    } else if (frame.type === 'op' && this._isMine(frame.notebook)) {
+      void this._notebook.apply(frame.op_id, frame.op).then(ack => {
+        // If this is lost with the connection, the server sends the operation again.
+        stream.send(ack);
+      });
+    }
+  }
+
+  private _onLease(held: boolean): void {
+    const lost = this._held && !held;
+    this._held = held;
+    if (held) {
+      // Until now somebody else may have written the file. What follows waits for this.
+      this._notebook.refresh().catch(reason => {
+        console.warn(`${this._path} was not compared with the disk.`, reason);
+      });
+    } else if (lost) {
+      // The page did not answer in time, but it does live.
+      window.clearTimeout(this._timer);
+      this._timer = window.setTimeout(() => this._claim(), RECLAIM_DELAY);
+    }
+  }
+
+  private _onSessionsChanged(
+    sender: ISessions,
+    change: ISessions.IChange
+  ): void {
+    if (change.notebook === this._path) {
+      this._follow(change.current);
+    }
+  }
+
+  private _onPathChanged(): void {
+    const from = this._path;
+    const to = this.context.localPath;
+    if (from === to) {
+      return;
+    }
+    this._formerPaths.add(from);
+    this._path = to;
+    this._sessions
+      .rename(from, to)
+      .catch(reason => {
+        console.warn(
+          `The sessions of ${from} did not follow to ${to}.`,
+          reason
+        );
+      })
+      .then(() => {
+        if (this._isDisposed || this._path !== to) {
+          return;
+        }
+        this._claim();
+        this._stream?.send({
+          type: 'lease',
+          action: 'release',
+          notebook: from,
+          client: PAGE
+        });
+      })
+      .catch(reason => {
+        console.warn(reason);
+      });
+  }
+
+  /** An operation may still name the notebook as it was called when it was sent. */
+  private _isMine(path: string): boolean {
+    return path === this._path || this._formerPaths.has(path);
+  }
+
+  private _path: string;
+  private _formerPaths = new Set<string>();
+  private _stream: ISessionStream | null = null;
+  private _former: ISessionStream[] = [];
+  private _held = false;
+  private _timer = 0;
+  private _isDisposed = false;
+}

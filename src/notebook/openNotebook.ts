@@ -1,0 +1,184 @@
+/**
+ * One notebook that is open in this page, as the agent's operations see it.
+ */
+import { DocumentRegistry } from '@jupyterlab/docregistry';
+import { INotebookModel } from '@jupyterlab/notebook';
+import { Contents } from '@jupyterlab/services';
+
+import { ClientFrame, INotebookOperation } from '../api/frames';
+import {
+  applyEdit,
+  applyRunStep,
+  OperationError,
+  readCells,
+  Runs
+} from './operations';
+
+/** Acknowledgements remembered, to answer an operation that is sent again. */
+const REMEMBERED = 500;
+
+/** Clocks of file systems may differ by so many milliseconds from one look to the next. */
+const CLOCK_MARGIN = 500;
+
+export type Ack = Extract<ClientFrame, { type: 'ack' }>;
+
+export class OpenNotebook {
+  /**
+   * @param reveal - shows a cell that has changed, if that disturbs nobody
+   */
+  constructor(
+    readonly context: DocumentRegistry.IContext<INotebookModel>,
+    private readonly _contents: Pick<Contents.IManager, 'get'>,
+    private readonly _reveal: (index: number) => void
+  ) {}
+
+  /**
+   * Apply an operation, one after the other and each of them once, however often it is sent.
+   */
+  apply(opId: string, op: INotebookOperation): Promise<Ack> {
+    return this._inTurn(async () => {
+      const known = this._acks.get(opId);
+      if (known) {
+        return known;
+      }
+      const ack = await this._apply(opId, op);
+      if (op.op !== 'read') {
+        this._acks.set(opId, ack);
+        if (this._acks.size > REMEMBERED) {
+          this._acks.delete(this._acks.keys().next().value!);
+        }
+      }
+      return ack;
+    });
+  }
+
+  /**
+   * Take over what was written to disk while this page was not the writer. Edits that are not
+   * saved are kept; saving over the other version will then be refused.
+   */
+  refresh(): Promise<void> {
+    return this._inTurn(async () => {
+      const { model } = this.context;
+      if (model.collaborative || model.dirty || this.context.isDisposed) {
+        return;
+      }
+      if (await this._changedOnDisk()) {
+        await this.context.revert();
+      }
+    });
+  }
+
+  private async _apply(opId: string, op: INotebookOperation): Promise<Ack> {
+    try {
+      const result = await this._perform(op);
+      return { type: 'ack', op_id: opId, ok: true, result };
+    } catch (reason) {
+      const error =
+        reason instanceof OperationError
+          ? { code: reason.code, message: reason.message, ...reason.details }
+          : { code: 'operation_failed', message: String(reason) };
+      return { type: 'ack', op_id: opId, ok: false, error };
+    }
+  }
+
+  private async _perform(op: INotebookOperation): Promise<unknown> {
+    if (this.context.isDisposed) {
+      throw new OperationError(
+        'notebook_not_open',
+        'The notebook was closed in the browser.'
+      );
+    }
+    const { model } = this.context;
+    switch (op.op) {
+      case 'read':
+        return readCells(model.sharedModel, op);
+      case 'save':
+        await this._save();
+        return {};
+      case 'run_start':
+      case 'run_outputs':
+      case 'run_end': {
+        const applied = applyRunStep(model.sharedModel, op, this._runs);
+        if (op.op === 'run_start') {
+          this._trust(op.cell_id);
+          this._reveal(applied.after!.index);
+        }
+        return applied;
+      }
+      default: {
+        const applied = applyEdit(model.sharedModel, op);
+        if (applied.after) {
+          this._reveal(applied.after.index);
+        }
+        return applied;
+      }
+    }
+  }
+
+  /** Outputs of the user's own kernel are trusted, as they are when the user runs the cell. */
+  private _trust(cellId: string): void {
+    for (const cell of this.context.model.cells) {
+      if (cell.id === cellId) {
+        cell.trusted = true;
+      }
+    }
+  }
+
+  /**
+   * Save without Lab's dialogs: nobody may be there to answer them, and the agent is told what
+   * they would ask.
+   */
+  private async _save(): Promise<void> {
+    const { model, contentsModel } = this.context;
+    if (contentsModel?.writable === false) {
+      throw new OperationError('save_failed', 'The file is read-only.');
+    }
+    if (!model.collaborative && (await this._changedOnDisk())) {
+      throw new OperationError(
+        'save_conflict',
+        `${this.context.localPath} was changed on disk since it was opened or saved here.`
+      );
+    }
+    try {
+      await this.context.save();
+    } catch (reason) {
+      throw new OperationError('save_failed', String(reason));
+    }
+  }
+
+  private async _changedOnDisk(): Promise<boolean> {
+    const here = this.context.contentsModel;
+    let disk: Contents.IModel;
+    try {
+      disk = await this._contents.get(this.context.path, {
+        content: false,
+        hash: true
+      });
+    } catch (reason) {
+      throw new OperationError(
+        'save_failed',
+        `${this.context.localPath} cannot be found on disk: ${String(reason)}`
+      );
+    }
+    if (!here) {
+      return false;
+    }
+    if (here.hash && disk.hash) {
+      return here.hash !== disk.hash;
+    }
+    return (
+      Date.parse(disk.last_modified) - Date.parse(here.last_modified) >
+      CLOCK_MARGIN
+    );
+  }
+
+  private _inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const turn = this._last.then(work, work);
+    this._last = turn.catch(() => undefined);
+    return turn;
+  }
+
+  private _acks = new Map<string, Ack>();
+  private _runs: Runs = new Map();
+  private _last: Promise<unknown> = Promise.resolve();
+}

@@ -1,0 +1,374 @@
+/**
+ * Operations on the shared model of a notebook. Each edit is one transaction, so it is undone as
+ * one and collaborators see it as one.
+ */
+import { ISharedCell, ISharedCodeCell, ISharedNotebook } from '@jupyter/ydoc';
+import * as nbformat from '@jupyterlab/nbformat';
+
+import { INotebookOperation, IOutput } from '../api/frames';
+import { sourceHash } from './hash';
+import { shortenOutputs } from './outputs';
+
+/** Characters of JSON in one answer to `read`; a server's socket takes 10 MiB at most. */
+const PIECE = 2_000_000;
+
+/** Why an operation was not applied. Nothing was changed. */
+export class OperationError extends Error {
+  constructor(
+    readonly code: string,
+    message: string,
+    readonly details: { cell_id?: string; source?: string } = {}
+  ) {
+    super(message);
+  }
+}
+
+/** A cell before or after an operation. */
+export interface ICellState {
+  source: string;
+  cell_type: string;
+  index: number;
+}
+
+export interface IApplied {
+  before: ICellState | null;
+  after: ICellState | null;
+}
+
+type Operation<K> = Extract<INotebookOperation, { op: K }>;
+
+type Edit = Operation<
+  'insert_cell' | 'edit_cell' | 'delete_cell' | 'move_cell'
+>;
+type RunStep = Operation<'run_start' | 'run_outputs' | 'run_end'>;
+
+/** Runs that this page shows, by cell. */
+export type Runs = Map<string, string>;
+
+/**
+ * Apply an edit.
+ *
+ * @throws OperationError with `cell_not_found` or `cell_conflict`
+ */
+export function applyEdit(notebook: ISharedNotebook, op: Edit): IApplied {
+  if (op.op === 'insert_cell') {
+    let index = indexOf(notebook, op.cell_id);
+    if (index === -1) {
+      index = indexBehind(notebook, op.after);
+      keepIds(notebook);
+      notebook.insertCell(index, {
+        id: op.cell_id,
+        cell_type: op.cell_type,
+        source: op.source,
+        // As Lab does for a cell that the user inserts.
+        metadata: op.cell_type === 'code' ? { trusted: true } : {}
+      });
+    }
+    return { before: null, after: stateOf(notebook, index) };
+  }
+
+  const index = requireIndex(notebook, op.cell_id);
+  const before = stateOf(notebook, index);
+  switch (op.op) {
+    case 'edit_cell': {
+      if (before.source !== op.source) {
+        expect(before, op.cell_id, op.expected_hash);
+        keepIds(notebook);
+        replaceSource(notebook.getCell(index), op.source);
+      }
+      return { before, after: stateOf(notebook, index) };
+    }
+    case 'delete_cell':
+      expect(before, op.cell_id, op.expected_hash);
+      keepIds(notebook);
+      notebook.deleteCell(index);
+      return { before, after: null };
+    case 'move_cell': {
+      if (op.after === op.cell_id) {
+        return { before, after: before };
+      }
+      const behind = indexBehind(notebook, op.after);
+      const target = behind > index ? behind - 1 : behind;
+      if (target !== index) {
+        const running = codeCell(notebook, index)?.executionState === 'running';
+        keepIds(notebook);
+        notebook.moveCell(index, target);
+        // The shared model moves a copy, which has forgotten that it runs.
+        const moved = codeCell(notebook, target);
+        if (moved && running) {
+          moved.executionState = 'running';
+        }
+      }
+      return { before, after: stateOf(notebook, target) };
+    }
+  }
+}
+
+/**
+ * Show a step of a run that the server carries out.
+ *
+ * @throws OperationError with `cell_not_found`, `cell_conflict` or `run_unknown`
+ */
+export function applyRunStep(
+  notebook: ISharedNotebook,
+  op: RunStep,
+  runs: Runs
+): IApplied {
+  const index = requireIndex(notebook, op.cell_id);
+  const before = stateOf(notebook, index);
+  const cell = codeCell(notebook, index);
+  if (cell === null) {
+    throw new OperationError('cell_conflict', 'This is not a code cell.', {
+      source: before.source
+    });
+  }
+  if (op.op === 'run_start') {
+    if (op.expected_hash !== null) {
+      expect(before, op.cell_id, op.expected_hash);
+    }
+    runs.set(op.cell_id, op.run_id);
+    notebook.transact(() => {
+      cell.clearOutputs(null);
+      cell.execution_count = null;
+      cell.deleteMetadata('execution');
+      cell.executionState = 'running';
+    }, false);
+    return { before, after: before };
+  }
+  if (runs.get(op.cell_id) !== op.run_id) {
+    throw new OperationError('run_unknown', 'This page does not know the run.');
+  }
+  if (op.op === 'run_outputs') {
+    replaceOutputs(cell, op.from, op.outputs);
+    cell.executionState = 'running';
+  } else {
+    runs.delete(op.cell_id);
+    notebook.transact(() => {
+      cell.execution_count = op.execution_count;
+      cell.executionState = 'idle';
+    }, false);
+  }
+  return { before, after: before };
+}
+
+/**
+ * What the notebook holds: one cell, or all from a position on as far as one frame goes.
+ *
+ * @throws OperationError with `cell_not_found`
+ */
+export function readCells(
+  notebook: ISharedNotebook,
+  op: Operation<'read'>
+): { cells: any[]; next: number | null } {
+  if ('cell_id' in op) {
+    const index = requireIndex(notebook, op.cell_id);
+    return { cells: [cellToJSON(notebook.getCell(index), index)], next: null };
+  }
+  const cells: any[] = [];
+  let size = 0;
+  for (let index = op.start; index < notebook.cells.length; index++) {
+    const cell = cellToJSON(notebook.getCell(index), index);
+    size += JSON.stringify(cell).length;
+    if (size > PIECE && cells.length > 0) {
+      return { cells, next: index };
+    }
+    cells.push(cell);
+  }
+  return { cells, next: null };
+}
+
+function cellToJSON(cell: ISharedCell, index: number): any {
+  const common = {
+    id: cell.id,
+    cell_type: cell.cell_type,
+    source: cell.source,
+    metadata: cell.getMetadata(),
+    index
+  };
+  if (!isCode(cell)) {
+    return common;
+  }
+  return {
+    ...common,
+    execution_count: cell.execution_count,
+    outputs: shortenOutputs(cell.getOutputs()),
+    running: cell.executionState === 'running'
+  };
+}
+
+function isCode(cell: ISharedCell): cell is ISharedCodeCell {
+  return cell.cell_type === 'code';
+}
+
+function codeCell(
+  notebook: ISharedNotebook,
+  index: number
+): ISharedCodeCell | null {
+  const cell = notebook.getCell(index);
+  return isCode(cell) ? cell : null;
+}
+
+function indexOf(notebook: ISharedNotebook, cellId: string): number {
+  return notebook.cells.findIndex(cell => cell.id === cellId);
+}
+
+function requireIndex(notebook: ISharedNotebook, cellId: string): number {
+  const index = indexOf(notebook, cellId);
+  if (index === -1) {
+    throw new OperationError(
+      'cell_not_found',
+      `The notebook has no cell with the id ${cellId}.`,
+      { cell_id: cellId }
+    );
+  }
+  return index;
+}
+
+/** Where a cell goes that follows `after`: `null` at the end, `''` at the top. */
+function indexBehind(notebook: ISharedNotebook, after: string | null): number {
+  if (after === null) {
+    return notebook.cells.length;
+  }
+  return after === '' ? 0 : requireIndex(notebook, after) + 1;
+}
+
+function stateOf(notebook: ISharedNotebook, index: number): ICellState {
+  const { source, cell_type } = notebook.getCell(index);
+  return { source, cell_type, index };
+}
+
+function expect(state: ICellState, cellId: string, hash: string): void {
+  if (hash && sourceHash(state.source) !== hash) {
+    throw new OperationError(
+      'cell_conflict',
+      `Cell ${cellId} does not hold the source that was expected.`,
+      { source: state.source }
+    );
+  }
+}
+
+/**
+ * Ids are saved from nbformat 4.5 on. In an older notebook Lab makes them up when it is opened
+ * and drops them when it is saved; the operations of the agent need them to last.
+ */
+function keepIds(notebook: ISharedNotebook): void {
+  if (notebook.nbformat === 4 && notebook.nbformat_minor < 5) {
+    // Read-only in the interface, not in the model.
+    (notebook as { nbformat_minor: number }).nbformat_minor = 5;
+  }
+}
+
+/** Replace only what differs, so that cursors elsewhere in the cell stay where they are. */
+function replaceSource(cell: ISharedCell, source: string): void {
+  const old = cell.source;
+  const shorter = Math.min(old.length, source.length);
+  const start = commonStart(old, source);
+  let end = 0;
+  while (
+    end < shorter - start &&
+    old[old.length - 1 - end] === source[source.length - 1 - end]
+  ) {
+    end++;
+  }
+  if (
+    splitsPair(old, old.length - end) ||
+    splitsPair(source, source.length - end)
+  ) {
+    end--;
+  }
+  cell.updateSource(
+    start,
+    old.length - end,
+    source.slice(start, source.length - end)
+  );
+}
+
+/** Length of the text that both begin with. */
+function commonStart(one: string, other: string): number {
+  const shorter = Math.min(one.length, other.length);
+  let start = 0;
+  while (start < shorter && one[start] === other[start]) {
+    start++;
+  }
+  return splitsPair(one, start) || splitsPair(other, start) ? start - 1 : start;
+}
+
+/** Whether a position lies between the halves of a surrogate pair. */
+function splitsPair(text: string, position: number): boolean {
+  const before = text.charCodeAt(position - 1);
+  const after = text.charCodeAt(position);
+  return (
+    before >= 0xd800 && before < 0xdc00 && after >= 0xdc00 && after < 0xe000
+  );
+}
+
+/**
+ * Keep the first `from` outputs and replace what follows them.
+ *
+ * Each step is a transaction of its own: Lab's cell applies what was inserted before what was
+ * deleted, and joins neighbouring streams.
+ */
+function replaceOutputs(
+  cell: ISharedCodeCell,
+  from: number,
+  outputs: IOutput[]
+): void {
+  const old = cell.getOutputs();
+  if (from > old.length) {
+    throw new OperationError(
+      'run_unknown',
+      'Outputs are missing before these.'
+    );
+  }
+  let fresh = outputs as nbformat.IOutput[];
+  let kept = from;
+  if (old.length === from + 1 && isSameStream(old[from], fresh[0])) {
+    // Replacing a stream would render all of it again with every line.
+    replaceText(
+      cell as IStreamingCell,
+      from,
+      String(old[from].text),
+      String(fresh[0].text)
+    );
+    fresh = fresh.slice(1);
+    kept++;
+  }
+  if (old.length > kept) {
+    cell.updateOutputs(kept, old.length, []);
+  }
+  if (fresh.length > 0) {
+    cell.updateOutputs(kept, kept, fresh);
+  }
+}
+
+/** Part of the shared code cell that its interface does not name. */
+interface IStreamingCell extends ISharedCodeCell {
+  removeStreamOutput(index: number, start: number): void;
+  appendStreamOutput(index: number, text: string): void;
+}
+
+function isSameStream(
+  last: nbformat.IOutput,
+  first: nbformat.IOutput | undefined
+): boolean {
+  return (
+    last.output_type === 'stream' &&
+    first?.output_type === 'stream' &&
+    last.name === first.name
+  );
+}
+
+function replaceText(
+  cell: IStreamingCell,
+  index: number,
+  old: string,
+  text: string
+): void {
+  const same = commonStart(old, text);
+  if (same < old.length) {
+    cell.removeStreamOutput(index, same);
+  }
+  if (same < text.length) {
+    cell.appendStreamOutput(index, text.slice(same));
+  }
+}
