@@ -97,10 +97,12 @@ class MessagesAPI:
         return self
 
     def stop(self) -> None:
-        if self._loop is not None and self._stopping is not None:
-            self._loop.call_soon_threadsafe(self._stopping.set)
-        if self._thread is not None:
-            self._thread.join(START_SECONDS)
+        """Close every connection and end; a second time does nothing."""
+        if self._loop is None or self._stopping is None or self._thread is None:
+            return
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join(START_SECONDS)
+        self._loop = None
 
     def __enter__(self) -> MessagesAPI:
         return self.start()
