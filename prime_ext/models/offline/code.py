@@ -31,7 +31,7 @@ WRITERS = {
     "csv": "to_csv({path}, index=False)",
     "tsv": 'to_csv({path}, sep="\\t", index=False)',
     "parquet": "to_parquet({path})",
-    "json": 'to_json({path}, orient="records")',
+    "json": 'to_json({path}, orient="records", date_format="iso")',
     "xlsx": "to_excel({path}, index=False)",
     "feather": "to_feather({path})",
 }
@@ -216,11 +216,15 @@ def filtered(
     frame: str, masks: Sequence[str], join: str, *, name: str | None, count: bool
 ) -> str:
     symbol = " & " if join == "and" else " | "
-    joined = symbol.join(
-        f"({one})" if len(masks) > 1 and " " in re.sub(r"\([^)]*\)|\"[^\"]*\"", "", one) else one
-        for one in masks
-    )
+    joined = masks[0] if len(masks) == 1 else symbol.join(_closed(one) for one in masks)
     if count:
-        return f"({joined}).sum()" if len(masks) > 1 or " " in joined else f"{joined}.sum()"
+        return f"{_closed(joined)}.sum()"
     selection = f"{frame}[{joined}]"
     return f"{name} = {selection}\n{name}" if name else selection
+
+
+def _closed(expression: str) -> str:
+    """``expression`` in parentheses, if it is a comparison or a junction rather than a call."""
+    outside = re.sub(r"\"(?:\\.|[^\"\\])*\"", "", expression)
+    outside = re.sub(r"\([^()]*\)", "", outside)
+    return f"({expression})" if " " in outside else expression

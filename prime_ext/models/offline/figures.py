@@ -6,15 +6,24 @@ from prime_ext.models.offline.code import PANDAS, PYPLOT, string
 from prime_ext.models.offline.observations import Column
 
 
-def choose(y: Column, x: Column | None) -> str:
-    """``hist``, ``bar``, ``scatter``, ``line`` or ``box``."""
+def arrange(y: Column, x: Column | None) -> tuple[str, Column, Column | None]:
+    """Kind of figure for two columns, and which of them goes up and which along.
+
+    The kind is ``hist``, ``bar``, ``scatter``, ``line`` or ``box``. In ``box`` and ``hist`` the
+    second column makes the groups.
+    """
     if x is None:
-        return {"number": "hist", "time": "hist"}.get(y.kind, "bar")
-    if x.kind == "time":
-        return "line"
-    if y.kind == "number":
-        return "scatter" if x.kind == "number" else "box"
-    return "bar"
+        return ("hist" if y.kind in ("number", "time") else "bar"), y, None
+    groups = ("category", "flag")
+    if y.kind in groups and x.kind in groups:
+        return "bar", y, x
+    if y.kind in groups:
+        y, x = x, y
+    if x.kind in groups:
+        return ("box" if y.kind == "number" else "hist"), y, x
+    if y.kind == "time" and x.kind == "number":
+        y, x = x, y
+    return ("line" if x.kind == "time" and y.kind == "number" else "scatter"), y, x
 
 
 def figure(frame: str, kind: str, y: Column, x: Column | None, color: Column | None) -> str:
@@ -28,8 +37,8 @@ def figure(frame: str, kind: str, y: Column, x: Column | None, color: Column | N
             f"ax.set_title({string(f'{y.name} by {x.name}')})\n"
             'ax.figure.suptitle("")\n'
         )
-    elif kind == "scatter" and color is not None:
-        body = _scatter_by(frame, y, x, color)
+    elif kind == "scatter":
+        body = _scatter(frame, y, x, color)
     elif kind == "bar":
         body = _bars(frame, y, x)
     elif kind == "hist":
@@ -42,9 +51,9 @@ def figure(frame: str, kind: str, y: Column, x: Column | None, color: Column | N
             f"ax.set_title({string(f'{y.name} by {x.name}')})\n"
         )
     else:
-        source = f"{frame}.sort_values({string(x.name)})" if kind == "line" else frame
+        source = f"{frame}.sort_values({string(x.name)})"
         body = (
-            f"ax = {source}.plot.{kind}(x={string(x.name)}, y={string(y.name)})\n"
+            f"ax = {source}.plot.line(x={string(x.name)}, y={string(y.name)})\n"
             f"ax.set_ylabel({string(y.name)})\n"
             f"ax.set_title({string(f'{y.name} by {x.name}')})\n"
         )
@@ -95,20 +104,24 @@ def _bars(frame: str, y: Column, x: Column) -> str:
     )
 
 
-def _scatter_by(frame: str, y: Column, x: Column, color: Column) -> str:
-    title = string(f"{y.name} by {x.name}")
-    if color.kind in ("number", "time"):
-        return (
-            f"ax = {frame}.plot.scatter(x={string(x.name)}, y={string(y.name)}, "
-            f'c={string(color.name)}, colormap="viridis")\n'
-            f"ax.set_title({title})\n"
+def _scatter(frame: str, y: Column, x: Column, color: Column | None) -> str:
+    across, up = f"{frame}[{string(x.name)}]", f"{frame}[{string(y.name)}]"
+    if color is None:
+        points = f"ax.scatter({across}, {up})\n"
+    elif color.kind == "number":
+        points = (
+            f"points = ax.scatter({across}, {up}, c={frame}[{string(color.name)}])\n"
+            f"fig.colorbar(points, label={string(color.name)})\n"
+        )
+    else:
+        points = (
+            f"for value, group in {frame}.groupby({string(color.name)}):\n"
+            f"    ax.scatter(group[{string(x.name)}], group[{string(y.name)}], label=str(value))\n"
+            f"ax.legend(title={string(color.name)})\n"
         )
     return (
-        "fig, ax = plt.subplots()\n"
-        f"for value, group in {frame}.groupby({string(color.name)}):\n"
-        f"    ax.scatter(group[{string(x.name)}], group[{string(y.name)}], label=str(value))\n"
+        f"fig, ax = plt.subplots()\n{points}"
         f"ax.set_xlabel({string(x.name)})\n"
         f"ax.set_ylabel({string(y.name)})\n"
-        f"ax.legend(title={string(color.name)})\n"
-        f"ax.set_title({title})\n"
+        f"ax.set_title({string(f'{y.name} by {x.name}')})\n"
     )

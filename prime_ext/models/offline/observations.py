@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-
-_DTYPE = (
-    r"u?int(?:8|16|32|64)|U?Int(?:8|16|32|64)|[fF]loat(?:16|32|64)|double|object|str|string|bool|"
-    r"boolean|category|datetime64|timedelta64|period|complex(?:64|128)|date32|timestamp|large_string"
-)
-
 
 @dataclass(frozen=True)
 class Variable:
@@ -22,17 +17,16 @@ class Variable:
 
     @property
     def is_frame(self) -> bool:
-        return self.type.rsplit(".", 1)[-1] in ("DataFrame", "GeoDataFrame", "LazyFrame")
-
-    @property
-    def is_pandas_frame(self) -> bool:
-        return self.is_frame and not self.type.startswith("polars")
+        """A frame that pandas code works on; frames of polars and others are not."""
+        return self.type in ("pandas.DataFrame", "geopandas.GeoDataFrame")
 
 
 @dataclass(frozen=True)
 class Column:
     name: str
     dtype: str
+    missing: int | None = None
+    """Missing values, if they were counted."""
 
     @property
     def kind(self) -> str:
@@ -53,7 +47,6 @@ class Frame:
     name: str
     columns: tuple[Column, ...]
     rows: int | None = None
-    text: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -93,37 +86,18 @@ def _variables(text: str) -> Iterator[Variable]:
 
 
 def frame(name: str, text: str) -> Frame:
-    """The data frame that an ``inspect_variable`` result describes."""
-    columns: dict[str, str] = {}
+    """The data frame that an ``inspect_variable`` result describes.
+
+    Columns whose label is not a string are left out: the user has no words for them.
+    """
+    columns: dict[str, Column] = {}
     for line in text.splitlines():
-        match = re.match(
-            rf"^\s*(?:[-*|]\s*|\d+\s+)?(?P<q>[`'\"]?)(?P<name>.+?)(?P=q)\s*(?::|\||\(|,|\s{{2,}}|\t|—|–|\s)\s*"
-            rf"(?:\d+ non-null\s+)?`?(?P<dtype>(?:{_DTYPE})(?:\[[^\]]*\])?)`?(?=$|[\s,;)|(\[])",
-            line,
-        )
-        if match is not None and match["name"].lower() not in ("dtype", "dtypes", "type"):
-            columns.setdefault(match["name"].strip().strip("`'\""), match["dtype"])
-    return Frame(
-        name,
-        tuple(Column(column, dtype) for column, dtype in columns.items()),
-        rows(text),
-        text,
-    )
-
-
-def rows(text: str) -> int | None:
-    """Number of rows that a text about a frame states."""
-    for pattern in (
-        r"([\d,]+)\s+rows?\s*(?:[x×by]+|,|and)\s*[\d,]+\s+columns",
-        r"shape:?\s*\(([\d,]+?),\s*\d+\)",
-        r"\(([\d,]+?),\s*\d+\)",
-        r"([\d,]+)\s*[x×]\s*[\d,]+",
-        r"([\d,]+)\s+rows?",
-    ):
-        found = re.search(pattern, text)
-        if found is not None:
-            return int(found[1].replace(",", "") or 0)
-    return None
+        match = re.match(r"^ {2}(['\"].*['\"]): (.+), (\d+) missing$", line)
+        if match is not None:
+            label = ast.literal_eval(match[1])
+            columns.setdefault(label, Column(label, match[2], int(match[3])))
+    size = re.search(r"\bshape \((\d+), \d+\)", text)
+    return Frame(name, tuple(columns.values()), int(size[1]) if size is not None else None)
 
 
 def cells(text: str) -> list[CellSeen]:

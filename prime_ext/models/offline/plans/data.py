@@ -236,6 +236,9 @@ def shape(frame: Frame) -> str:
 
 
 def columns_table(frame: Frame) -> str:
-    rows = "\n".join(f"| `{column.name}` | `{column.dtype}` |" for column in frame.columns[:40])
+    rows = "\n".join(
+        f"| `{column.name}` | `{column.dtype}` | {column.missing if column.missing is not None else ''} |"
+        for column in frame.columns[:40]
+    )
     more = f"\n\nand {len(frame.columns) - 40} more." if len(frame.columns) > 40 else ""
-    return f"| column | type |\n|---|---|\n{rows}{more}"
+    return f"| column | type | missing |\n|---|---|---|\n{rows}{more}"

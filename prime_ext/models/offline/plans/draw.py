@@ -40,13 +40,17 @@ def plot(intent: i.Plot, bench: Bench) -> Plan:
     y = bench.column(frame, intent.y)
     x = bench.column(frame, intent.x) if intent.x else None
     color = bench.column(frame, intent.color) if intent.color else None
-    kind = intent.kind or figures.choose(y, x)
-    if kind == "scatter" and x is None:
+    kind = intent.kind
+    if kind is None:
+        kind, y, x = figures.arrange(y, x)
+    elif kind == "scatter" and x is None:
         return f"A scatter plot takes two columns: `scatter {y.name} vs …`."
-    if kind == "hist" and y.kind == "category":
+    elif kind == "hist" and y.kind == "category":
         kind = "bar"
-    if kind == "box" and y.kind != "number" and x is not None and x.kind == "number":
+    elif kind == "box" and y.kind != "number" and x is not None and x.kind == "number":
         y, x = x, y
+    if color is not None and x is not None and y.kind == x.kind == "number":
+        kind = "scatter"
     result = yield from bench.cell(figures.figure(frame.name, kind, y, x, color))
     if result.is_error:
         return (yield from failed_run(result, bench))

@@ -177,8 +177,7 @@ def _inspect(bench: Bench, heading: str) -> Asking[str]:
 
 def _figure(bench: Bench, heading: str) -> Asking[str]:
     frame = yield from bench.frame(None)
-    y, x = _number(frame), _group(frame)
-    kind = figures.choose(y, x)
+    kind, y, x = figures.arrange(_number(frame), _group(frame))
     by = f" by `{x.name}`" if x else ""
     result = yield from bench.cell(
         figures.figure(frame.name, kind, y, x, None),
