@@ -41,6 +41,9 @@ from .pickling import (
 Root = tuple  # ("name", name) or ("class", key); a plain tuple so that it is hashable and JSON
 
 LARGE = 64 * 1024
+LARGE_STREAM = 1024 * 1024
+_MOST_CANDIDATES = 100_000
+_PLAIN = (str, bytes, int, float, complex)
 _DEEP_STACK_BYTES = 512 * 1024 * 1024
 _DEEP_RECURSION = 150_000
 
@@ -113,7 +116,8 @@ def pickle_namespace(
     """Pickle the names, and the classes they turn out to need."""
     work = _Work(context, budget)
     with _quiet():
-        work.run([("name", name) for name in names], hints)
+        with work.alarm:
+            work.run([("name", name) for name in names], hints)
         skeletons, keys = work.skeletons()
     hints.groups = [c.roots for c in work.components() if len(c.roots) > 1]
     hints.costs = {root: c.cost for c in work.components() for root in c.roots}
@@ -149,6 +153,8 @@ class _Work:
         self._parent: list[int] = []
         self._owner: dict[int, int] = {}
         self._apart: set[Any] = set()
+        self._large: list[int] = []
+        self.alarm = deadline(budget.per_root)
 
     def components(self) -> list[Component]:
         return self._attempts
@@ -207,13 +213,29 @@ class _Work:
 
     def _note_sharing(self, index: int) -> None:
         component = self._attempts[index]
-        memo = _memo_of(component)
         if component.roots[0] in self._apart:
             return
+        if len(component.stream) >= LARGE_STREAM:
+            self._large.append(index)
+            return
+        self._compare(index, _memo_of(component))
+
+    def _compare(self, index: int, memo: dict[int, tuple[int, Any]]) -> None:
         for shared in self._owner.keys() & memo.keys():
             if matters(self.context, memo[shared][1]):
                 self._union(index, self._owner[shared])
         self._owner.update(dict.fromkeys(memo, index))
+
+    def _note_large(self) -> None:
+        """Compare the large attempts with the rest; the largest by a proof that needs no copy."""
+        large = sorted(self._large, key=lambda index: len(self._attempts[index].stream))
+        self._large = []
+        for index in large[:-1]:
+            self._compare(index, _memo_of(self._attempts[index]))
+        for index in large[-1:]:
+            others = [c for i, c in enumerate(self._attempts) if i != index]
+            if not is_apart(self.context, self._attempts[index], others):
+                self._compare(index, _memo_of(self._attempts[index]))
 
     def _find(self, index: int) -> int:
         while self._parent[index] != index:
@@ -227,6 +249,7 @@ class _Work:
     def _merge(self, done: set[Any]) -> None:
         """Pickle anew, as one, the attempts that share an object."""
         while True:
+            self._note_large()
             groups: dict[int, list[int]] = {}
             for index in range(len(self._attempts)):
                 groups.setdefault(self._find(index), []).append(index)
@@ -234,7 +257,7 @@ class _Work:
                 return
             before = self._attempts
             # Attempts that stay keep their memo entries; the merged ones are noted anew.
-            self._attempts, self._parent, self._owner = [], [], {}
+            self._attempts, self._parent, self._owner, self._large = [], [], {}, []
             keep = [members[0] for members in groups.values() if len(members) == 1]
             for index in keep:
                 self._attempts.append(before[index])
@@ -251,14 +274,19 @@ class _Work:
             raise DeadlineExceeded
         started = time.monotonic()
         try:
-            with deadline(seconds):
-                component = dump(self.context, roots, ComponentPickler)
+            self.alarm.renew(seconds)
+            component = dump(self.context, roots, ComponentPickler)
         except (KeyboardInterrupt, TooManyLosses):
             raise
         except RecursionError:
+            self.alarm.renew(2 * seconds + 5, at_once=True)
             component = self._pickle_deep(roots, seconds)
         except BaseException as error:
+            # Placeholders cost at most a second each; a component that is only large ends here.
+            self.alarm.renew(min(self.budget.left(), 2 * self.budget.per_root), at_once=True)
             component = self._salvage(roots, error)
+        finally:
+            self.alarm.renew(self.budget.per_root, at_once=time.monotonic() - started > 0.1)
         component.cost = time.monotonic() - started
         return component
 
@@ -299,12 +327,9 @@ class _Work:
         return component
 
     def _salvage(self, roots: list[Any], cause: BaseException) -> Component:
-        seconds = self.budget.left()
-        if seconds <= 0:
+        if self.budget.left() <= 0:
             raise cause
-        # Placeholders cost at most a second each; a component that is only large ends here.
-        with deadline(min(seconds, 2 * self.budget.per_root)):
-            component = dump(self.context, roots, SalvagePickler)
+        component = dump(self.context, roots, SalvagePickler)
         if not component.losses and isinstance(cause, DeadlineExceeded):
             raise cause
         component.tier = "salvage"
@@ -348,6 +373,39 @@ def _parts(context: SaveContext, roots: list[Any]) -> Iterator[Any]:
             methods, attributes, registered = classes.contents(context.classes[value])
             yield methods
             yield attributes, registered
+
+
+def is_apart(context: SaveContext, large: Component, others: list[Component]) -> bool:
+    """Whether it is certain that a large component shares nothing with the others.
+
+    Listing the memo of a large component costs more than pickling it. Here its memo is cloned,
+    which is quick, and the objects of the others are pickled with the clone: one that it knows
+    comes out as a mere reference. Children come before their parents, so each object costs its
+    own few bytes only. False means: not certain.
+    """
+    if not isinstance(large.pickler, ComponentPickler):
+        return False
+    file = io.BytesIO()
+    probe = ComponentPickler(file, context)
+    probe.memo = large.pickler.memo
+    candidates = 0
+    for other in others:
+        found = [pair for pair in _memo_of(other).values() if type(pair[1]) not in _PLAIN]
+        candidates += len(found)
+        if candidates > _MOST_CANDIDATES:
+            return False
+        for _, value in sorted(found, key=lambda pair: pair[0], reverse=True):
+            file.seek(0)
+            file.truncate()
+            try:
+                probe.dump(value)
+            except Exception:
+                return False
+            # Protocol (2 bytes), then BINGET or LONG_BINGET, and that is all.
+            if file.tell() <= 8 and file.getbuffer()[2] in b"hj" and matters(context, value):
+                return False
+        probe.buffers.clear()
+    return True
 
 
 def _memo_of(component: Component) -> dict[int, tuple[int, Any]]:

@@ -6,9 +6,8 @@ import ctypes
 import signal
 import threading
 import time
-from contextlib import contextmanager
 from types import FrameType
-from typing import Iterator
+from typing import Any
 
 
 class DeadlineExceeded(BaseException):
@@ -18,72 +17,109 @@ class DeadlineExceeded(BaseException):
 _REPEAT_SECONDS = 0.25
 """The alarm repeats, for code that swallows the first one with a bare ``except``."""
 
+_RENEW_SECONDS = 0.5
+"""A deadline younger than this is not set anew: thousands of variables would pay for it."""
 
-@contextmanager
-def deadline(seconds: float) -> Iterator[None]:
-    """Raise `DeadlineExceeded` in this block after ``seconds``.
+
+class deadline:
+    """Raise `DeadlineExceeded` in a ``with`` block after ``seconds``.
 
     In the main thread of a POSIX system this also ends waits inside C functions that handle
     signals (``time.sleep``, locks, sockets). Elsewhere it takes effect at the next bytecode.
     A C function that never looks at signals cannot be stopped by either.
     """
-    in_main = threading.current_thread() is threading.main_thread()
-    if hasattr(signal, "setitimer") and in_main:
-        yield from _by_alarm(max(seconds, 0.001))
-    else:
-        yield from _by_async_exception(max(seconds, 0.001))
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = max(seconds, 0.001)
+        self._alarm: _SignalAlarm | _ThreadAlarm
+        if hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread():
+            self._alarm = _SignalAlarm()
+        else:
+            self._alarm = _ThreadAlarm()
+        self._set_at = 0.0
+
+    def __enter__(self) -> deadline:
+        self._alarm.start()
+        self._set(self._seconds)
+        return self
+
+    def __exit__(self, *_details: Any) -> None:
+        self._alarm.stop()
+
+    def renew(self, seconds: float | None = None, at_once: bool = False) -> None:
+        """Count from now on; within half a second of the last time this may do nothing."""
+        if seconds is not None and seconds < self._seconds:
+            at_once = True
+        if at_once or time.monotonic() - self._set_at > _RENEW_SECONDS:
+            self._set(max(self._seconds if seconds is None else seconds, 0.001))
+
+    def _set(self, seconds: float) -> None:
+        self._set_at = time.monotonic()
+        self._alarm.set(seconds)
 
 
-def _by_alarm(seconds: float) -> Iterator[None]:
-    active = True
+class _SignalAlarm:
+    def start(self) -> None:
+        self._active = True
+        self._handler_before = signal.signal(signal.SIGALRM, self._fire)
+        self._timer_before = signal.getitimer(signal.ITIMER_REAL)
+        self._started = time.monotonic()
 
-    def raise_in_block(_signal: int, _frame: FrameType | None) -> None:
-        if active:
+    def set(self, seconds: float) -> None:
+        signal.setitimer(signal.ITIMER_REAL, seconds, _REPEAT_SECONDS)
+
+    def _fire(self, _signal: int, _frame: FrameType | None) -> None:
+        if self._active:
             raise DeadlineExceeded
 
-    handler_before = signal.signal(signal.SIGALRM, raise_in_block)
-    started = time.monotonic()
-    remaining_before, interval_before = signal.setitimer(
-        signal.ITIMER_REAL, seconds, _REPEAT_SECONDS
-    )
-    try:
-        yield
-    finally:
-        active = False
+    def stop(self) -> None:
+        self._active = False
         signal.setitimer(signal.ITIMER_REAL, 0)
         # None: a handler that C code has installed; Python cannot put that one back.
-        signal.signal(signal.SIGALRM, signal.SIG_DFL if handler_before is None else handler_before)
-        if remaining_before:
-            # Nested deadlines, or an alarm the user has set: it goes on where it was.
-            left = remaining_before - (time.monotonic() - started)
-            signal.setitimer(signal.ITIMER_REAL, max(left, 0.001), interval_before)
+        before = signal.SIG_DFL if self._handler_before is None else self._handler_before
+        signal.signal(signal.SIGALRM, before)
+        remaining, interval = self._timer_before
+        if remaining:
+            # An outer deadline, or an alarm the user has set: it goes on where it was.
+            left = remaining - (time.monotonic() - self._started)
+            signal.setitimer(signal.ITIMER_REAL, max(left, 0.001), interval)
 
 
-def _by_async_exception(seconds: float) -> Iterator[None]:
-    thread_id = ctypes.c_ulong(threading.get_ident())
-    set_exception = ctypes.pythonapi.PyThreadState_SetAsyncExc
-    guard = threading.Lock()
-    active = True
+class _ThreadAlarm:
+    def start(self) -> None:
+        self._target = threading.get_ident()
+        self._changed = threading.Condition()
+        self._fires_at = float("inf")
+        self._active = True
+        threading.Thread(target=self._watch, name="prime-state-alarm", daemon=True).start()
 
-    def fire() -> None:
-        with guard:
-            if active:
-                set_exception(thread_id, ctypes.py_object(DeadlineExceeded))
+    def set(self, seconds: float) -> None:
+        with self._changed:
+            self._fires_at = time.monotonic() + seconds
+            self._changed.notify()
 
-    timer = threading.Timer(seconds, fire)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        with guard:
-            active = False
-            set_exception(thread_id, None)
-        timer.cancel()
+    def _watch(self) -> None:
+        with self._changed:
+            while self._active:
+                left = self._fires_at - time.monotonic()
+                if left > 0:
+                    self._changed.wait(min(left, threading.TIMEOUT_MAX))
+                    continue
+                _raise_in(self._target, DeadlineExceeded)
+                self._fires_at = time.monotonic() + _REPEAT_SECONDS
+
+    def stop(self) -> None:
+        with self._changed:
+            self._active = False
+            _raise_in(self._target, None)  # one that is pending but was not delivered yet
+            self._changed.notify()
+
+
+def _raise_in(thread_id: int, exception: type[BaseException] | None) -> None:
+    argument = None if exception is None else ctypes.py_object(exception)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread_id), argument)
 
 
 def stop_thread(thread: threading.Thread) -> None:
     """Raise `DeadlineExceeded` in another thread, at its next bytecode."""
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(
-        ctypes.c_ulong(thread.ident or 0), ctypes.py_object(DeadlineExceeded)
-    )
+    _raise_in(thread.ident or 0, DeadlineExceeded)

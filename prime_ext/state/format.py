@@ -18,7 +18,7 @@ import json
 import os
 import stat
 import struct
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Mapping
 
@@ -122,8 +122,16 @@ class Manifest:
         return list(found.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """The manifest as JSON types."""
-        return asdict(self)
+        """The manifest as JSON types. `dataclasses.asdict` would copy deeply."""
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        fields["components"] = [
+            {**vars(c), "stream": vars(c.stream), "buffers": [vars(b) for b in c.buffers]}
+            for c in self.components
+        ]
+        for name in ("skeletons", "process_state"):
+            if fields[name] is not None:
+                fields[name] = vars(fields[name])
+        return fields
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> Manifest:
@@ -165,12 +173,11 @@ class HeadBuilder:
         self._size += len(stream)
         return extent
 
-    def finish(self, manifest: Manifest, key: bytes) -> bytes:
-        """The complete, signed head."""
+    def finish(self, manifest: Manifest, key: bytes) -> list[bytes | memoryview]:
+        """The complete, signed head, in pieces."""
         encoded = json.dumps(manifest.to_dict(), separators=(",", ":")).encode("utf-8")
-        lengths = _LENGTHS.pack(self._size, len(encoded))
-        content = b"".join([*self._parts, encoded, lengths])
-        return content + signing.sign(key, content) + END_MAGIC
+        content = [*self._parts, encoded, _LENGTHS.pack(self._size, len(encoded))]
+        return [*content, signing.sign(key, *content), END_MAGIC]
 
 
 @dataclass

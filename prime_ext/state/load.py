@@ -224,16 +224,19 @@ class _Loader:
         gc.disable()  # only slows down the making of many objects
         try:
             with restorers.loading(self.context):
-                self._make_classes(restored)
-                for record in self._in_order(set(names)):
-                    self._load(record, set(names), restored)
+                self._make_classes()
+                wanted = set(names)
+                with deadline(self._limit) as alarm:
+                    for record in self._in_order(wanted):
+                        alarm.renew()
+                        self._load(record, wanted, restored, alarm)
         finally:
             self.context.keepalive.clear()
             if collecting:
                 gc.enable()
         return restored
 
-    def _make_classes(self, restored: _Restored) -> None:
+    def _make_classes(self) -> None:
         """Skeletons of all classes; a class that is alive in this process is used as it is."""
         extent = self.head.manifest.skeletons
         if extent is None:
@@ -283,7 +286,9 @@ class _Loader:
                 visit(index)
         return [records[index] for index in order]
 
-    def _load(self, record: ComponentRecord, names: set[str], restored: _Restored) -> None:
+    def _load(
+        self, record: ComponentRecord, names: set[str], restored: _Restored, alarm: deadline
+    ) -> None:
         own = [value for what, value in record.roots if what == "name" and value in names]
         try:
             restored.values.update(self._read(record, ComponentUnpickler, own))
@@ -291,6 +296,7 @@ class _Loader:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
+            alarm.renew(at_once=True)
             problem = _explain(error, self._limit)
         if not isinstance(problem, _Fatal):
             try:
@@ -306,22 +312,21 @@ class _Loader:
 
     def _read(self, record: ComponentRecord, kind: Any, own: list[str]) -> dict[str, Any]:
         values: dict[str, Any] = {}
-        with deadline(self._limit):
-            buffers = [self._buffer(extent) for extent in record.buffers]
-            unpickler = kind(self.stream(record.stream), buffers)
-            for what, value in record.roots:
-                loaded = unpickler.load()
-                if what == "name":
-                    if value in own:
-                        values[value] = loaded
-                    continue
-                attributes, registered = unpickler.load()
-                if value in self._fresh:
-                    cls = self.context.classes[value]
-                    classes.fill(cls, loaded)
-                    classes.fill(cls, attributes)
-                    for registered_class in registered:
-                        cls.register(registered_class)  # type: ignore[attr-defined]
+        buffers = [self._buffer(extent) for extent in record.buffers]
+        unpickler = kind(self.stream(record.stream), buffers)
+        for what, value in record.roots:
+            loaded = unpickler.load()
+            if what == "name":
+                if value in own:
+                    values[value] = loaded
+                continue
+            attributes, registered = unpickler.load()
+            if value in self._fresh:
+                cls = self.context.classes[value]
+                classes.fill(cls, loaded)
+                classes.fill(cls, attributes)
+                for registered_class in registered:
+                    cls.register(registered_class)  # type: ignore[attr-defined]
         return values
 
 

@@ -14,7 +14,6 @@ import sys
 import threading
 import time
 import warnings
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Callable
 
@@ -122,7 +121,7 @@ def _run_child(job: Job, pipe: int, lock: Path) -> None:
             os.write(pipe, b".")
 
         try:
-            message: dict[str, Any] = asdict(writer.write(job, progress))
+            message: dict[str, Any] = vars(writer.write(job, progress))
         except BaseException as error:
             message = {"error": str(error) or type(error).__name__}
         _write_all(pipe, json.dumps(message).encode())

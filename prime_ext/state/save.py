@@ -73,16 +73,14 @@ class Saving:
 
 
 def _complete(report: Report, written: writer.Written) -> None:
-    manifest = Manifest.from_dict(written.manifest)
     report.bytes = written.bytes
     report.unchanged = written.unchanged
-    report.total_bytes = manifest.total_bytes
-    report.generation = manifest.generation
-    report.fingerprint = manifest.fingerprint
-    for name, entry in manifest.names.items():
-        if name in report.names:
-            report.names[name].status = entry["status"]
-            report.names[name].size = entry["size"]
+    report.total_bytes = written.total_bytes
+    report.generation = written.generation
+    report.fingerprint = written.fingerprint
+    for name, (status, size) in written.names.items():
+        report.names[name].status = status
+        report.names[name].size = size
 
 
 def begin(

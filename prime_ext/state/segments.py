@@ -21,6 +21,10 @@ from .format import Extent, Manifest
 MIN_BUFFER = 64 * 1024
 """Bytes from which a buffer goes to a segment; below, it stays in its component's stream."""
 
+MIN_STREAM = 4 * 1024
+"""Bytes from which a component's stream goes to a segment, so that an unchanged one is not
+written again; smaller ones are kept in the head."""
+
 PAGE = 4096
 _PAGE_ALIGNED_FROM = 1024 * 1024
 _ALIGNMENT = 64

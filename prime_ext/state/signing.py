@@ -21,10 +21,11 @@ SIGNATURE_BYTES = 32
 _LABEL = b"prime kernel state, head, version 1\0"
 
 
-def sign(key: bytes, content: bytes | memoryview) -> bytes:
-    """The 32-byte signature of ``content``."""
+def sign(key: bytes, *content: bytes | memoryview) -> bytes:
+    """The 32-byte signature of the pieces, taken together."""
     mac = hmac.new(key, _LABEL, hashlib.sha256)
-    mac.update(content)
+    for piece in content:
+        mac.update(piece)
     return mac.digest()
 
 

@@ -44,11 +44,29 @@ class Job:
 
 @dataclass
 class Written:
-    """What a writer reports back; JSON, because it may come through a pipe."""
+    """What a writer reports back; JSON types, because it may come through a pipe.
 
-    manifest: dict[str, Any]
+    ``names``: name → status and size.
+    """
+
+    names: dict[str, tuple[str, int]]
+    generation: int
+    fingerprint: str
+    total_bytes: int
     bytes: int
     unchanged: bool
+
+
+def _written(manifest: Manifest, bytes: int, unchanged: bool) -> Written:
+    names = {name: (entry["status"], entry["size"]) for name, entry in manifest.names.items()}
+    return Written(
+        names,
+        manifest.generation,
+        manifest.fingerprint,
+        manifest.total_bytes,
+        bytes,
+        unchanged,
+    )
 
 
 def write(job: Job, progress: Callable[[], None]) -> Written:
@@ -61,12 +79,12 @@ def write(job: Job, progress: Callable[[], None]) -> Written:
         if _is_unchanged(job, manifest) and segment.written == 0:
             assert job.last is not None
             _carry_verification(manifest, job.last)
-            return Written(job.last.to_dict(), 0, True)
-        content = head.finish(manifest, job.key)
+            return _written(job.last, 0, True)
+        parts = head.finish(manifest, job.key)
         segment.finish()
         if job.recheck:
             _recheck(job, manifest)
-        write_durably(draft, content)
+        write_durably(draft, parts)
         progress()
         _rotate(job)
         os.replace(draft, job.directory / format.HEAD_NAME)
@@ -80,9 +98,9 @@ def write(job: Job, progress: Callable[[], None]) -> Written:
     except BaseException:
         _discard(segment, draft)
         raise
-    write_json(job.directory, manifest, content)
+    write_json(job.directory, manifest, parts)
     _collect(job, manifest)
-    return Written(manifest.to_dict(), segment.written + len(content), False)
+    return _written(manifest, segment.written + sum(len(part) for part in parts), False)
 
 
 def _discard(segment: segments.SegmentWriter, draft: Path) -> None:
@@ -116,7 +134,7 @@ def _lay_out(
         return known
 
     def place_stream(stream: bytes) -> Extent:
-        if len(stream) >= segments.MIN_BUFFER:
+        if len(stream) >= segments.MIN_STREAM:
             return place_buffer(memoryview(stream))
         return head.add(stream, digests.fast(stream))
 
@@ -212,7 +230,7 @@ def keep_head(source: Path, target: Path) -> None:
     try:
         os.link(source, draft)
     except OSError:  # a file system without hard links
-        write_durably(draft, source.read_bytes())
+        write_durably(draft, [source.read_bytes()])
     os.replace(draft, target)
     draft.unlink(missing_ok=True)  # renaming between two names of one file does nothing
 
@@ -231,16 +249,14 @@ def _collect(job: Job, manifest: Manifest) -> None:
     segments.collect(job.directory / format.DATA_NAME, needed)
 
 
-def write_durably(path: Path, content: bytes) -> None:
+def write_durably(path: Path, parts: list[bytes | memoryview]) -> None:
     """Create a file of mode 0600 and force it to disk."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        view = memoryview(content)
-        while view.nbytes:
-            view = view[os.write(descriptor, view) :]
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with os.fdopen(descriptor, "wb") as file:
+        for part in parts:
+            file.write(part)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def sync_directory(directory: Path) -> None:
@@ -254,17 +270,34 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-def write_json(directory: Path, manifest: Manifest, head: bytes) -> None:
+def write_json(directory: Path, manifest: Manifest, head: list[bytes | memoryview]) -> None:
     """The readable copy; a failure here costs nothing but convenience."""
-    readable = {"head_digest": digests.strong(head), **manifest.to_dict()}
+    hasher = digests.new(digests.STRONG)
+    for part in head:
+        hasher.update(part)
+    digest = f"{digests.STRONG}:{hasher.hexdigest()}"
+    lines = [
+        f"{json.dumps(name)}: {_readable(value)}"
+        for name, value in {"head_digest": digest, **manifest.to_dict()}.items()
+    ]
+    text = "{\n" + ",\n".join(lines) + "\n}\n"
     draft = directory / f".{format.JSON_NAME}.{secrets.token_hex(4)}"
     try:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(readable, file, indent=1, sort_keys=True)
+            file.write(text)
         os.replace(draft, directory / format.JSON_NAME)
     except OSError:
         draft.unlink(missing_ok=True)
+
+
+def _readable(value: Any) -> str:
+    """JSON with a line for each entry (`indent` would take the slow encoder)."""
+    if isinstance(value, dict) and value:
+        return "{\n" + ",\n".join(f" {json.dumps(k)}: {json.dumps(v)}" for k, v in value.items()) + "\n}"
+    if isinstance(value, list) and value:
+        return "[\n" + ",\n".join(f" {json.dumps(item)}" for item in value) + "\n]"
+    return json.dumps(value)
 
 
 def prepare_directory(directory: Path) -> None:
