@@ -61,7 +61,7 @@ class Environment:
             return
         self._stamp.clear()
         prepare()
-        say(f"Installing into {self.folder.name} …")
+        say(f"Installing into {self.folder.name} (the first time takes minutes) …")
         self.install("--upgrade", "pip")
         self.install(*requirements, **variables)
         self._stamp.write(wanted)
