@@ -336,6 +336,8 @@ class SessionLog:
                     continue
                 reason = ""
                 try:
+                    if not body.isascii():
+                        body.decode()  # not checked in what the header skips
                     header = _header.decode(body)
                     if header.seq <= last:
                         reason = f"record {header.seq} follows record {last}"

@@ -8,7 +8,7 @@ sent again byte for byte.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Union
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -325,8 +325,27 @@ class Title(Record, frozen=True, kw_only=True, omit_defaults=True, tag="title"):
     title: str
 
 
-AnyRecord = Union[
-    SessionStart, Settings, UserMessage, AssistantMessage, ToolResult, TurnEnd, Prune,
-    PrefireStart, PrefireEnd, CompactionStart, CompactionEnd, Snapshot, Restore, Checkpoint,
-    ApprovalRequest, Approval, Queued, Unqueued, Interrupt, Error, NotebookOp, Title,
-]  # fmt: skip
+AnyRecord = (
+    SessionStart
+    | Settings
+    | UserMessage
+    | AssistantMessage
+    | ToolResult
+    | TurnEnd
+    | Prune
+    | PrefireStart
+    | PrefireEnd
+    | CompactionStart
+    | CompactionEnd
+    | Snapshot
+    | Restore
+    | Checkpoint
+    | ApprovalRequest
+    | Approval
+    | Queued
+    | Unqueued
+    | Interrupt
+    | Error
+    | NotebookOp
+    | Title
+)

@@ -1,0 +1,259 @@
+"""What every REST door does: read the request, find the session, answer in JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import msgspec
+from jupyter_server.auth.decorator import authorized as jupyter_authorized
+from jupyter_server.base.handlers import APIHandler
+from tornado import web
+
+from prime_ext.errors import PrimeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from prime_ext.agent.service import AgentService
+    from prime_ext.session.session import Session
+    from prime_ext.session.store import SessionStore
+
+AUTH_RESOURCE = "prime"
+"""What an authorizer is asked about: ``read`` to look, ``write`` to change what is kept on the
+server, ``execute`` for all that makes the agent or the kernel work."""
+
+MAX_BODY_BYTES = 32 << 20
+"""Of one request: a message with images attached. Its text has a limit of its own."""
+
+MAX_INTEGER = 2**53 - 1
+"""Largest integer that every JSON reader takes exactly."""
+
+T = TypeVar("T")
+Method = TypeVar("Method", bound="Callable[..., Any]")
+
+
+def authorized(action: str) -> Callable[[Method], Method]:
+    """Jupyter's decorator, with a type: ask the authorizer for ``action`` on ``prime``."""
+    return cast("Callable[[Method], Method]", jupyter_authorized(action))
+
+
+class PrimeHandler(APIHandler):
+    """A door of the REST API."""
+
+    auth_resource = AUTH_RESOURCE
+
+    @property
+    def agent(self) -> AgentService:
+        service: AgentService = self.settings["prime_agent"]
+        return service
+
+    @property
+    def sessions(self) -> SessionStore:
+        store: SessionStore = self.settings["prime_sessions"]
+        return store
+
+    @property
+    def user(self) -> str | None:
+        """Name of the person who asks."""
+        return self.current_user.username if self.current_user else None
+
+    async def session(self, session_id: str) -> Session:
+        """The session, read from the disk off the event loop if it is not open yet."""
+        return await open_session(self.sessions, session_id)
+
+    def body(self, type_: type[T], *, optional: bool = False) -> T:
+        """The request's JSON body, checked against ``type_``.
+
+        Raises
+        ------
+        PrimeError
+            400 naming the field that is wrong, or 413.
+        """
+        raw = self.request.body
+        if len(raw) > MAX_BODY_BYTES:
+            raise PrimeError(
+                f"The request has {len(raw) / 1e6:.0f} MB, the limit is {MAX_BODY_BYTES / 1e6:.0f}"
+                " MB.",
+                code="request_too_large",
+                hint="Save large data to a file next to the notebook and name the file instead.",
+                status=413,
+            )
+        if not raw.strip():
+            if optional:
+                raw = b"{}"
+            else:
+                raise PrimeError(
+                    "The request has no body.",
+                    code="invalid_request",
+                    hint="Send a JSON object.",
+                )
+        try:
+            return msgspec.json.decode(raw, type=type_)
+        except msgspec.ValidationError as error:
+            raise PrimeError(
+                f"The request is not valid: {_in_json_terms(str(error))}.",
+                code="invalid_request",
+                hint="`GET prime/api/openapi.yaml` describes every request.",
+            ) from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise PrimeError(
+                f"The body is not JSON: {error}.",
+                code="malformed_json",
+                hint="Send a JSON object in UTF-8.",
+            ) from None
+
+    def query_integer(self, name: str, default: int, least: int, most: int) -> int:
+        """An integer of the query string, clipped to ``least`` … ``most``.
+
+        Raises
+        ------
+        PrimeError
+            400 if it is not an integer.
+        """
+        return clipped_integer(self.get_query_argument(name, ""), name, default, least, most)
+
+    def answer(self, value: Any, status: int = HTTPStatus.OK) -> None:
+        """Finish with ``value`` as JSON."""
+        self.set_status(status)
+        self.set_header("Cache-Control", "no-store")
+        self.finish(msgspec.json.encode(value))
+
+    def answer_nothing(self) -> None:
+        """Finish with 204."""
+        self.set_status(HTTPStatus.NO_CONTENT)
+        self.finish()
+
+    # --- errors ------------------------------------------------------------------------------
+
+    def log_exception(self, typ: Any, value: BaseException | None, tb: Any) -> None:
+        """A refusal is no news to the administrator; anything else is logged in full."""
+        if not isinstance(value, PrimeError):
+            super().log_exception(typ, value, tb)
+
+    def send_error(self, status_code: int = 500, **kwargs: Any) -> None:
+        error = kwargs.get("exc_info", (None, None))[1]
+        if isinstance(error, PrimeError):
+            status_code = error.status
+        super().send_error(status_code, **kwargs)
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        """Answer ``{code, message, hint}``; nothing of an unexpected error gets out."""
+        error = kwargs.get("exc_info", (None, None))[1]
+        if not isinstance(error, PrimeError):
+            error = self._explain(status_code, error)
+        if status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            self.set_header("Allow", ", ".join(self.verbs()))
+        self.finish(msgspec.json.encode(error.to_dict()))
+
+    @classmethod
+    def verbs(cls) -> list[str]:
+        """The HTTP methods this door answers."""
+        return [
+            verb
+            for verb in ("GET", "POST", "PUT", "PATCH", "DELETE")
+            if getattr(cls, verb.lower()) is not getattr(web.RequestHandler, verb.lower())
+        ]
+
+    def _explain(self, status: int, error: BaseException | None) -> PrimeError:
+        said = (getattr(error, "log_message", None) or "") if error else ""
+        if status == HTTPStatus.FORBIDDEN:
+            return self._explain_refusal(said)
+        if status == HTTPStatus.NOT_FOUND:
+            return PrimeError(
+                f"There is nothing at {self.request.path}.",
+                code="not_found",
+                hint="`GET prime/api/openapi.yaml` lists every path.",
+                status=status,
+            )
+        if status == HTTPStatus.METHOD_NOT_ALLOWED:
+            return PrimeError(
+                f"{self.request.method} is not possible at {self.request.path}.",
+                code="method_not_allowed",
+                hint=f"Possible are: {', '.join(self.verbs())}.",
+                status=status,
+            )
+        if status < HTTPStatus.INTERNAL_SERVER_ERROR:
+            reason = said or HTTPStatus(status).phrase
+            return PrimeError(reason, code="invalid_request", status=status)
+        return PrimeError(
+            "Something went wrong in the server.",
+            code="internal_error",
+            hint="The Jupyter server's log says what.",
+            status=status,
+        )
+
+    def _explain_refusal(self, said: str) -> PrimeError:
+        if not self.check_host():
+            return PrimeError(
+                f"The server does not answer to the name {self.request.host!r}.",
+                code="host_not_allowed",
+                hint="Set ServerApp.allow_remote_access, or use the address the server shows.",
+                status=403,
+            )
+        if not self.current_user:
+            return PrimeError(
+                "You are not logged in.",
+                code="not_authenticated",
+                hint="Log in to Jupyter again and reload the page; scripts send the header "
+                "`Authorization: token TOKEN`.",
+                status=403,
+            )
+        if "xsrf" in said.lower():
+            return PrimeError(
+                "The request does not prove that it comes from this server's pages.",
+                code="xsrf_missing",
+                hint="Reload the page; scripts send the header `Authorization: token TOKEN`, or "
+                "the `_xsrf` cookie again in the header `X-XSRFToken`.",
+                status=403,
+            )
+        return PrimeError(
+            "You are not allowed to do this.",
+            code="not_authorized",
+            hint="Ask the administrator of this server.",
+            status=403,
+        )
+
+
+async def open_session(store: SessionStore, session_id: str) -> Session:
+    """The session, read from the disk off the event loop if it is not open yet."""
+    return await asyncio.to_thread(store.get, session_id)
+
+
+def clipped_integer(text: str, name: str, default: int, least: int, most: int) -> int:
+    """``text`` as an integer between ``least`` and ``most``; ``default`` if it is empty.
+
+    Raises
+    ------
+    PrimeError
+        400 if it is anything else.
+    """
+    if not text:
+        return default
+    if not re.fullmatch(r"[+-]?[0-9]{1,400}", text):
+        raise PrimeError(
+            f"`{name}` is not an integer: {text[:40]!r}.",
+            code="invalid_request",
+            hint=f"Give a number from {least} to {most}, or leave `{name}` out.",
+        )
+    return max(least, min(int(text), most))
+
+
+def _in_json_terms(message: str) -> str:
+    """msgspec's message with the words of JSON: ``$.text`` names a field of the body."""
+    for python, json in (
+        ("`str`", "a string"),
+        ("`int`", "an integer"),
+        ("`bool`", "true or false"),
+        ("`null`", "null"),
+        ("`array`", "an array"),
+        ("`object`", "an object"),
+        ("Object contains", "it contains"),
+        ("Object missing", "it lacks the"),
+        ("Expected", "expected"),
+        ("Invalid enum value", "no such choice:"),
+    ):
+        message = message.replace(python, json)
+    return message

@@ -1,0 +1,96 @@
+"""Doors to what belongs to no session: status, models, credentials, the description itself."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import Annotated
+
+import msgspec
+from tornado import web
+
+from prime_ext.handlers.base import PrimeHandler, authorized
+
+
+class Credentials(msgspec.Struct, forbid_unknown_fields=True):
+    """What a person enters to connect a model."""
+
+    provider: Annotated[str, msgspec.Meta(min_length=1, max_length=40)]
+    api_key: Annotated[str, msgspec.Meta(max_length=4096)] | None = None
+    base_url: Annotated[str, msgspec.Meta(max_length=4096)] | None = None
+
+
+class StatusHandler(PrimeHandler):
+    """``GET status``: who answers, where to, and what a session may do."""
+
+    @web.authenticated
+    @authorized("read")
+    async def get(self) -> None:
+        self.answer(self.agent.status())
+
+
+class ModelsHandler(PrimeHandler):
+    """``GET models``: what can be chosen."""
+
+    @web.authenticated
+    @authorized("read")
+    async def get(self) -> None:
+        self.answer({"models": await self.agent.models()})
+
+
+class CredentialsHandler(PrimeHandler):
+    """``PUT|DELETE credentials``: a key kept on the server, never given out again."""
+
+    @web.authenticated
+    @authorized("write")
+    async def put(self) -> None:
+        body = self.body(Credentials)
+        await self.agent.set_credentials(
+            body.provider, body.api_key or "", body.base_url or None, self.user
+        )
+        self.answer_nothing()
+
+    @web.authenticated
+    @authorized("write")
+    async def delete(self) -> None:
+        await self.agent.clear_credentials(self.user)
+        self.answer_nothing()
+
+
+@cache
+def description() -> bytes:
+    """The OpenAPI description of all doors."""
+    return files("prime_ext").joinpath("openapi.yaml").read_bytes()
+
+
+class DescriptionHandler(PrimeHandler):
+    """``GET openapi.yaml``."""
+
+    @web.authenticated
+    @authorized("read")
+    async def get(self) -> None:
+        self.finish(description(), set_content_type="application/yaml")
+
+
+class NotFoundHandler(PrimeHandler):
+    """Every other path under ``prime/api/``, so that it is refused in JSON too."""
+
+    @web.authenticated
+    async def get(self) -> None:
+        raise web.HTTPError(404)
+
+    @web.authenticated
+    async def post(self) -> None:
+        raise web.HTTPError(404)
+
+    @web.authenticated
+    async def put(self) -> None:
+        raise web.HTTPError(404)
+
+    @web.authenticated
+    async def patch(self) -> None:
+        raise web.HTTPError(404)
+
+    @web.authenticated
+    async def delete(self) -> None:
+        raise web.HTTPError(404)

@@ -1,0 +1,220 @@
+"""Doors to sessions: start, look, change, talk, stop."""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+from tornado import web
+
+from prime_ext.errors import PrimeError
+from prime_ext.handlers.base import MAX_INTEGER, PrimeHandler
+
+if TYPE_CHECKING:
+    from prime_ext.session.session import Session
+
+PAGE_RECORDS = 1000
+"""Records of one page at most."""
+PAGE_BYTES = 8 << 20
+"""Of one page; a record that is longer comes alone."""
+MAX_HITS = 100
+MAX_QUERY = 1000
+
+Path = Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+Mode = Literal["ask", "edit", "auto", "plan"]
+
+
+class NewSession(msgspec.Struct, forbid_unknown_fields=True):
+    notebook: Path
+    model: Name | None = None
+    permission_mode: Mode | None = None
+    title: str | None = None
+
+
+class SessionChanges(msgspec.Struct, forbid_unknown_fields=True):
+    model: Name | None = None
+    permission_mode: Mode | None = None
+    title: str | None = None
+    notebook: Path | None = None
+
+
+class Message(msgspec.Struct, forbid_unknown_fields=True):
+    text: str
+    attachments: Annotated[list[dict[str, Any]], msgspec.Meta(max_length=100)] = []
+
+
+class Compaction(msgspec.Struct, forbid_unknown_fields=True):
+    instructions: Annotated[str, msgspec.Meta(max_length=20_000)] | None = None
+
+
+class Decision(msgspec.Struct, forbid_unknown_fields=True):
+    decision: Literal["allow", "deny"]
+    scope: Literal["once", "session"] = "once"
+
+
+class SessionsHandler(PrimeHandler):
+    """``GET|POST sessions``."""
+
+    @web.authenticated
+    @authorized("read")
+    async def get(self) -> None:
+        notebook = self.get_query_argument("notebook", None)
+        found = await asyncio.to_thread(self.sessions.list, notebook)
+        self.answer({"sessions": found})
+
+    @web.authenticated
+    @authorized("write")
+    async def post(self) -> None:
+        body = self.body(NewSession)
+        session = await self.agent.start_session(
+            body.notebook,
+            model=body.model,
+            permission_mode=body.permission_mode,
+            title=body.title,
+            user=self.user,
+        )
+        self.set_header("Location", f"{self.request.path.rstrip('/')}/{session.id}")
+        self.answer(await describe(self, session), HTTPStatus.CREATED)
+
+
+class SessionHandler(PrimeHandler):
+    """``GET|PATCH|DELETE sessions/{id}``."""
+
+    @web.authenticated
+    @authorized("read")
+    async def get(self, session_id: str) -> None:
+        self.answer(await describe(self, await self.session(session_id)))
+
+    @web.authenticated
+    @authorized("write")
+    async def patch(self, session_id: str) -> None:
+        session = await self.session(session_id)
+        changes = self.body(SessionChanges)
+        await self.agent.update(
+            session,
+            model=changes.model,
+            permission_mode=changes.permission_mode,
+            title=changes.title,
+            notebook=changes.notebook,
+            user=self.user,
+        )
+        self.answer(await describe(self, session))
+
+    @web.authenticated
+    @authorized("write")
+    async def delete(self, session_id: str) -> None:
+        session = await self.session(session_id)
+        await self.agent.close_session(session)
+        session.close("deleted")  # here, on the event loop, where its subscribers are
+        await asyncio.to_thread(self.sessions.delete, session_id)
+        self.answer_nothing()
+
+
+async def describe(handler: PrimeHandler, session: Session) -> dict[str, Any]:
+    """The session as the list shows it, its settings, and what goes on in it."""
+    summary = await asyncio.to_thread(handler.sessions.summary, session)
+    return {
+        **msgspec.to_builtins(summary),
+        "provider": session.provider,
+        "model": session.model,
+        "chosen_model": session.chosen_model,
+        "permission_mode": session.permission_mode,
+        "state": session.state,
+        **handler.agent.describe(session),
+    }
+
+
+class MessagesHandler(PrimeHandler):
+    """``POST sessions/{id}/messages``."""
+
+    @web.authenticated
+    @authorized("execute")
+    async def post(self, session_id: str) -> None:
+        session = await self.session(session_id)
+        message = self.body(Message)
+        seq, queued = await self.agent.submit(session, message.text, message.attachments, self.user)
+        self.answer({"seq": seq, "queued": queued}, HTTPStatus.ACCEPTED)
+
+
+class RecordsHandler(PrimeHandler):
+    """``GET sessions/{id}/records?after=&limit=``."""
+
+    @web.authenticated
+    @authorized("read")
+    async def get(self, session_id: str) -> None:
+        session = await self.session(session_id)
+        after = self.query_integer("after", 0, 0, MAX_INTEGER)
+        limit = self.query_integer("limit", 200, 1, PAGE_RECORDS)
+        lines = await asyncio.to_thread(session.log.lines, after, limit, PAGE_BYTES)
+        # As they stand in the log: a kind that only a newer version knows gets through as well.
+        records = [msgspec.Raw(line) for _, line in lines]
+        self.answer({"records": records, "last_seq": session.log.last_seq})
+
+
+class SearchHandler(PrimeHandler):
+    """``GET sessions/{id}/search?q=&kinds=&before=&limit=``."""
+
+    @web.authenticated
+    @authorized("read")
+    async def get(self, session_id: str) -> None:
+        session = await self.session(session_id)
+        query = self.get_query_argument("q", "").strip()
+        if not query or len(query) > MAX_QUERY:
+            raise PrimeError(
+                f"`q` has {len(query)} characters.",
+                code="invalid_request",
+                hint=f"Give `q` from 1 to {MAX_QUERY} characters to search for.",
+            )
+        kinds = [kind for kind in self.get_query_argument("kinds", "").split(",") if kind]
+        before = self.query_integer("before", 0, 0, MAX_INTEGER) or None
+        limit = self.query_integer("limit", 20, 1, MAX_HITS)
+        hits = await asyncio.to_thread(session.search, query, kinds or None, before, limit)
+        self.answer({"hits": hits})
+
+
+class InterruptHandler(PrimeHandler):
+    """``POST sessions/{id}/interrupt``."""
+
+    @web.authenticated
+    @authorized("execute")
+    async def post(self, session_id: str) -> None:
+        session = await self.session(session_id)
+        self.answer({"interrupted": await self.agent.interrupt(session, self.user)})
+
+
+class CompactHandler(PrimeHandler):
+    """``POST sessions/{id}/compact``."""
+
+    @web.authenticated
+    @authorized("execute")
+    async def post(self, session_id: str) -> None:
+        session = await self.session(session_id)
+        body = self.body(Compaction, optional=True)
+        started = await self.agent.compact(session, body.instructions, self.user)
+        self.answer(started, HTTPStatus.ACCEPTED)
+
+
+class ApprovalHandler(PrimeHandler):
+    """``POST sessions/{id}/approvals/{call_id}``."""
+
+    @web.authenticated
+    @authorized("execute")
+    async def post(self, session_id: str, call_id: str) -> None:
+        session = await self.session(session_id)
+        body = self.body(Decision)
+        await self.agent.decide(session, call_id, body.decision, body.scope, self.user)
+        self.answer_nothing()
+
+
+class QueueHandler(PrimeHandler):
+    """``DELETE sessions/{id}/queue/{seq}``."""
+
+    @web.authenticated
+    @authorized("execute")
+    async def delete(self, session_id: str, seq: str) -> None:
+        session = await self.session(session_id)
+        await self.agent.unqueue(session, int(seq), self.user)
+        self.answer_nothing()

@@ -1,0 +1,175 @@
+"""The WebSocket door: a session's records and frames out, leases and acknowledgements in."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+from jupyter_core.utils import ensure_async
+from jupyter_server.auth.decorator import ws_authenticated
+from jupyter_server.base.handlers import JupyterHandler
+from jupyter_server.base.websocket import WebSocketMixin
+from tornado import web
+from tornado.websocket import WebSocketClosedError, WebSocketHandler
+
+from prime_ext.errors import PrimeError
+from prime_ext.handlers.base import AUTH_RESOURCE, MAX_INTEGER, clipped_integer, open_session
+
+if TYPE_CHECKING:
+    from prime_ext.agent.service import AgentService
+    from prime_ext.notebook.lease import LeaseClient
+    from prime_ext.session.session import Session
+
+MAX_FRAME_BYTES = 64 << 20
+"""Of one client frame: a notebook with its outputs, read from the browser that has it open."""
+
+MAX_ERRORS = 20
+"""A client that sends so many malformed frames is not one of ours."""
+
+# Close codes from 4000 on are the application's; the last digits are those of HTTP.
+CLOSE_GOING_AWAY = 1001
+CLOSE_MALFORMED = 4400
+CLOSE_UNKNOWN_SESSION = 4404
+CLOSE_TOO_SLOW = 4408
+CLOSE_LOCKED = 4409
+CLOSE_DELETED = 4410
+CLOSE_FAILED = 4500
+
+_CLOSE_WHEN = {
+    "slow": (CLOSE_TOO_SLOW, "too slow; reconnect with `after`"),
+    "deleted": (CLOSE_DELETED, "the session was deleted"),
+    "closed": (CLOSE_GOING_AWAY, "the server stops"),
+}
+
+
+class LeaseFrame(msgspec.Struct, tag_field="type", tag="lease"):
+    """The client has a notebook open, or no longer."""
+
+    action: Literal["claim", "release"]
+    notebook: str
+
+
+class AckFrame(msgspec.Struct, tag_field="type", tag="ack"):
+    """The client has carried out, or refused, a notebook operation."""
+
+    op_id: str
+    ok: bool
+    result: Any = None
+    error: dict[str, Any] | None = None
+
+
+_client_frame = msgspec.json.Decoder(LeaseFrame | AckFrame)
+
+
+class StreamHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
+    """``WebSocket sessions/{id}/stream?after=``."""
+
+    auth_resource = AUTH_RESOURCE
+
+    _lease: LeaseClient | None = None
+    _writer: asyncio.Task[None] | None = None
+    _errors = 0
+
+    def set_default_headers(self) -> None:
+        """The REST doors' headers mean nothing here."""
+
+    def get_compression_options(self) -> dict[str, Any]:
+        # Text that repeats itself: level 3 takes most of it off at little cost.
+        return {"compression_level": 3, "mem_level": 5}
+
+    @property
+    def max_message_size(self) -> int:
+        return MAX_FRAME_BYTES
+
+    @ws_authenticated
+    async def get(self, session_id: str) -> None:
+        allowed = await ensure_async(
+            self.authorizer.is_authorized(self, self.current_user, "execute", AUTH_RESOURCE)
+        )
+        if not allowed:
+            raise web.HTTPError(403)
+        await super().get(session_id)
+
+    async def open(self, session_id: str) -> None:
+        """The handshake is done: errors are told by a frame and a close code from here on."""
+        super().open()
+        try:
+            after = clipped_integer(
+                self.get_query_argument("after", ""), "after", 0, 0, MAX_INTEGER
+            )
+            session = await open_session(self.settings["prime_sessions"], session_id)
+            service: AgentService = self.settings["prime_agent"]
+            # Opening the agent closes a turn that a crash cut off, and shows what it waits for.
+            await service.agent(session)
+        except PrimeError as error:
+            self._refuse(error)
+            self.close(_close_code(error), error.message)
+            return
+        if self.ws_connection is None:  # gone meanwhile
+            return
+        self._lease = self.settings["prime_leases"].connect(self._send_soon)
+        self._writer = asyncio.create_task(self._follow(session, after))
+
+    async def _follow(self, session: Session, after: int) -> None:
+        """Send frames as fast as the client takes them."""
+        try:
+            async with session.subscribe(after) as subscription:
+                async for frame in subscription:
+                    await self.write_message(msgspec.json.encode(frame).decode())
+            code, reason = _CLOSE_WHEN[subscription.ended or "closed"]
+            self.close(code, reason)
+        except WebSocketClosedError:
+            pass
+        except Exception:
+            self.log.exception("The stream of session %s failed", session.id)
+            self.close(CLOSE_FAILED, "the server failed; reconnect with `after`")
+
+    def on_message(self, message: str | bytes) -> None:
+        """A lease claim or an acknowledgement."""
+        if self._lease is None:
+            return
+        try:
+            frame = _client_frame.decode(message)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            self._errors += 1
+            if self._errors > MAX_ERRORS:
+                self.close(CLOSE_MALFORMED, "too many malformed frames")
+                return
+            self._refuse(
+                PrimeError(
+                    f"The frame was not understood: {error}.",
+                    code="malformed_frame",
+                    hint="Frames are JSON objects of type `lease` or `ack`.",
+                )
+            )
+            return
+        try:
+            self._lease.receive(msgspec.to_builtins(frame))
+        except PrimeError as error:
+            self._refuse(error)
+
+    def on_close(self) -> None:
+        """The client is gone; its session goes on."""
+        if self._writer is not None:
+            self._writer.cancel()
+        if self._lease is not None:
+            self._lease.disconnect()
+            self._lease = None
+
+    def _refuse(self, error: PrimeError) -> None:
+        self._send_soon({"type": "error", **error.to_dict()})
+
+    def _send_soon(self, frame: dict[str, Any]) -> None:
+        """Send without waiting; frames of leases are few and follow each other's answers."""
+        with contextlib.suppress(WebSocketClosedError):
+            sending = self.write_message(msgspec.json.encode(frame).decode())
+            # Lost with the connection, as everything else that was on its way.
+            sending.add_done_callback(lambda sent: sent.cancelled() or sent.exception())
+
+
+def _close_code(error: PrimeError) -> int:
+    return {404: CLOSE_UNKNOWN_SESSION, 409: CLOSE_LOCKED, 400: CLOSE_MALFORMED}.get(
+        error.status, CLOSE_FAILED
+    )
