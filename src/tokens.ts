@@ -16,6 +16,7 @@ import {
   ISessionDetail,
   ISessionSummary
 } from './api/rest';
+import { IConversation } from './model/items';
 
 /** The sessions on the server, and which of them belongs to which open notebook. */
 export interface ISessions {
@@ -118,6 +119,10 @@ export interface IChatPanel {
   readonly notebook: string | null;
   /** The session shown; `null` before the first message. */
   readonly sessionId: string | null;
+  /** What the panel shows of it; `null` while there is nothing. */
+  readonly conversation: IConversation | null;
+  /** The panel can be seen: it is neither closed nor behind another one. */
+  readonly isVisible: boolean;
   readonly changed: ISignal<IChatPanel, void>;
 
   /** Show the panel and put the cursor into the composer. */

@@ -1,3 +1,4 @@
+/* eslint-disable jupyter/no-untranslated-string -- records hold what people wrote */
 import { IRecord, ServerFrame } from '../../api/frames';
 import { Conversation } from '../conversation';
 import { IToolItem, Item } from '../items';

@@ -1,0 +1,60 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { ServerFrame } from '../api/frames';
+import { SessionRecord } from '../api/records';
+import { IConversation } from '../model/items';
+import { compactionLine } from './compactionText';
+
+/**
+ * What a screen reader says about a frame; `null` for most. Not each word that streams by, but
+ * that an answer is complete, a decision is needed, or something went wrong.
+ */
+export function announcement(
+  frame: ServerFrame,
+  conversation: IConversation,
+  trans: TranslationBundle
+): string | null {
+  if (frame.type === 'message_complete') {
+    return trans.__('Answer complete. %1', lastText(conversation));
+  }
+  if (frame.type !== 'record') {
+    return null;
+  }
+  const record = frame.record as unknown as SessionRecord;
+  switch (record.kind) {
+    case 'approval_request':
+      return trans.__('Decision needed: %1', record.summary);
+    case 'error':
+      return `${record.message} ${record.hint ?? ''}`.trim();
+    case 'compaction_end': {
+      const item = conversation.items.find(
+        ({ key }) => key === record.compaction_id
+      );
+      return item?.kind === 'compaction' ? compactionLine(item, trans) : null;
+    }
+    case 'queued':
+      return trans.__('Message queued');
+    case 'turn_end':
+      return record.status === 'interrupted' ? trans.__('Stopped') : null;
+    default:
+      return null;
+  }
+}
+
+/** Longest part of an answer that is read out by itself. */
+const LONGEST = 300;
+
+function lastText(conversation: IConversation): string {
+  for (let i = conversation.items.length - 1; i >= 0; i--) {
+    const item = conversation.items[i];
+    if (item.kind === 'text') {
+      return item.text.length > LONGEST
+        ? `${item.text.slice(0, LONGEST)}…`
+        : item.text;
+    }
+    if (item.kind === 'user') {
+      break;
+    }
+  }
+  return '';
+}

@@ -1,0 +1,75 @@
+import { copyIcon, checkIcon } from '@jupyterlab/ui-components';
+import * as React from 'react';
+
+import { usePanel } from './context';
+
+/** Code with Lab's highlighting. */
+export function CodeView(props: {
+  code: string;
+  /** As the editors name it; the notebook's own by default. */
+  language?: string;
+}): JSX.Element {
+  const { languages, notebookView, trans } = usePanel();
+  const host = React.useRef<HTMLElement>(null);
+  const language = props.language ?? notebookView.language();
+  React.useLayoutEffect(() => {
+    const element = host.current!;
+    if (element.textContent === '') {
+      element.textContent = props.code;
+    }
+    if (!languages) {
+      element.textContent = props.code;
+      return;
+    }
+    let current = true;
+    const highlighted = document.createElement('code');
+    void languages
+      .highlight(props.code, languages.findBest(language, true), highlighted)
+      .then(() => {
+        if (current) {
+          element.replaceChildren(...highlighted.childNodes);
+        }
+      });
+    return () => {
+      current = false;
+    };
+  }, [languages, language, props.code]);
+  return (
+    <div className="jp-prime-Code">
+      <pre tabIndex={0} aria-label={trans.__('Code')}>
+        <code className="cm-s-jupyter" ref={host} />
+      </pre>
+      <CopyButton text={props.code} />
+    </div>
+  );
+}
+
+export function CopyButton(props: { text: string }): JSX.Element {
+  const { trans } = usePanel();
+  const [copied, setCopied] = React.useState(false);
+  React.useEffect(() => {
+    if (copied) {
+      const timer = window.setTimeout(() => setCopied(false), 1500);
+      return () => window.clearTimeout(timer);
+    }
+    return undefined;
+  }, [copied]);
+  const label = copied ? trans.__('Copied') : trans.__('Copy');
+  const Icon = copied ? checkIcon : copyIcon;
+  return (
+    <button
+      type="button"
+      className="jp-prime-IconButton jp-prime-Copy"
+      title={label}
+      aria-label={label}
+      onClick={() => {
+        void navigator.clipboard.writeText(props.text).then(
+          () => setCopied(true),
+          () => undefined
+        );
+      }}
+    >
+      <Icon.react tag="span" />
+    </button>
+  );
+}

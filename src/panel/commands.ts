@@ -1,0 +1,102 @@
+import {
+  JupyterFrontEnd,
+  JupyterFrontEndPlugin
+} from '@jupyterlab/application';
+import { ICommandPalette } from '@jupyterlab/apputils';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+
+import { IChatPanel } from '../tokens';
+import { primeIcon } from './icons';
+
+export namespace CommandIDs {
+  export const open = 'prime:open';
+  export const submit = 'prime:submit';
+  export const interrupt = 'prime:interrupt';
+  export const newSession = 'prime:new-session';
+  export const compact = 'prime:compact';
+  export const tour = 'prime:tour';
+}
+
+/** Commands that take no arguments. */
+const NO_ARGS = { args: { type: 'object', properties: {} } } as const;
+
+export const commands: JupyterFrontEndPlugin<void> = {
+  id: 'prime_ext:commands',
+  description: 'Commands of the Prime agent, in the palette and on keys.',
+  autoStart: true,
+  requires: [IChatPanel],
+  optional: [ICommandPalette, ITranslator],
+  activate: (
+    app: JupyterFrontEnd,
+    panel: IChatPanel,
+    palette: ICommandPalette | null,
+    translator: ITranslator | null
+  ): void => {
+    const trans = (translator ?? nullTranslator).load('prime_ext');
+    const category = trans.__('Prime');
+    const hasNotebook = (): boolean => panel.notebook !== null;
+    const isRunning = (): boolean => !!panel.conversation?.activity.running;
+    const say = (text: string) => (): Promise<void> => {
+      panel.open();
+      return panel.submit(text);
+    };
+
+    app.commands.addCommand(CommandIDs.open, {
+      label: trans.__('Open the Prime Agent'),
+      caption: trans.__('Show the agent and write to it'),
+      describedBy: NO_ARGS,
+      icon: primeIcon,
+      execute: () => panel.open()
+    });
+    app.commands.addCommand(CommandIDs.submit, {
+      label: trans.__('Send a Message to the Prime Agent'),
+      describedBy: {
+        args: {
+          type: 'object',
+          required: ['text'],
+          properties: {
+            text: { type: 'string', description: trans.__('The message') }
+          }
+        }
+      },
+      isEnabled: hasNotebook,
+      execute: args => say(String(args.text ?? ''))()
+    });
+    app.commands.addCommand(CommandIDs.interrupt, {
+      label: trans.__('Stop the Prime Agent'),
+      describedBy: NO_ARGS,
+      isEnabled: isRunning,
+      execute: () => panel.interrupt()
+    });
+    app.commands.addCommand(CommandIDs.newSession, {
+      label: trans.__('New Session on This Notebook'),
+      describedBy: NO_ARGS,
+      isEnabled: hasNotebook,
+      execute: say('/new')
+    });
+    app.commands.addCommand(CommandIDs.compact, {
+      label: trans.__('Compact the Conversation'),
+      describedBy: NO_ARGS,
+      isEnabled: () => panel.sessionId !== null,
+      execute: say('/compact')
+    });
+    app.commands.addCommand(CommandIDs.tour, {
+      label: trans.__('Take the Tour'),
+      describedBy: NO_ARGS,
+      isEnabled: hasNotebook,
+      execute: say('/tour')
+    });
+    for (const command of [
+      CommandIDs.open,
+      CommandIDs.interrupt,
+      CommandIDs.newSession,
+      CommandIDs.compact,
+      CommandIDs.tour
+    ]) {
+      palette?.addItem({ command, category });
+    }
+    panel.changed.connect(() => {
+      app.commands.notifyCommandChanged(CommandIDs.interrupt);
+    });
+  }
+};

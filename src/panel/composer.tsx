@@ -1,0 +1,277 @@
+import { caretDownIcon, stopIcon } from '@jupyterlab/ui-components';
+import * as React from 'react';
+
+import { PermissionMode } from '../api/rest';
+import { usePanel } from './context';
+import { ContextMeter } from './contextMeter';
+import { InputHistory } from './inputHistory';
+import { sendIcon } from './icons';
+import { modeDescription, modeName } from './permissionModes';
+import { ModelButton } from './modelButton';
+import { completions, ISlashCommand, slashCommands } from './slash';
+import { IPanelState, isBusy } from './state';
+
+/** Tallest the text may get before it scrolls, as a share of the window. */
+const MAX_HEIGHT_SHARE = 0.35;
+
+/** Where messages are written, with what bears on how they are answered. */
+export function Composer(props: { state: IPanelState }): JSX.Element {
+  const { state } = props;
+  const { controller, trans, settings } = usePanel();
+  const text = React.useRef<HTMLTextAreaElement>(null);
+  const commands = React.useMemo(() => slashCommands(trans), [trans]);
+  const [dismissed, setDismissed] = React.useState<string | null>(null);
+  const [active, setActive] = React.useState(0);
+  const listId = React.useId();
+  const history = React.useRef(new InputHistory());
+  const busy = isBusy(state);
+  const disabled = state.notebook === null;
+  const matches =
+    dismissed === state.draft ? [] : completions(commands, state.draft);
+  const chosen = Math.min(active, matches.length - 1);
+
+  React.useEffect(() => {
+    const focus = (): void => {
+      // Behind the update that may just enable it.
+      requestAnimationFrame(() => text.current?.focus());
+    };
+    controller.focusRequested.connect(focus);
+    return () => {
+      controller.focusRequested.disconnect(focus);
+    };
+  }, [controller]);
+
+  React.useLayoutEffect(() => {
+    const element = text.current!;
+    element.style.height = 'auto';
+    const tallest = window.innerHeight * MAX_HEIGHT_SHARE;
+    element.style.height = `${Math.min(element.scrollHeight, tallest)}px`;
+    element.style.overflowY =
+      element.scrollHeight > tallest ? 'auto' : 'hidden';
+  }, [state.draft]);
+
+  const send = (): void => {
+    if (state.draft.trim() !== '' && !disabled) {
+      history.current.reset();
+      void controller.sendDraft();
+    }
+  };
+  const complete = (command: ISlashCommand): void => {
+    controller.setDraft(`/${command.name}${command.argument ? ' ' : ''}`);
+    setDismissed(`/${command.name}`);
+    text.current?.focus();
+  };
+  const recall = (direction: 'older' | 'newer'): boolean => {
+    const sent = (state.conversation?.items ?? []).flatMap(item =>
+      item.kind === 'user' ? [item.text] : []
+    );
+    const recalled = history.current.move(direction, sent, state.draft);
+    if (recalled === null) {
+      return false;
+    }
+    controller.setDraft(recalled);
+    requestAnimationFrame(() => {
+      const end = direction === 'older' ? 0 : recalled.length;
+      text.current?.setSelectionRange(end, end);
+    });
+    return true;
+  };
+
+  const onKeyDown = (event: React.KeyboardEvent<HTMLTextAreaElement>): void => {
+    // While an input method composes, its keys are not ours.
+    if (event.nativeEvent.isComposing || event.keyCode === 229) {
+      return;
+    }
+    const { selectionStart, selectionEnd } = event.currentTarget;
+    const handled = ((): boolean => {
+      switch (event.key) {
+        case 'Escape':
+          if (matches.length > 0) {
+            setDismissed(state.draft);
+            return true;
+          }
+          if (busy) {
+            void controller.interrupt();
+            return true;
+          }
+          return false;
+        case 'Tab':
+          if (matches.length > 0 && !event.shiftKey) {
+            complete(matches[chosen]);
+            return true;
+          }
+          return false;
+        case 'ArrowDown':
+          if (matches.length > 0) {
+            setActive((chosen + 1) % matches.length);
+            return true;
+          }
+          return selectionEnd === state.draft.length && recall('newer');
+        case 'ArrowUp':
+          if (matches.length > 0) {
+            setActive((chosen + matches.length - 1) % matches.length);
+            return true;
+          }
+          return selectionStart === 0 && selectionEnd === 0 && recall('older');
+        case 'Enter':
+          if (
+            matches.length > 0 &&
+            `/${matches[chosen].name}` !== state.draft
+          ) {
+            complete(matches[chosen]);
+            return true;
+          }
+          if (sends(event, settings.sendWith)) {
+            send();
+            return true;
+          }
+          return false;
+        default:
+          return false;
+      }
+    })();
+    if (handled) {
+      event.preventDefault();
+      event.stopPropagation();
+    }
+  };
+
+  return (
+    <div className="jp-prime-Composer" data-disabled={disabled}>
+      {matches.length > 0 && (
+        <ul
+          className="jp-prime-Completions"
+          role="listbox"
+          id={listId}
+          aria-label={trans.__('Commands')}
+        >
+          {matches.map((command, index) => (
+            <li
+              key={command.name}
+              id={`${listId}-${index}`}
+              role="option"
+              aria-selected={index === chosen}
+              onMouseDown={event => {
+                event.preventDefault();
+                complete(command);
+              }}
+            >
+              <span className="jp-prime-Completions-name">
+                /{command.name}
+                {command.argument && <i> {command.argument}</i>}
+              </span>
+              <span className="jp-prime-Completions-text">
+                {command.description}
+              </span>
+            </li>
+          ))}
+        </ul>
+      )}
+      <textarea
+        ref={text}
+        rows={1}
+        value={state.draft}
+        disabled={disabled}
+        placeholder={
+          disabled
+            ? trans.__('Open a notebook first')
+            : busy
+              ? trans.__('Write ahead; it is sent when the agent is free')
+              : trans.__('Ask about this notebook, or type /')
+        }
+        aria-label={trans.__('Message to the agent')}
+        aria-autocomplete="list"
+        aria-expanded={matches.length > 0}
+        aria-controls={matches.length > 0 ? listId : undefined}
+        aria-activedescendant={
+          matches.length > 0 ? `${listId}-${chosen}` : undefined
+        }
+        role="combobox"
+        spellCheck={true}
+        onChange={event => {
+          setActive(0);
+          setDismissed(null);
+          history.current.reset();
+          controller.setDraft(event.target.value);
+        }}
+        onKeyDown={onKeyDown}
+      />
+      <div className="jp-prime-Composer-bar">
+        <ModeSelect state={state} />
+        <ModelButton state={state} />
+        <span className="jp-prime-Spacer" />
+        <ContextMeter conversation={state.conversation} />
+        {busy && (
+          <button
+            type="button"
+            className="jp-prime-Stop"
+            disabled={state.stopping}
+            title={trans.__('Stop (Esc)')}
+            aria-label={trans.__('Stop')}
+            onClick={() => {
+              void controller.interrupt();
+            }}
+          >
+            <stopIcon.react tag="span" />
+          </button>
+        )}
+        {(!busy || state.draft.trim() !== '') && (
+          <button
+            type="button"
+            className="jp-prime-Send"
+            disabled={disabled || state.draft.trim() === ''}
+            title={
+              busy
+                ? trans.__('Queue: sent when the agent is free')
+                : trans.__('Send')
+            }
+            aria-label={busy ? trans.__('Queue message') : trans.__('Send')}
+            onClick={send}
+          >
+            <sendIcon.react tag="span" />
+          </button>
+        )}
+      </div>
+    </div>
+  );
+}
+
+/** A native select under its short name: keyboard and screen readers know what to do with it. */
+function ModeSelect(props: { state: IPanelState }): JSX.Element {
+  const { controller, trans } = usePanel();
+  const mode = controller.permissionMode;
+  const modes = props.state.server?.permission_modes ?? [mode];
+  return (
+    <label className="jp-prime-Mode" title={modeDescription(mode, trans)}>
+      <span aria-hidden="true">{modeName(mode, trans)}</span>
+      <caretDownIcon.react tag="span" />
+      <select
+        value={mode}
+        aria-label={trans.__('Permissions')}
+        disabled={modes.length < 2}
+        onChange={event => {
+          void controller.setPermissionMode(
+            event.target.value as PermissionMode
+          );
+        }}
+      >
+        {modes.map(value => (
+          <option key={value} value={value}>
+            {modeDescription(value, trans)}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+function sends(
+  event: React.KeyboardEvent,
+  sendWith: 'enter' | 'accel-enter'
+): boolean {
+  if (event.shiftKey || event.altKey) {
+    return false;
+  }
+  const accel = event.ctrlKey || event.metaKey;
+  return accel || sendWith === 'enter';
+}

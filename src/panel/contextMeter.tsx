@@ -1,0 +1,110 @@
+import * as React from 'react';
+
+import { IConversation } from '../model/items';
+import { usePanel } from './context';
+import { cost, fullCount } from './format';
+
+/** Radius and circumference of the ring, in units of its view box. */
+const RADIUS = 6;
+const CIRCUMFERENCE = 2 * Math.PI * RADIUS;
+
+/** Share of the threshold from which the ring warns. */
+const HIGH = 0.8;
+
+export interface IMeterReading {
+  /** Between 0 and 1; `null` if unknown. */
+  readonly share: number | null;
+  readonly label: string;
+  /** One fact a line. */
+  readonly details: string;
+}
+
+/** How full the context is, in words and as a share of the threshold. */
+export function meterReading(
+  conversation: IConversation | null,
+  trans: ReturnType<typeof usePanel>['trans']
+): IMeterReading {
+  const tokens = conversation ? conversation.contextTokens : 0;
+  const threshold = conversation?.threshold ?? 0;
+  const share =
+    tokens === null
+      ? null
+      : threshold > 0
+        ? Math.min(1, tokens / threshold)
+        : tokens === 0
+          ? 0
+          : null;
+  const lines: string[] = [];
+  if (tokens === null) {
+    lines.push(trans.__('Size of the context: not known until the next reply'));
+    if (threshold > 0) {
+      lines.push(trans.__('Compacted at %1 tokens', fullCount(threshold)));
+    }
+  } else if (threshold > 0) {
+    lines.push(
+      trans.__(
+        'Context: %1 of %2 tokens, then it is compacted',
+        fullCount(tokens),
+        fullCount(threshold)
+      )
+    );
+  } else {
+    lines.push(trans.__('Context: %1 tokens', fullCount(tokens)));
+  }
+  if (conversation?.compactionCount) {
+    lines.push(
+      trans._n(
+        'Compacted %1 time',
+        'Compacted %1 times',
+        conversation.compactionCount
+      )
+    );
+  }
+  if (conversation && conversation.costUsd !== null) {
+    lines.push(
+      trans.__('Cost of this session: about %1', cost(conversation.costUsd))
+    );
+  }
+  return {
+    share,
+    label: share === null ? '–' : `${Math.round(share * 100)}%`,
+    details: lines.join('\n')
+  };
+}
+
+/** The context meter: a ring and a number; details when pointed at or asked for. */
+export function ContextMeter(props: {
+  conversation: IConversation | null;
+}): JSX.Element {
+  const { trans } = usePanel();
+  const { share, label, details } = meterReading(props.conversation, trans);
+  return (
+    <span
+      className="jp-prime-Meter"
+      role="meter"
+      tabIndex={0}
+      aria-label={trans.__('Context used')}
+      aria-valuemin={0}
+      aria-valuemax={100}
+      aria-valuenow={share === null ? undefined : Math.round(share * 100)}
+      aria-valuetext={details.replace(/\n/g, '. ')}
+      title={details}
+      data-level={share === null ? 'unknown' : share >= HIGH ? 'high' : 'ok'}
+    >
+      <svg viewBox="0 0 16 16" aria-hidden="true">
+        <circle className="jp-prime-Meter-track" cx="8" cy="8" r={RADIUS} />
+        {share !== null && (
+          <circle
+            className="jp-prime-Meter-value"
+            cx="8"
+            cy="8"
+            r={RADIUS}
+            strokeDasharray={`${share * CIRCUMFERENCE} ${CIRCUMFERENCE}`}
+            transform="rotate(-90 8 8)"
+          />
+        )}
+      </svg>
+      <span aria-hidden="true">{label}</span>
+    </span>
+  );
+}

@@ -1,0 +1,559 @@
+/**
+ * What the panel does, without how it looks: it follows one notebook, holds its session's stream
+ * and carries out what the person asks for.
+ */
+import { ISignal, Signal } from '@lumino/signaling';
+
+import { ServerFrame } from '../api/frames';
+import { ApiError, IAttachment, PermissionMode, PrimeApi } from '../api/rest';
+import { Conversation } from '../model/conversation';
+import { IConversation, IErrorItem } from '../model/items';
+import {
+  ConnectionStatus,
+  IChatPanel,
+  ISessions,
+  ISessionStream,
+  ISessionStreams
+} from '../tokens';
+import { Drafts } from './drafts';
+import { localCommand } from './slash';
+import {
+  EMPTY_STATE,
+  IFailure,
+  IKernelDisplay,
+  IPanelState,
+  isBusy
+} from './state';
+
+export class PanelController implements IChatPanel {
+  constructor(private readonly _options: PanelController.IOptions) {
+    _options.sessions.changed.connect(this._onSessionsChanged, this);
+    void this.refreshServer();
+  }
+
+  /** Emitted after changes, at most once for each painted frame. */
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  /** A frame of the session on show arrived live, not from the past. */
+  get liveFrame(): ISignal<this, ServerFrame> {
+    return this._liveFrame;
+  }
+
+  /** The composer should take the cursor. */
+  get focusRequested(): ISignal<this, void> {
+    return this._focusRequested;
+  }
+
+  get notebook(): string | null {
+    return this._state.notebook;
+  }
+
+  get sessionId(): string | null {
+    return this._state.sessionId ?? null;
+  }
+
+  get conversation(): IConversation | null {
+    return this.snapshot().conversation;
+  }
+
+  get isVisible(): boolean {
+    return this._options.isVisible();
+  }
+
+  /** The state now. The same object until something changes. */
+  snapshot(): IPanelState {
+    const conversation = this._conversation?.snapshot() ?? null;
+    if (conversation !== this._state.conversation) {
+      this._state = { ...this._state, conversation };
+    }
+    return this._state;
+  }
+
+  open(): void {
+    this._options.activate();
+    this._focusRequested.emit();
+  }
+
+  compose(text: string): void {
+    this.setDraft(text);
+    this.open();
+  }
+
+  setDraft(draft: string): void {
+    if (this._state.notebook !== null) {
+      this._options.drafts.save(this._state.notebook, draft);
+    }
+    this._set({ draft });
+  }
+
+  /** Send what is in the composer. If it is refused, it goes back there. */
+  async sendDraft(): Promise<void> {
+    const text = this._state.draft.trim();
+    const { notebook } = this._state;
+    if (text === '' || notebook === null || this._state.sending !== null) {
+      return;
+    }
+    this.setDraft('');
+    try {
+      await this.submit(text);
+    } catch {
+      // `submit` has said why. What was typed meanwhile stays behind it.
+      if (this._state.notebook === notebook) {
+        const typed = this._state.draft;
+        this.setDraft(typed === '' ? text : `${text}\n${typed}`);
+      } else {
+        this._options.drafts.save(notebook, text);
+      }
+    }
+  }
+
+  async submit(text: string, attachments: IAttachment[] = []): Promise<void> {
+    const command = localCommand(text);
+    if (command?.name === 'new') {
+      await this.newSession();
+      return;
+    }
+    if (command?.name === 'compact') {
+      await this.compact(command.rest);
+      return;
+    }
+    this._set({ sending: text, failure: null, stopping: false });
+    const sent = this._send(text, attachments);
+    this._sent = sent.catch(() => undefined);
+    try {
+      await sent;
+    } catch (reason) {
+      this._fail(reason);
+      throw reason;
+    } finally {
+      this._set({ sending: null });
+    }
+  }
+
+  /** Stop the agent, also while the message is still on its way to it. */
+  async interrupt(): Promise<void> {
+    if (!isBusy(this.snapshot())) {
+      return;
+    }
+    this._set({ stopping: true });
+    await this._sent;
+    const id = this._state.sessionId;
+    if (id) {
+      await this._try(() => this._options.api.interrupt(id), {
+        ignore: ['nothing_to_interrupt', 'not_running']
+      });
+    }
+    if (!this._conversation?.snapshot().activity.running) {
+      this._set({ stopping: false });
+    }
+  }
+
+  async decide(
+    callId: string,
+    decision: 'allow' | 'deny',
+    scope: 'once' | 'session' = 'once'
+  ): Promise<void> {
+    const id = this._state.sessionId;
+    if (!id || this._state.deciding.has(callId)) {
+      return;
+    }
+    this._set({ deciding: new Set([...this._state.deciding, callId]) });
+    await this._try(
+      () => this._options.api.decide(id, callId, decision, scope),
+      // Someone else, or another tab, was faster: the record says what was decided.
+      { ignore: ['approval_decided'] }
+    );
+    const deciding = new Set(this._state.deciding);
+    deciding.delete(callId);
+    this._set({ deciding });
+    this._focusRequested.emit();
+  }
+
+  /**
+   * What to send again after an error; `null` if it is no longer the last thing that happened, or
+   * was not about a message.
+   */
+  retryText(error: IErrorItem): string | null {
+    const state = this.snapshot();
+    const items = state.conversation?.items ?? [];
+    if (isBusy(state) || error.where === 'compaction') {
+      return null;
+    }
+    const message = [...items].reverse().find(item => item.kind === 'user');
+    const isLast = !items
+      .slice(items.lastIndexOf(error) + 1)
+      .some(item => item.kind !== 'turn');
+    return isLast && message?.kind === 'user' && message.turn === error.turn
+      ? message.text
+      : null;
+  }
+
+  async unqueue(seq: number): Promise<void> {
+    const id = this._state.sessionId;
+    if (id) {
+      await this._try(() => this._options.api.unqueue(id, seq), {
+        ignore: ['not_queued']
+      });
+    }
+  }
+
+  async compact(instructions = ''): Promise<void> {
+    const id = this._state.sessionId;
+    if (id) {
+      await this._try(() => this._options.api.compact(id, instructions));
+    } else {
+      this._set({
+        failure: {
+          code: 'nothing_to_compact',
+          message: this._options.messages.nothingToCompact,
+          hint: ''
+        }
+      });
+    }
+  }
+
+  /** An empty conversation; the session is made with its first message. */
+  async newSession(): Promise<void> {
+    if (this._state.notebook !== null) {
+      await this._options.sessions.select(this._state.notebook, null);
+      this._focusRequested.emit();
+    }
+  }
+
+  async selectSession(id: string): Promise<void> {
+    if (this._state.notebook !== null) {
+      await this._options.sessions.select(this._state.notebook, id);
+      this._focusRequested.emit();
+    }
+  }
+
+  async renameSession(title: string): Promise<void> {
+    const id = this._state.sessionId;
+    if (id) {
+      await this._try(() => this._options.sessions.patch(id, { title }));
+    }
+  }
+
+  async deleteSession(): Promise<void> {
+    const id = this._state.sessionId;
+    if (id) {
+      await this._try(() => this._options.sessions.delete(id));
+    }
+  }
+
+  /** For the session on show, or the one to be made. */
+  async setPermissionMode(mode: PermissionMode): Promise<void> {
+    const id = this._state.sessionId;
+    if (id) {
+      await this._try(() =>
+        this._options.sessions.patch(id, { permission_mode: mode })
+      );
+    } else {
+      this._options.newSessionDefaults.permissionMode = mode;
+      this._changedLater();
+    }
+  }
+
+  async setModel(model: string): Promise<void> {
+    const id = this._state.sessionId;
+    if (id) {
+      await this._try(() => this._options.sessions.patch(id, { model }));
+    } else {
+      this._options.newSessionDefaults.model = model;
+      this._changedLater();
+    }
+  }
+
+  /** Permission mode of the session on show, or of the one to be made. */
+  get permissionMode(): PermissionMode {
+    const { conversation, server } = this.snapshot();
+    return ((this._state.sessionId && conversation?.permissionMode) ||
+      this._options.newSessionDefaults.permissionMode ||
+      server?.default_permission_mode ||
+      'ask') as PermissionMode;
+  }
+
+  get model(): string {
+    const { conversation, server } = this.snapshot();
+    return (
+      (this._state.sessionId && conversation?.model) ||
+      this._options.newSessionDefaults.model ||
+      server?.model ||
+      ''
+    );
+  }
+
+  /**
+   * Hand a key over to the server, which keeps it.
+   *
+   * @throws ApiError if it is refused.
+   */
+  async connectModel(options: {
+    provider: string;
+    api_key?: string;
+    base_url?: string;
+  }): Promise<void> {
+    await this._options.api.setCredentials(options);
+    await this.refreshServer();
+  }
+
+  async disconnectModel(): Promise<void> {
+    await this._try(() => this._options.api.clearCredentials());
+    await this.refreshServer();
+  }
+
+  async refreshServer(): Promise<void> {
+    try {
+      const server = await this._options.api.status();
+      this._set({ server, serverFailure: null });
+    } catch (reason) {
+      this._set({ serverFailure: failureOf(reason) });
+    }
+  }
+
+  showSheet(sheet: IPanelState['sheet']): void {
+    this._set({ sheet });
+    if (sheet === 'none') {
+      this._focusRequested.emit();
+    }
+  }
+
+  dismissFailure(): void {
+    this._set({ failure: null });
+  }
+
+  reconnect(): void {
+    this._stream?.reconnect();
+    void this.refreshServer();
+  }
+
+  /** Follow another notebook. */
+  async setNotebook(notebook: string | null): Promise<void> {
+    if (notebook === this._state.notebook) {
+      return;
+    }
+    this._hold(undefined);
+    this._set({
+      notebook,
+      draft: notebook === null ? '' : this._options.drafts.load(notebook),
+      sending: null,
+      stopping: false,
+      failure: null
+    });
+    await this.lookUp();
+  }
+
+  /** The notebook on show was renamed; its session goes with it. */
+  renameNotebook(notebook: string): void {
+    const { draft } = this._state;
+    this._options.drafts.save(notebook, draft);
+    this._set({ notebook });
+  }
+
+  /** Find the session of the notebook on show. */
+  async lookUp(): Promise<void> {
+    const { notebook } = this._state;
+    if (notebook === null) {
+      return;
+    }
+    try {
+      const id = await this._options.sessions.resolve(notebook);
+      if (this._state.notebook === notebook) {
+        this._hold(id);
+      }
+    } catch (reason) {
+      if (this._state.notebook === notebook) {
+        this._set({ serverFailure: failureOf(reason) });
+      }
+    }
+  }
+
+  setKernel(kernel: IKernelDisplay | null): void {
+    const { kernel: old } = this._state;
+    if (kernel?.name !== old?.name || kernel?.status !== old?.status) {
+      this._set({ kernel });
+    }
+  }
+
+  /** Titles and ids of the notebook's sessions, newest first. */
+  async sessions(): Promise<{ id: string; title: string | null }[]> {
+    const { notebook } = this._state;
+    return notebook === null ? [] : this._options.sessions.list(notebook);
+  }
+
+  models(): ReturnType<PrimeApi['models']> {
+    return this._options.api.models();
+  }
+
+  private async _send(text: string, attachments: IAttachment[]): Promise<void> {
+    const { notebook } = this._state;
+    if (notebook === null) {
+      throw new ApiError(
+        0,
+        'no_notebook',
+        this._options.messages.noNotebook,
+        ''
+      );
+    }
+    let id = this._state.sessionId ?? null;
+    if (id === null) {
+      const { permissionMode, model } = this._options.newSessionDefaults;
+      const session = await this._options.sessions.create({
+        notebook,
+        ...(permissionMode ? { permission_mode: permissionMode } : {}),
+        ...(model ? { model } : {})
+      });
+      id = session.id;
+    }
+    await this._options.api.send(id, text, attachments);
+  }
+
+  private _onSessionsChanged(_: ISessions, change: ISessions.IChange): void {
+    if (change.notebook === this._state.notebook) {
+      this._hold(change.current);
+    }
+  }
+
+  /** Hold the stream of a session and let the one before go. */
+  private _hold(id: string | null | undefined): void {
+    if (id === this._state.sessionId) {
+      return;
+    }
+    this._stream?.dispose();
+    this._stream = null;
+    this._conversation = null;
+    if (id) {
+      const stream = this._options.streams.acquire(id);
+      const conversation = new Conversation();
+      stream.replay().forEach(frame => conversation.apply(frame));
+      stream.frameReceived.connect(this._onFrame, this);
+      stream.connectionChanged.connect(this._onConnection, this);
+      this._stream = stream;
+      this._conversation = conversation;
+    }
+    this._set({
+      sessionId: id,
+      connection: this._stream?.status ?? null,
+      stopping: false,
+      failure: null
+    });
+  }
+
+  private _onFrame(_: ISessionStream, frame: ServerFrame): void {
+    const conversation = this._conversation;
+    if (!conversation) {
+      return;
+    }
+    const live = conversation.snapshot().ready;
+    conversation.apply(frame);
+    if (live) {
+      this._liveFrame.emit(frame);
+    }
+    if (frame.type === 'error') {
+      this._set({
+        failure: {
+          code: frame.code,
+          message: frame.message,
+          hint: frame.hint ?? ''
+        }
+      });
+    }
+    if (
+      this._state.stopping &&
+      this._state.sending === null &&
+      !conversation.snapshot().activity.running
+    ) {
+      this._set({ stopping: false });
+    }
+    this._changedLater();
+  }
+
+  private _onConnection(_: ISessionStream, connection: ConnectionStatus): void {
+    this._set({ connection });
+    if (connection === 'connected') {
+      void this.refreshServer();
+    } else if (connection === 'gone' && this._state.notebook !== null) {
+      // Deleted in another tab: fall back to the notebook's other sessions.
+      void this._options.sessions.select(this._state.notebook, null);
+    }
+  }
+
+  private async _try(
+    action: () => Promise<unknown>,
+    { ignore = [] }: { ignore?: string[] } = {}
+  ): Promise<void> {
+    try {
+      await action();
+    } catch (reason) {
+      if (!(reason instanceof ApiError && ignore.includes(reason.code))) {
+        this._fail(reason);
+      }
+    }
+  }
+
+  private _fail(reason: unknown): void {
+    this._set({ failure: failureOf(reason) });
+  }
+
+  private _set(changes: Partial<IPanelState>): void {
+    this._state = { ...this._state, ...changes };
+    this._changedLater();
+  }
+
+  /** Many frames of a stream make one repaint. */
+  private _changedLater(): void {
+    if (this._scheduled) {
+      return;
+    }
+    this._scheduled = true;
+    this._options.schedule(() => {
+      this._scheduled = false;
+      this._changed.emit();
+    });
+  }
+
+  private _state: IPanelState = EMPTY_STATE;
+  private _stream: ISessionStream | null = null;
+  private _conversation: Conversation | null = null;
+  private _sent: Promise<void> = Promise.resolve();
+  private _scheduled = false;
+  private _changed = new Signal<this, void>(this);
+  private _liveFrame = new Signal<this, ServerFrame>(this);
+  private _focusRequested = new Signal<this, void>(this);
+}
+
+export namespace PanelController {
+  export interface IOptions {
+    api: PrimeApi;
+    sessions: ISessions;
+    streams: ISessionStreams;
+    drafts: Drafts;
+    /** Bring the panel to the front. */
+    activate: () => void;
+    isVisible: () => boolean;
+    /** Run once, soon. */
+    schedule: (callback: () => void) => void;
+    /** What a new session starts with, unless the server's defaults are to hold. */
+    newSessionDefaults: {
+      permissionMode: PermissionMode | null;
+      model: string | null;
+    };
+    messages: {
+      noNotebook: string;
+      nothingToCompact: string;
+    };
+  }
+}
+
+function failureOf(reason: unknown): IFailure {
+  if (reason instanceof ApiError) {
+    return { code: reason.code, message: reason.message, hint: reason.hint };
+  }
+  return {
+    code: 'unexpected',
+    message: reason instanceof Error ? reason.message : String(reason),
+    hint: ''
+  };
+}

@@ -1,0 +1,211 @@
+import {
+  addIcon,
+  caretDownIcon,
+  ellipsesIcon
+} from '@jupyterlab/ui-components';
+import { Dialog, InputDialog, showDialog } from '@jupyterlab/apputils';
+import * as React from 'react';
+
+import { usePanel } from './context';
+import { popUp } from './menus';
+import { IPanelState } from './state';
+
+/** Which notebook, which session, and what can be done with it. */
+export function Header(props: { state: IPanelState }): JSX.Element {
+  const { state } = props;
+  const { controller, trans, openSettings } = usePanel();
+  const { notebook } = state;
+  const name = notebook?.split('/').pop() ?? '';
+  const title = state.sessionId
+    ? state.conversation?.title || trans.__('Untitled session')
+    : trans.__('New session');
+
+  const openSessions = async (anchor: HTMLElement): Promise<void> => {
+    const sessions = await controller.sessions().catch(() => []);
+    popUp(anchor, [
+      ...sessions.map(session => ({
+        label: session.title || trans.__('Untitled session'),
+        isToggled: session.id === state.sessionId,
+        run: () => {
+          void controller.selectSession(session.id);
+        }
+      })),
+      ...(sessions.length > 0 ? [null] : []),
+      {
+        label: trans.__('New session'),
+        isToggled: state.sessionId === null,
+        run: () => {
+          void controller.newSession();
+        }
+      }
+    ]);
+  };
+
+  const rename = async (): Promise<void> => {
+    const result = await InputDialog.getText({
+      title: trans.__('Rename session'),
+      text: state.conversation?.title ?? '',
+      okLabel: trans.__('Rename')
+    });
+    const value = result.value?.trim();
+    if (result.button.accept && value) {
+      await controller.renameSession(value);
+    }
+  };
+
+  const remove = async (): Promise<void> => {
+    const result = await showDialog({
+      title: trans.__('Delete session “%1”?', title),
+      body: trans.__(
+        'The conversation and the saved kernel state are deleted from disk. The notebook and its kernel stay as they are.'
+      ),
+      buttons: [
+        Dialog.cancelButton(),
+        Dialog.warnButton({ label: trans.__('Delete') })
+      ]
+    });
+    if (result.button.accept) {
+      await controller.deleteSession();
+    }
+  };
+
+  const openMenu = (anchor: HTMLElement): void => {
+    const hasSession = !!state.sessionId;
+    popUp(anchor, [
+      {
+        label: trans.__('Compact now'),
+        isEnabled: hasSession,
+        run: () => {
+          void controller.compact();
+        }
+      },
+      {
+        label: trans.__('Rename session…'),
+        isEnabled: hasSession,
+        run: () => {
+          void rename();
+        }
+      },
+      {
+        label: trans.__('Delete session…'),
+        isEnabled: hasSession,
+        run: () => {
+          void remove();
+        }
+      },
+      null,
+      {
+        label: trans.__('Connect a model…'),
+        run: () => controller.showSheet('model')
+      },
+      {
+        label: trans.__('Commands and keys'),
+        run: () => controller.showSheet('help')
+      },
+      ...(openSettings
+        ? [{ label: trans.__('Settings'), run: openSettings }]
+        : [])
+    ]);
+  };
+
+  return (
+    <header className="jp-prime-Header">
+      <div className="jp-prime-Header-names">
+        <button
+          type="button"
+          className="jp-prime-Header-session"
+          disabled={notebook === null}
+          aria-haspopup="menu"
+          aria-label={trans.__('Session: %1', title)}
+          title={trans.__('Switch session')}
+          onClick={event => {
+            void openSessions(event.currentTarget);
+          }}
+        >
+          <span className="jp-prime-Header-title">{title}</span>
+          <caretDownIcon.react tag="span" />
+        </button>
+        {notebook !== null && (
+          <div className="jp-prime-Header-notebook" title={notebook}>
+            <KernelDot state={state} />
+            <span>{name}</span>
+          </div>
+        )}
+      </div>
+      <button
+        type="button"
+        className="jp-prime-IconButton"
+        disabled={notebook === null}
+        title={trans.__('New session')}
+        aria-label={trans.__('New session')}
+        onClick={() => {
+          void controller.newSession();
+        }}
+      >
+        <addIcon.react tag="span" />
+      </button>
+      <button
+        type="button"
+        className="jp-prime-IconButton"
+        aria-haspopup="menu"
+        title={trans.__('More')}
+        aria-label={trans.__('More')}
+        onClick={event => openMenu(event.currentTarget)}
+      >
+        <ellipsesIcon.react tag="span" />
+      </button>
+    </header>
+  );
+}
+
+/** The kernel's state as a dot; what it means is in its label. */
+function KernelDot(props: { state: IPanelState }): JSX.Element {
+  const { trans } = usePanel();
+  const { kernel, conversation } = props.state;
+  const status = kernel?.status ?? conversation?.kernelState ?? 'none';
+  const level = kernelLevel(status);
+  const words = {
+    idle: trans.__('idle'),
+    busy: trans.__('busy'),
+    starting: trans.__('starting'),
+    dead: trans.__('not running'),
+    none: trans.__('none')
+  }[level];
+  const label = kernel?.name
+    ? trans.__('Kernel %1: %2', kernel.name, words)
+    : trans.__('Kernel: %1', words);
+  return (
+    <span
+      className="jp-prime-KernelDot"
+      data-level={level}
+      role="img"
+      aria-label={label}
+      title={label}
+    />
+  );
+}
+
+/** The many states of Lab's kernel connections, in five. */
+export function kernelLevel(
+  status: string
+): 'idle' | 'busy' | 'starting' | 'dead' | 'none' {
+  switch (status) {
+    case 'idle':
+      return 'idle';
+    case 'busy':
+      return 'busy';
+    case 'starting':
+    case 'restarting':
+    case 'autorestarting':
+    case 'connecting':
+    case 'initializing':
+    case 'connected':
+      return 'starting';
+    case 'dead':
+    case 'terminating':
+    case 'disconnected':
+      return 'dead';
+    default:
+      return 'none';
+  }
+}

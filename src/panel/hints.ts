@@ -1,0 +1,52 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { IPanelState, isBusy } from './state';
+
+export interface IHint {
+  readonly id: string;
+  readonly text: string;
+}
+
+/** The hint that fits what is going on, of those not seen yet; at most one at a time. */
+export function hintFor(
+  state: IPanelState,
+  seen: ReadonlySet<string>,
+  trans: TranslationBundle
+): IHint | null {
+  const { conversation } = state;
+  const turns =
+    conversation?.items.filter(item => item.kind === 'turn').length ?? 0;
+  const share =
+    conversation?.contextTokens && conversation.threshold
+      ? conversation.contextTokens / conversation.threshold
+      : 0;
+  const hints: (IHint & { fits: boolean })[] = [
+    {
+      id: 'queue',
+      text: trans.__(
+        'You can write on while the agent works: it is queued. Esc stops the agent.'
+      ),
+      fits: isBusy(state)
+    },
+    {
+      id: 'compaction',
+      text: trans.__(
+        'The ring below shows how full the context is. At 100% it is compacted; your variables stay.'
+      ),
+      fits: share >= 0.5
+    },
+    {
+      id: 'cards',
+      text: trans.__(
+        'Click a tool’s line to see what was run and what came of it.'
+      ),
+      fits: turns >= 1 && !!conversation?.items.some(i => i.kind === 'tool')
+    },
+    {
+      id: 'slash',
+      text: trans.__('Type / for commands; Up brings earlier messages back.'),
+      fits: turns >= 2
+    }
+  ];
+  return hints.find(({ id, fits }) => fits && !seen.has(id)) ?? null;
+}

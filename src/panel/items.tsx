@@ -1,0 +1,266 @@
+import {
+  caretDownIcon,
+  caretRightIcon,
+  refreshIcon
+} from '@jupyterlab/ui-components';
+import * as React from 'react';
+
+import {
+  IErrorItem,
+  INoteItem,
+  IRestoreItem,
+  IThinkingItem,
+  ITurnItem,
+  IUserItem,
+  Item
+} from '../model/items';
+import { ApprovalCard } from './approval';
+import { CompactionBanner } from './compactionBanner';
+import { usePanel, usePanelState } from './context';
+import { Failure } from './failure';
+import { cost, duration, fullCount, shortCount } from './format';
+import { thinkingIcon } from './icons';
+import { MarkdownView } from './markdownView';
+import { modeName } from './permissionModes';
+import { ToolCard } from './toolCard';
+
+/** One item of the conversation. Items are immutable: the same object is never drawn again. */
+export const ItemView = React.memo(
+  (props: { item: Item }): JSX.Element | null => {
+    const { item } = props;
+    switch (item.kind) {
+      case 'user':
+        return <UserMessage item={item} />;
+      case 'text':
+        return (
+          <div className="jp-prime-Text">
+            <MarkdownView text={item.text} streaming={item.streaming} />
+          </div>
+        );
+      case 'thinking':
+        return <Thinking item={item} />;
+      case 'tool':
+        return <ToolCard item={item} />;
+      case 'approval':
+        return <ApprovalCard item={item} />;
+      case 'compaction':
+        return <CompactionBanner item={item} />;
+      case 'restore':
+        return <Restore item={item} />;
+      case 'error':
+        return <ErrorCard item={item} />;
+      case 'note':
+        return <Note item={item} />;
+      case 'turn':
+        return <TurnFooter item={item} />;
+    }
+  }
+);
+
+function UserMessage(props: { item: IUserItem }): JSX.Element {
+  const { item } = props;
+  const { trans, userName } = usePanel();
+  const time = new Date(item.ts);
+  return (
+    <article
+      className="jp-prime-User"
+      title={Number.isNaN(time.valueOf()) ? undefined : time.toLocaleString()}
+    >
+      <span className="jp-prime-VisuallyHidden">{trans.__('You wrote:')}</span>
+      {item.user !== null && item.user !== userName && (
+        <div className="jp-prime-User-name">{item.user}</div>
+      )}
+      <div className="jp-prime-User-text">{item.text}</div>
+    </article>
+  );
+}
+
+/** A message on its way: shown as sent, fainter. */
+export function SendingMessage(props: { text: string }): JSX.Element {
+  return (
+    <article className="jp-prime-User" data-sending>
+      <div className="jp-prime-User-text">{props.text}</div>
+    </article>
+  );
+}
+
+function Thinking(props: { item: IThinkingItem }): JSX.Element {
+  const { item } = props;
+  const { trans, settings } = usePanel();
+  const [chosen, setChosen] = React.useState<boolean | null>(null);
+  const open = chosen ?? settings.showThinking;
+  const bodyId = React.useId();
+  const Caret = open ? caretDownIcon : caretRightIcon;
+  return (
+    <div className="jp-prime-Thinking" data-streaming={item.streaming}>
+      <button
+        type="button"
+        className="jp-prime-Thinking-toggle"
+        aria-expanded={open}
+        aria-controls={bodyId}
+        onClick={() => setChosen(!open)}
+      >
+        <Caret.react tag="span" className="jp-prime-Caret" />
+        <thinkingIcon.react tag="span" />
+        <span>
+          {item.streaming ? trans.__('Thinking…') : trans.__('Thoughts')}
+        </span>
+      </button>
+      {open && (
+        <div className="jp-prime-Thinking-body" id={bodyId}>
+          <MarkdownView text={item.text} streaming={item.streaming} />
+        </div>
+      )}
+    </div>
+  );
+}
+
+function ErrorCard(props: { item: IErrorItem }): JSX.Element {
+  const { item } = props;
+  const { controller, trans } = usePanel();
+  // Whether trying again makes sense depends on what has happened since.
+  usePanelState();
+  const actions: { label: string; run: () => void }[] = [];
+  if (
+    item.code === 'no_credentials' ||
+    item.code === 'bad_credentials' ||
+    item.code === 'unreachable'
+  ) {
+    actions.push({
+      label: trans.__('Connect a model…'),
+      run: () => controller.showSheet('model')
+    });
+  }
+  const again = controller.retryText(item);
+  if (again !== null) {
+    actions.push({
+      label: trans.__('Try again'),
+      run: () => {
+        controller.submit(again).catch(() => undefined);
+      }
+    });
+  }
+  return (
+    <Failure message={item.message} hint={item.hint}>
+      {actions.map(({ label, run }) => (
+        <button
+          key={label}
+          type="button"
+          className="jp-prime-Button"
+          onClick={run}
+        >
+          {label}
+        </button>
+      ))}
+    </Failure>
+  );
+}
+
+function Restore(props: { item: IRestoreItem }): JSX.Element {
+  const { item } = props;
+  const { trans } = usePanel();
+  const count = trans._n(
+    '%1 variable restored',
+    '%1 variables restored',
+    item.restored
+  );
+  const why =
+    {
+      crash: trans.__('The kernel died and was started again'),
+      restart: trans.__('The kernel was restarted'),
+      resume: trans.__('The session goes on in a new kernel')
+    }[item.trigger] ?? trans.__('Kernel state');
+  return (
+    <div className="jp-prime-Restore" data-outcome={item.outcome}>
+      <refreshIcon.react tag="span" />
+      <div>
+        <div>
+          {item.outcome === 'failed'
+            ? trans.__('%1; its variables could not be restored.', why)
+            : `${why}: ${count}.`}
+        </div>
+        {item.reason && (
+          <div className="jp-prime-Restore-detail">{item.reason}</div>
+        )}
+        {item.missing.map(({ name, reason }) => (
+          <div key={name} className="jp-prime-Restore-detail">
+            <code>{name}</code> {reason}
+          </div>
+        ))}
+      </div>
+    </div>
+  );
+}
+
+function Note(props: { item: INoteItem }): JSX.Element {
+  const { item } = props;
+  const { trans } = usePanel();
+  const parts: string[] = [];
+  if (item.permissionMode !== null) {
+    parts.push(
+      trans.__('Permissions: %1', modeName(item.permissionMode, trans))
+    );
+  }
+  if (item.model !== null) {
+    parts.push(trans.__('Model: %1', item.model));
+  }
+  if (item.notebook !== null) {
+    parts.push(trans.__('Notebook: %1', item.notebook));
+  }
+  return <div className="jp-prime-Note">{parts.join(' · ')}</div>;
+}
+
+function TurnFooter(props: { item: ITurnItem }): JSX.Element | null {
+  const { item } = props;
+  const { trans, settings } = usePanel();
+  const parts: string[] = [];
+  switch (item.status) {
+    case 'interrupted':
+      parts.push(trans.__('Stopped'));
+      break;
+    case 'limit':
+      parts.push(trans.__('Stopped at the limit'));
+      break;
+    case 'crashed':
+      parts.push(trans.__('Cut off: the server stopped'));
+      break;
+    case 'error':
+      parts.push(trans.__('Ended with an error'));
+      break;
+    case 'ok':
+      break;
+  }
+  let title: string | undefined;
+  if (settings.showTurnDetails) {
+    parts.push(duration(item.durationMs, trans));
+    const { usage } = item;
+    const sent =
+      (usage.input_tokens ?? 0) +
+      (usage.cache_read_input_tokens ?? 0) +
+      (usage.cache_creation_input_tokens ?? 0);
+    const received = usage.output_tokens ?? 0;
+    if (sent + received > 0) {
+      parts.push(trans.__('%1 tokens', shortCount(sent + received)));
+      title = [
+        trans._n('%1 request', '%1 requests', item.requests),
+        trans.__('%1 tokens read', fullCount(sent)),
+        trans.__(
+          '%1 of them from the cache',
+          fullCount(usage.cache_read_input_tokens ?? 0)
+        ),
+        trans.__('%1 tokens written', fullCount(received))
+      ].join('\n');
+    }
+    if (item.costUsd !== null && item.costUsd > 0) {
+      parts.push(cost(item.costUsd));
+    }
+  }
+  if (parts.length === 0) {
+    return null;
+  }
+  return (
+    <div className="jp-prime-Turn" data-status={item.status} title={title}>
+      {parts.join(' · ')}
+    </div>
+  );
+}

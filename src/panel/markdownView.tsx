@@ -1,0 +1,91 @@
+import { MimeModel } from '@jupyterlab/rendermime';
+import { IRenderMime } from '@jupyterlab/rendermime-interfaces';
+import * as React from 'react';
+
+import { MarkdownSplitter } from '../model/markdown';
+import { usePanel } from './context';
+import { useWidget } from './mimeHost';
+
+const MIME_TYPE = 'text/markdown';
+
+/** Shortest time between two renderings of text that grows, in milliseconds. */
+const SHORTEST_PAUSE = 60;
+
+/** Markdown through Lab's own renderer. While it streams, only its last block is rendered again. */
+export function MarkdownView(props: {
+  text: string;
+  streaming?: boolean;
+}): JSX.Element {
+  const splitter = React.useRef(new MarkdownSplitter());
+  const streamed = React.useRef(false);
+  streamed.current = streamed.current || !!props.streaming;
+  if (!streamed.current) {
+    return <MarkdownPiece text={props.text} />;
+  }
+  const { finished, tail } = splitter.current.split(props.text);
+  return (
+    <>
+      {[...finished, tail].map((piece, index) => (
+        <MarkdownPiece key={index} text={piece} />
+      ))}
+    </>
+  );
+}
+
+const MarkdownPiece = React.memo((props: { text: string }): JSX.Element => {
+  const { rendermime } = usePanel();
+  const [host, renderer] = useWidget<IRenderMime.IRenderer>(
+    () => rendermime.createRenderer(MIME_TYPE),
+    [rendermime]
+  );
+  const rendering = React.useRef<Rendering | null>(null);
+  React.useEffect(() => {
+    const current = new Rendering(renderer.current!);
+    rendering.current = current;
+    return () => current.stop();
+  }, [rendermime]);
+  React.useEffect(() => {
+    rendering.current?.show(props.text);
+  }, [rendermime, props.text]);
+  return <div className="jp-prime-Markdown" ref={host} />;
+});
+
+/**
+ * Renders the newest text, one rendering at a time. Text that comes quicker than it can be
+ * rendered is skipped, so that long answers do not lag behind.
+ */
+class Rendering {
+  constructor(private readonly _renderer: IRenderMime.IRenderer) {}
+
+  show(text: string): void {
+    this._next = text;
+    if (!this._busy) {
+      void this._run();
+    }
+  }
+
+  stop(): void {
+    this._stopped = true;
+  }
+
+  private async _run(): Promise<void> {
+    this._busy = true;
+    while (this._next !== null && !this._stopped) {
+      const text = this._next;
+      this._next = null;
+      const start = performance.now();
+      await this._renderer.renderModel(
+        new MimeModel({ data: { [MIME_TYPE]: text }, trusted: false })
+      );
+      const took = performance.now() - start;
+      await new Promise(resolve =>
+        window.setTimeout(resolve, Math.max(SHORTEST_PAUSE, took))
+      );
+    }
+    this._busy = false;
+  }
+
+  private _next: string | null = null;
+  private _busy = false;
+  private _stopped = false;
+}

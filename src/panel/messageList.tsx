@@ -1,0 +1,132 @@
+import { caretDownIcon } from '@jupyterlab/ui-components';
+import * as React from 'react';
+
+import { Item } from '../model/items';
+import { usePanel } from './context';
+import { ItemView } from './items';
+
+/** Items drawn at first, and how many more when scrolling up reaches the first of them. */
+const PAGE = 60;
+
+/** Closer to the end than this counts as being there, in pixels. */
+const NEAR_END = 32;
+
+/** Closer to the beginning than this draws earlier items, in pixels. */
+const NEAR_START = 400;
+
+/**
+ * The conversation. Only its newest part is drawn until one scrolls up. It stays at the end while
+ * text arrives, unless the person has scrolled away from it.
+ */
+export function MessageList(props: {
+  items: readonly Item[];
+  /** Behind the items: what goes on at the moment. */
+  children?: React.ReactNode;
+  /** A new value brings the list back to its end. */
+  resetKey: unknown;
+}): JSX.Element {
+  const { items } = props;
+  const { trans } = usePanel();
+  const scroller = React.useRef<HTMLDivElement>(null);
+  const content = React.useRef<HTMLDivElement>(null);
+  const atEnd = React.useRef(true);
+  const [away, setAway] = React.useState(false);
+  const [extra, setExtra] = React.useState(0);
+
+  // In steps, so that a new item does not remove one at the top each time.
+  const start = Math.max(
+    0,
+    Math.floor((items.length - PAGE) / (PAGE / 2)) * (PAGE / 2) - extra
+  );
+
+  const toEnd = React.useCallback(() => {
+    const element = scroller.current!;
+    element.scrollTop = element.scrollHeight;
+  }, []);
+
+  React.useLayoutEffect(() => {
+    atEnd.current = true;
+    setAway(false);
+    setExtra(0);
+    toEnd();
+  }, [props.resetKey]);
+
+  // Content grows for many reasons: text, figures that load, cards that open.
+  React.useEffect(() => {
+    const observer = new ResizeObserver(() => {
+      if (atEnd.current) {
+        toEnd();
+      }
+    });
+    observer.observe(content.current!);
+    observer.observe(scroller.current!);
+    return () => observer.disconnect();
+  }, []);
+
+  const lastTop = React.useRef(0);
+  const onScroll = (): void => {
+    const element = scroller.current!;
+    const { scrollTop, scrollHeight, clientHeight } = element;
+    const near = scrollHeight - scrollTop - clientHeight < NEAR_END;
+    // Only a move upwards leaves the end: content that grows scrolls nothing.
+    if (near) {
+      atEnd.current = true;
+      setExtra(0);
+    } else if (scrollTop < lastTop.current) {
+      atEnd.current = false;
+    }
+    lastTop.current = scrollTop;
+    setAway(!atEnd.current);
+    if (!atEnd.current && scrollTop < NEAR_START && start > 0) {
+      // At 0 the browser would keep the position instead of the content in view.
+      element.scrollTop = Math.max(1, scrollTop);
+      setExtra(extra + PAGE);
+    }
+  };
+
+  return (
+    <div className="jp-prime-Messages">
+      <div
+        className="jp-prime-Messages-scroller"
+        ref={scroller}
+        onScroll={onScroll}
+        role="log"
+        aria-live="off"
+        aria-label={trans.__('Conversation')}
+        tabIndex={0}
+      >
+        <div className="jp-prime-Messages-content" ref={content}>
+          {start > 0 && (
+            <button
+              type="button"
+              className="jp-prime-Link"
+              onClick={() => {
+                atEnd.current = false;
+                setExtra(extra + PAGE);
+              }}
+            >
+              {trans.__('Show earlier messages')}
+            </button>
+          )}
+          {items.slice(start).map(item => (
+            <ItemView key={item.key} item={item} />
+          ))}
+          {props.children}
+        </div>
+      </div>
+      {away && (
+        <button
+          type="button"
+          className="jp-prime-Latest"
+          onClick={() => {
+            atEnd.current = true;
+            toEnd();
+          }}
+        >
+          <caretDownIcon.react tag="span" />
+          {trans.__('Jump to latest')}
+        </button>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,74 @@
+import { caretDownIcon } from '@jupyterlab/ui-components';
+import * as React from 'react';
+
+import { IModelInfo } from '../api/rest';
+import { usePanel } from './context';
+import { IMenuEntry, popUp } from './menus';
+import { IPanelState } from './state';
+
+/** Which model answers, with the others to choose from. */
+export function ModelButton(props: { state: IPanelState }): JSX.Element {
+  const { server } = props.state;
+  const { controller, trans } = usePanel();
+  const model = controller.model;
+  const offline = isOffline(props.state);
+  const label = offline ? trans.__('Offline agent') : shortName(model);
+  const title = offline
+    ? trans.__(
+        'Offline agent: fixed rules, no language model; nothing leaves this machine'
+      )
+    : server?.endpoint
+      ? trans.__('%1 at %2', model, server.endpoint)
+      : model;
+
+  const open = async (anchor: HTMLElement): Promise<void> => {
+    let models: IModelInfo[] = [];
+    try {
+      models = await controller.models();
+    } catch {
+      // The entry for connecting a model is what helps now.
+    }
+    const entries: (IMenuEntry | null)[] = models.map(info => ({
+      label: info.name || info.id,
+      isToggled: info.id === model,
+      run: () => {
+        void controller.setModel(info.id);
+      }
+    }));
+    if (entries.length > 0) {
+      entries.push(null);
+    }
+    entries.push({
+      label: trans.__('Connect a model…'),
+      run: () => controller.showSheet('model')
+    });
+    popUp(anchor, entries);
+  };
+
+  return (
+    <button
+      type="button"
+      className="jp-prime-Model"
+      data-offline={offline}
+      aria-haspopup="menu"
+      aria-label={trans.__('Model: %1', label)}
+      title={title}
+      onClick={event => {
+        void open(event.currentTarget);
+      }}
+    >
+      <span className="jp-prime-Model-name">{label}</span>
+      <caretDownIcon.react tag="span" />
+    </button>
+  );
+}
+
+export function isOffline(state: IPanelState): boolean {
+  const provider = state.sessionId ? state.conversation?.provider : null;
+  return provider ? provider === 'offline' : (state.server?.offline ?? false);
+}
+
+/** Without the date that some ids end with. */
+function shortName(model: string): string {
+  return model.replace(/-\d{8}$/, '');
+}

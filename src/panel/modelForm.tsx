@@ -1,0 +1,166 @@
+import * as React from 'react';
+
+import { ApiError } from '../api/rest';
+import { usePanel } from './context';
+import { Failure } from './failure';
+import { Sheet } from './sheet';
+import { IFailure, IPanelState } from './state';
+
+/** Where local servers usually listen. */
+const EXAMPLE_URL = 'http://localhost:8080';
+
+/**
+ * Connect a model. The key goes to the server once and is never sent back: the field is empty
+ * whenever the form opens, and what it held is dropped when it closes.
+ */
+export function ModelForm(props: { state: IPanelState }): JSX.Element {
+  const { controller, trans } = usePanel();
+  const { server } = props.state;
+  const key = React.useRef<HTMLInputElement>(null);
+  const [kind, setKind] = React.useState<'anthropic' | 'server'>('anthropic');
+  const [baseUrl, setBaseUrl] = React.useState('');
+  const [busy, setBusy] = React.useState(false);
+  const [failure, setFailure] = React.useState<IFailure | null>(null);
+  const keyId = React.useId();
+  const urlId = React.useId();
+  const close = (): void => controller.showSheet('none');
+
+  const connect = async (): Promise<void> => {
+    const apiKey = key.current!.value.trim();
+    if (kind === 'anthropic' && apiKey === '') {
+      setFailure({
+        code: 'no_key',
+        message: trans.__('The API key is missing.'),
+        hint: trans.__('Paste the key from your provider’s console.')
+      });
+      return;
+    }
+    setBusy(true);
+    setFailure(null);
+    try {
+      await controller.connectModel({
+        provider: 'anthropic',
+        ...(apiKey ? { api_key: apiKey } : {}),
+        ...(kind === 'server' ? { base_url: baseUrl.trim() } : {})
+      });
+      key.current!.value = '';
+      close();
+    } catch (reason) {
+      setFailure(
+        reason instanceof ApiError
+          ? reason
+          : { code: 'unexpected', message: String(reason), hint: '' }
+      );
+    } finally {
+      setBusy(false);
+    }
+  };
+
+  return (
+    <Sheet title={trans.__('Connect a model')} onClose={close}>
+      <form
+        className="jp-prime-Form"
+        autoComplete="off"
+        onSubmit={event => {
+          event.preventDefault();
+          void connect();
+        }}
+      >
+        <fieldset>
+          <legend>{trans.__('Where the model runs')}</legend>
+          <label>
+            <input
+              type="radio"
+              name="kind"
+              checked={kind === 'anthropic'}
+              onChange={() => setKind('anthropic')}
+            />
+            {trans.__('Anthropic')}
+          </label>
+          <label>
+            <input
+              type="radio"
+              name="kind"
+              checked={kind === 'server'}
+              onChange={() => setKind('server')}
+            />
+            {trans.__('Another server that speaks the Messages API')}
+          </label>
+        </fieldset>
+        {kind === 'server' && (
+          <div className="jp-prime-Field">
+            <label htmlFor={urlId}>{trans.__('Base URL')}</label>
+            <input
+              id={urlId}
+              className="jp-mod-styled"
+              type="url"
+              required
+              placeholder={EXAMPLE_URL}
+              value={baseUrl}
+              onChange={event => setBaseUrl(event.target.value)}
+            />
+          </div>
+        )}
+        <div className="jp-prime-Field">
+          <label htmlFor={keyId}>
+            {kind === 'server'
+              ? trans.__('API key, if the server wants one')
+              : trans.__('API key')}
+          </label>
+          <input
+            id={keyId}
+            ref={key}
+            className="jp-mod-styled"
+            type="password"
+            autoComplete="off"
+            spellCheck={false}
+          />
+        </div>
+        <p className="jp-prime-Form-note">
+          {trans.__(
+            'The key is stored on the Jupyter server, readable by you alone. It is not kept in the browser, and never shown to the kernel or the model.'
+          )}
+        </p>
+        {failure && <Failure message={failure.message} hint={failure.hint} />}
+        <div className="jp-prime-Form-buttons">
+          <button
+            type="submit"
+            className="jp-prime-Button jp-mod-accept"
+            disabled={busy}
+          >
+            {busy ? trans.__('Connecting…') : trans.__('Connect')}
+          </button>
+          <button type="button" className="jp-prime-Button" onClick={close}>
+            {trans.__('Cancel')}
+          </button>
+        </div>
+      </form>
+      {server?.credentials === 'stored' && (
+        <div className="jp-prime-Form-stored">
+          <span>{trans.__('A key is stored on the server.')}</span>
+          <button
+            type="button"
+            className="jp-prime-Button"
+            onClick={() => {
+              void controller.disconnectModel().then(close);
+            }}
+          >
+            {trans.__('Remove it')}
+          </button>
+        </div>
+      )}
+      {(server?.credentials === 'environment' ||
+        server?.credentials === 'config') && (
+        <p className="jp-prime-Form-note">
+          {server.credentials === 'environment'
+            ? trans.__(
+                'A key is set in the server’s environment; one entered here takes its place.'
+              )
+            : trans.__(
+                'A key is set in the server’s configuration; one entered here takes its place.'
+              )}
+        </p>
+      )}
+    </Sheet>
+  );
+}

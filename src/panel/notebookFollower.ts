@@ -1,0 +1,107 @@
+import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import { Contents } from '@jupyterlab/services';
+
+import { ISessions } from '../tokens';
+import { INotebookView } from './context';
+import { PanelController } from './controller';
+
+const DEFAULT_LANGUAGE = 'python';
+
+/** Keeps the panel on the notebook in front, and shows it what is in there. */
+export class NotebookFollower implements INotebookView {
+  constructor(
+    private readonly _tracker: INotebookTracker,
+    private readonly _controller: PanelController,
+    private readonly _sessions: ISessions,
+    private readonly _contents: Contents.IManager
+  ) {
+    _tracker.widgetAdded.connect((_, panel) => this._watchPath(panel));
+    _tracker.forEach(panel => this._watchPath(panel));
+    _tracker.currentChanged.connect(this._follow, this);
+    this._follow();
+  }
+
+  revealCell(notebook: string, cellId: string): boolean {
+    const panel = this._tracker.find(
+      candidate => this._path(candidate) === notebook
+    );
+    const cells = panel?.content.widgets ?? [];
+    const index = cells.findIndex(cell => cell.model.id === cellId);
+    if (!panel || index < 0) {
+      return false;
+    }
+    const { content } = panel;
+    content.activeCellIndex = index;
+    content.deselectAll();
+    void content.scrollToItem(index, 'smart').then(() => {
+      const { node } = content.widgets[index];
+      node.classList.add('jp-prime-mod-revealed');
+      node.addEventListener(
+        'animationend',
+        () => node.classList.remove('jp-prime-mod-revealed'),
+        { once: true }
+      );
+    });
+    return true;
+  }
+
+  language(): string {
+    const info = this._panel?.model?.getMetadata('language_info');
+    return info?.name ?? DEFAULT_LANGUAGE;
+  }
+
+  private _follow(): void {
+    const panel = this._tracker.currentWidget;
+    if (panel === this._panel) {
+      return;
+    }
+    const { _panel: old } = this;
+    if (old && !old.isDisposed) {
+      old.sessionContext.statusChanged.disconnect(this._onKernel, this);
+      old.sessionContext.kernelChanged.disconnect(this._onKernel, this);
+    }
+    this._panel = panel;
+    if (panel) {
+      panel.sessionContext.statusChanged.connect(this._onKernel, this);
+      panel.sessionContext.kernelChanged.connect(this._onKernel, this);
+    }
+    void this._controller.setNotebook(panel && this._path(panel));
+    this._onKernel();
+  }
+
+  /** The sessions of a notebook go with it when it is renamed, in front or not. */
+  private _watchPath(panel: NotebookPanel): void {
+    let from = this._path(panel);
+    panel.context.pathChanged.connect(() => {
+      const to = this._path(panel);
+      if (to === from) {
+        return;
+      }
+      if (panel === this._panel) {
+        this._controller.renameNotebook(to);
+      }
+      this._sessions.rename(from, to).catch(reason => {
+        console.warn('Prime: sessions did not follow the notebook.', reason);
+      });
+      from = to;
+    });
+  }
+
+  private _onKernel(): void {
+    const context = this._panel?.sessionContext;
+    this._controller.setKernel(
+      context?.session?.kernel
+        ? {
+            name: context.kernelDisplayName,
+            status: context.kernelDisplayStatus
+          }
+        : null
+    );
+  }
+
+  private _path(panel: NotebookPanel): string {
+    return this._contents.localPath(panel.context.path);
+  }
+
+  private _panel: NotebookPanel | null = null;
+}

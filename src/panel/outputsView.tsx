@@ -1,0 +1,79 @@
+import * as nbformat from '@jupyterlab/nbformat';
+import {
+  IOutputAreaModel,
+  OutputAreaModel,
+  SimplifiedOutputArea
+} from '@jupyterlab/outputarea';
+import { JSONExt } from '@lumino/coreutils';
+import * as React from 'react';
+
+import { IOutput } from '../api/frames';
+import { usePanel } from './context';
+import { useWidget } from './mimeHost';
+
+/** Notebook outputs through Lab's own renderers, untrusted: nothing in them runs. */
+export function OutputsView(props: {
+  outputs: readonly IOutput[];
+}): JSX.Element {
+  const { rendermime } = usePanel();
+  const [host, area] = useWidget(
+    () =>
+      new SimplifiedOutputArea({
+        model: new OutputAreaModel({ trusted: false }),
+        rendermime
+      }),
+    [rendermime]
+  );
+  const shown = React.useRef<readonly IOutput[]>([]);
+  React.useLayoutEffect(() => {
+    shown.current = [];
+  }, [rendermime]);
+  React.useLayoutEffect(() => {
+    if (area.current) {
+      update(area.current.model, shown.current, props.outputs);
+      shown.current = props.outputs;
+    }
+  }, [rendermime, props.outputs]);
+  return <div className="jp-prime-Outputs" ref={host} />;
+}
+
+/**
+ * Bring the model from the outputs it shows to the new ones, leaving alone what is equal: a figure
+ * must not flicker because text follows it.
+ */
+function update(
+  model: IOutputAreaModel,
+  shown: readonly IOutput[],
+  outputs: readonly IOutput[]
+): void {
+  // The model joins neighbouring streams of one name, so positions hold only if it did not.
+  const aligned =
+    model.length === shown.length &&
+    outputs.length >= shown.length &&
+    !hasNeighbouringStreams(outputs);
+  if (!aligned) {
+    model.fromJSON(outputs as unknown as nbformat.IOutput[]);
+    return;
+  }
+  outputs.forEach((output, index) => {
+    const value = output as unknown as nbformat.IOutput;
+    if (index >= shown.length) {
+      model.add(value);
+    } else if (
+      output !== shown[index] &&
+      !JSONExt.deepEqual(output as any, shown[index] as any)
+    ) {
+      model.set(index, value);
+    }
+  });
+}
+
+function hasNeighbouringStreams(outputs: readonly IOutput[]): boolean {
+  return outputs.some(
+    (output, index) =>
+      index > 0 &&
+      output.output_type === 'stream' &&
+      outputs[index - 1].output_type === 'stream' &&
+      outputs[index - 1].name === output.name
+  );
+}

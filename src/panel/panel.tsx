@@ -1,0 +1,148 @@
+import * as React from 'react';
+
+import { ActivityLine } from './activity';
+import { Announcer } from './announcer';
+import { Composer } from './composer';
+import { usePanel, usePanelState } from './context';
+import { EmptyState } from './emptyState';
+import { Failure } from './failure';
+import { Header } from './header';
+import { HelpSheet } from './helpSheet';
+import { HintBar } from './hintBar';
+import { SendingMessage } from './items';
+import { MessageList } from './messageList';
+import { ModelForm } from './modelForm';
+import { QueueList } from './queue';
+import { IPanelState } from './state';
+
+/** The panel from top to bottom. */
+export function Panel(): JSX.Element {
+  const state = usePanelState();
+  const { controller } = usePanel();
+  return (
+    <div className="jp-prime-Panel-content">
+      <Header state={state} />
+      <ConnectionBanner state={state} />
+      {state.sheet === 'model' ? (
+        <ModelForm state={state} />
+      ) : state.sheet === 'help' ? (
+        <HelpSheet />
+      ) : (
+        <>
+          <Conversation state={state} />
+          {state.failure && (
+            <div role="alert">
+              <Failure
+                message={state.failure.message}
+                hint={state.failure.hint}
+                onDismiss={() => controller.dismissFailure()}
+              />
+            </div>
+          )}
+          <HintBar state={state} />
+          <QueueList queue={state.conversation?.queue ?? []} />
+          <Composer state={state} />
+        </>
+      )}
+      <Announcer />
+    </div>
+  );
+}
+
+function Conversation(props: { state: IPanelState }): JSX.Element {
+  const { state } = props;
+  const { trans } = usePanel();
+  const { conversation } = state;
+  if (state.notebook !== null && state.sessionId === undefined) {
+    return <Loading />;
+  }
+  if (conversation && !conversation.ready && conversation.items.length === 0) {
+    return state.sending === null ? <Loading /> : <SendingOnly state={state} />;
+  }
+  const items = conversation?.items ?? [];
+  if (items.length === 0 && state.sending === null) {
+    return (
+      <div className="jp-prime-Messages">
+        <EmptyState state={state} />
+      </div>
+    );
+  }
+  if (!conversation) {
+    return <SendingOnly state={state} />;
+  }
+  return (
+    <MessageList items={items} resetKey={`${state.sessionId} ${state.sending}`}>
+      {state.sending !== null && <SendingMessage text={state.sending} />}
+      <ActivityLine
+        activity={conversation.activity}
+        stopping={state.stopping}
+        sending={state.sending !== null}
+      />
+      <div className="jp-prime-VisuallyHidden">
+        {trans.__('End of the conversation')}
+      </div>
+    </MessageList>
+  );
+}
+
+function Loading(): JSX.Element {
+  const { trans } = usePanel();
+  return (
+    <div className="jp-prime-Messages">
+      <div className="jp-prime-Loading">
+        <span className="jp-prime-Spinner" />
+        {trans.__('Loading…')}
+      </div>
+    </div>
+  );
+}
+
+/** The first message, while its session is being made. */
+function SendingOnly(props: { state: IPanelState }): JSX.Element {
+  return (
+    <div className="jp-prime-Messages">
+      <div className="jp-prime-Messages-content">
+        <SendingMessage text={props.state.sending ?? ''} />
+      </div>
+    </div>
+  );
+}
+
+/** The server cannot be reached, or the stream is broken. */
+function ConnectionBanner(props: { state: IPanelState }): JSX.Element | null {
+  const { connection, serverFailure, server } = props.state;
+  const { controller, trans } = usePanel();
+  const [lasting, setLasting] = React.useState(false);
+  const broken = connection === 'disconnected' || connection === 'connecting';
+  // A blink of the network is not worth a banner.
+  React.useEffect(() => {
+    setLasting(false);
+    if (broken) {
+      const timer = window.setTimeout(() => setLasting(true), 1500);
+      return () => window.clearTimeout(timer);
+    }
+    return undefined;
+  }, [broken]);
+  const unavailable = serverFailure !== null && server === null;
+  if (!(broken && lasting) && !unavailable) {
+    return null;
+  }
+  return (
+    <div className="jp-prime-Banner" role="status">
+      <span>
+        {unavailable
+          ? `${serverFailure.message} ${serverFailure.hint}`
+          : trans.__(
+              'Disconnected from the server. The agent works on; reconnecting…'
+            )}
+      </span>
+      <button
+        type="button"
+        className="jp-prime-Button"
+        onClick={() => controller.reconnect()}
+      >
+        {trans.__('Reconnect')}
+      </button>
+    </div>
+  );
+}

@@ -1,0 +1,38 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { PermissionMode } from '../api/rest';
+
+/** Short name of a permission mode. */
+export function modeName(mode: string, trans: TranslationBundle): string {
+  switch (mode) {
+    case 'ask':
+      return trans.__('Ask');
+    case 'edit':
+      return trans.__('Edit');
+    case 'auto':
+      return trans.__('Auto');
+    case 'plan':
+      return trans.__('Plan');
+    default:
+      return mode;
+  }
+}
+
+/** What a permission mode lets the agent do. */
+export function modeDescription(
+  mode: PermissionMode,
+  trans: TranslationBundle
+): string {
+  switch (mode) {
+    case 'ask':
+      return trans.__('Ask: looks freely, asks before it changes or runs');
+    case 'edit':
+      return trans.__(
+        'Edit: changes cells and files freely, asks before it runs'
+      );
+    case 'auto':
+      return trans.__('Auto: changes and runs without asking');
+    case 'plan':
+      return trans.__('Plan: looks only, changes and runs nothing');
+  }
+}

@@ -1,0 +1,144 @@
+/* eslint-disable jupyter/prefer-lazy-imports -- Lab restores the panel when it starts, so all of it is needed at once */
+import {
+  ILabShell,
+  ILayoutRestorer,
+  JupyterFrontEnd,
+  JupyterFrontEndPlugin
+} from '@jupyterlab/application';
+import { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
+import { INotebookTracker } from '@jupyterlab/notebook';
+import {
+  IRenderMimeRegistry,
+  RenderMimeRegistry
+} from '@jupyterlab/rendermime';
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+
+import { PrimeApi } from '../api/rest';
+import { PanelSettings } from '../settings/settings';
+import { IChatPanel, ISessions, ISessionStreams } from '../tokens';
+import { PanelController } from './controller';
+import { Drafts } from './drafts';
+import { NotebookFollower } from './notebookFollower';
+import { UntrustedSanitizer } from './untrusted';
+import { PanelWidget } from './widget';
+
+const PLUGIN_ID = 'prime_ext:plugin';
+
+/** Behind the panels that Lab itself has on the right. */
+const RANK = 900;
+
+/** Longest time between repaints of a page that is not in view, in milliseconds. */
+const HIDDEN_PAUSE = 500;
+
+export const panel: JupyterFrontEndPlugin<IChatPanel> = {
+  id: PLUGIN_ID,
+  description: 'An agent that works in the open notebook.',
+  autoStart: true,
+  provides: IChatPanel,
+  requires: [ISessions, ISessionStreams, INotebookTracker, IRenderMimeRegistry],
+  optional: [
+    ITranslator,
+    ISettingRegistry,
+    IEditorLanguageRegistry,
+    ILabShell,
+    ILayoutRestorer
+  ],
+  activate: (
+    app: JupyterFrontEnd,
+    sessions: ISessions,
+    streams: ISessionStreams,
+    tracker: INotebookTracker,
+    rendermime: IRenderMimeRegistry,
+    translator: ITranslator | null,
+    settingRegistry: ISettingRegistry | null,
+    languages: IEditorLanguageRegistry | null,
+    labShell: ILabShell | null,
+    restorer: ILayoutRestorer | null
+  ): IChatPanel => {
+    const trans = (translator ?? nullTranslator).load('prime_ext');
+    const { contents, serverSettings, user } = app.serviceManager;
+
+    const settings = new PanelSettings();
+    const newSessionDefaults: PanelController.IOptions['newSessionDefaults'] = {
+      permissionMode: null,
+      model: null
+    };
+    settings.changed.connect(() => {
+      newSessionDefaults.permissionMode = settings.value.permissionMode;
+      newSessionDefaults.model = settings.value.model;
+    });
+    if (settingRegistry) {
+      settings.load(settingRegistry, PLUGIN_ID).catch(reason => {
+        console.error('Prime: the settings could not be loaded.', reason);
+      });
+    }
+
+    const controller: PanelController = new PanelController({
+      api: new PrimeApi(serverSettings),
+      sessions,
+      streams,
+      drafts: new Drafts(window.localStorage, serverSettings.baseUrl),
+      activate: () => app.shell.activateById(widget.id),
+      isVisible: () => widget.isVisible && !document.hidden,
+      schedule: callback => {
+        if (document.hidden) {
+          window.setTimeout(callback, HIDDEN_PAUSE);
+        } else {
+          requestAnimationFrame(callback);
+        }
+      },
+      newSessionDefaults,
+      messages: {
+        noNotebook: trans.__('Open a notebook first.'),
+        nothingToCompact: trans.__('There is no conversation to compact yet.')
+      }
+    });
+
+    const resolver = new RenderMimeRegistry.UrlResolver({ path: '', contents });
+    controller.changed.connect(() => {
+      resolver.path = controller.notebook ?? '';
+    });
+
+    const widget: PanelWidget = new PanelWidget(
+      {
+        controller,
+        trans,
+        rendermime: rendermime.clone({
+          resolver,
+          sanitizer: new UntrustedSanitizer(
+            rendermime.sanitizer,
+            trans,
+            () => settings.value.loadRemoteImages
+          )
+        }),
+        languages,
+        notebookView: new NotebookFollower(
+          tracker,
+          controller,
+          sessions,
+          contents
+        ),
+        userName: user.identity?.username ?? null,
+        openSettings: app.commands.hasCommand('settingeditor:open')
+          ? () => {
+              void app.commands.execute('settingeditor:open', {
+                query: trans.__('Prime')
+              });
+            }
+          : null,
+        newNotebook: () => {
+          void app.commands.execute('notebook:create-new');
+        }
+      },
+      settings
+    );
+    restorer?.add(widget, 'prime');
+    if (labShell) {
+      labShell.add(widget, 'right', { rank: RANK, type: 'Prime' });
+    } else {
+      app.shell.add(widget, 'right', { rank: RANK });
+    }
+    return controller;
+  }
+};

@@ -1,0 +1,38 @@
+import { closeIcon } from '@jupyterlab/ui-components';
+import * as React from 'react';
+
+import { IQueuedMessage } from '../model/items';
+import { usePanel } from './context';
+
+/** Messages that are sent when the agent is free, in order. */
+export function QueueList(props: {
+  queue: readonly IQueuedMessage[];
+}): JSX.Element | null {
+  const { controller, trans } = usePanel();
+  if (props.queue.length === 0) {
+    return null;
+  }
+  return (
+    <ul className="jp-prime-Queue" aria-label={trans.__('Queued messages')}>
+      {props.queue.map(message => (
+        <li key={message.seq}>
+          <span className="jp-prime-Queue-label">{trans.__('Queued')}</span>
+          <span className="jp-prime-Queue-text" title={message.text}>
+            {message.text}
+          </span>
+          <button
+            type="button"
+            className="jp-prime-IconButton"
+            title={trans.__('Remove')}
+            aria-label={trans.__('Remove queued message: %1', message.text)}
+            onClick={() => {
+              void controller.unqueue(message.seq);
+            }}
+          >
+            <closeIcon.react tag="span" />
+          </button>
+        </li>
+      ))}
+    </ul>
+  );
+}

@@ -1,0 +1,276 @@
+import {
+  caretDownIcon,
+  caretRightIcon,
+  checkIcon,
+  circleEmptyIcon,
+  LabIcon,
+  stopIcon
+} from '@jupyterlab/ui-components';
+import * as React from 'react';
+
+import { IToolItem, ToolStatus } from '../model/items';
+import { contentImages, contentText } from '../model/outputs';
+import { parsePartialObject } from '../model/partialJson';
+import { ApprovalButtons, DecisionLine } from './approval';
+import { CodeView } from './codeView';
+import { usePanel } from './context';
+import { DiffView } from './diffView';
+import { duration } from './format';
+import { failedIcon } from './icons';
+import { MarkdownView } from './markdownView';
+import { OutputsView } from './outputsView';
+import { Elapsed } from './elapsed';
+import { IToolFace, toolFace, toolSummary } from './tools';
+
+/** One call of a tool: a line that opens to what was asked and what came of it. */
+export const ToolCard = React.memo(
+  (props: { item: IToolItem }): JSX.Element => {
+    const { item } = props;
+    const { trans, settings } = usePanel();
+    const face = toolFace(item.name, trans);
+    const input = React.useMemo(
+      () => item.input ?? parsePartialObject(item.inputText) ?? {},
+      [item.input, item.inputText]
+    );
+    // What the person chose holds; until then the card decides.
+    const [chosen, setChosen] = React.useState<boolean | null>(null);
+    const open = chosen ?? opensByItself(item, settings.toolCards);
+    const summary = toolSummary(face, input);
+    const bodyId = React.useId();
+    const Caret = open ? caretDownIcon : caretRightIcon;
+    return (
+      <div
+        className="jp-prime-Tool"
+        data-status={item.status}
+        data-tool={item.name}
+      >
+        <div className="jp-prime-Tool-header">
+          <button
+            type="button"
+            className="jp-prime-Tool-toggle"
+            aria-expanded={open}
+            aria-controls={bodyId}
+            title={summary || undefined}
+            onClick={() => setChosen(!open)}
+          >
+            <Caret.react tag="span" className="jp-prime-Caret" />
+            <face.icon.react tag="span" className="jp-prime-Tool-icon" />
+            <span className="jp-prime-Tool-name">{face.name}</span>
+            <span className="jp-prime-Tool-summary">{summary}</span>
+            <ToolTime item={item} />
+            <StatusMark status={item.status} />
+          </button>
+        </div>
+        {item.message && item.status === 'running' && (
+          <div className="jp-prime-Tool-message">{item.message}</div>
+        )}
+        {open && (
+          <div className="jp-prime-Tool-body" id={bodyId}>
+            <ToolInput item={item} face={face} input={input} />
+            <ToolAnswer item={item} />
+            <ToolLinks item={item} input={input} />
+          </div>
+        )}
+        {item.approval?.decision === null && (
+          <ApprovalButtons
+            approval={item.approval}
+            question={item.approval.summary}
+          />
+        )}
+      </div>
+    );
+  }
+);
+
+/**
+ * Open where there is something to decide or to look at. Cells show their output in the notebook;
+ * what was run beside it is seen only here.
+ */
+function opensByItself(
+  item: IToolItem,
+  mode: 'auto' | 'collapsed' | 'expanded'
+): boolean {
+  if (item.approval?.decision === null) {
+    return true;
+  }
+  switch (mode) {
+    case 'collapsed':
+      return false;
+    case 'expanded':
+      return true;
+    case 'auto':
+      return (
+        item.status === 'error' ||
+        item.change?.status === 'conflict' ||
+        (item.name === 'run_code' && item.outputs.length > 0)
+      );
+  }
+}
+
+function ToolInput(props: {
+  item: IToolItem;
+  face: IToolFace;
+  input: Readonly<Record<string, unknown>>;
+}): JSX.Element | null {
+  const { item, face, input } = props;
+  const { trans } = usePanel();
+  const { change, approval } = item;
+  if (approval?.detail && approval.decision === null) {
+    return <MarkdownView text={approval.detail} />;
+  }
+  if (
+    change?.before?.source !== undefined &&
+    change.after?.source !== undefined
+  ) {
+    return (
+      <DiffView before={change.before.source} after={change.after.source} />
+    );
+  }
+  if (
+    item.name === 'edit_file' &&
+    typeof input.old === 'string' &&
+    typeof input.new === 'string'
+  ) {
+    return <DiffView before={input.old} after={input.new} />;
+  }
+  const body = face.body ? input[face.body] : undefined;
+  if (typeof body === 'string') {
+    return (
+      <CodeView
+        code={body}
+        language={
+          input.cell_type === 'markdown'
+            ? 'markdown'
+            : typeof input.path === 'string'
+              ? (input.path.split('.').pop() ?? '')
+              : undefined
+        }
+      />
+    );
+  }
+  const rest = Object.entries(input);
+  if (rest.length === 0) {
+    return null;
+  }
+  return (
+    <dl className="jp-prime-Tool-input" aria-label={trans.__('Input')}>
+      {rest.map(([key, value]) => (
+        <React.Fragment key={key}>
+          <dt>{key}</dt>
+          <dd>{typeof value === 'string' ? value : JSON.stringify(value)}</dd>
+        </React.Fragment>
+      ))}
+    </dl>
+  );
+}
+
+function ToolAnswer(props: { item: IToolItem }): JSX.Element | null {
+  const { item } = props;
+  const { trans } = usePanel();
+  const images = React.useMemo(
+    () => (item.outputs.length ? [] : contentImages(item.content)),
+    [item.outputs, item.content]
+  );
+  const text = React.useMemo(() => contentText(item.content), [item.content]);
+  return (
+    <>
+      {item.outputs.length > 0 ? (
+        <OutputsView outputs={item.outputs} />
+      ) : (
+        text && (
+          <pre
+            className="jp-prime-Tool-text"
+            tabIndex={0}
+            aria-label={trans.__('Result')}
+          >
+            {text}
+          </pre>
+        )
+      )}
+      {images.length > 0 && <OutputsView outputs={images} />}
+      {item.change?.reason && (
+        <div className="jp-prime-Tool-note">{item.change.reason}</div>
+      )}
+      {item.outputFile && (
+        <div className="jp-prime-Tool-note">
+          {trans.__(
+            'The agent was given the beginning and the end; the whole is kept in %1.',
+            `outputs/${item.outputFile}`
+          )}
+        </div>
+      )}
+    </>
+  );
+}
+
+function ToolLinks(props: {
+  item: IToolItem;
+  input: Readonly<Record<string, unknown>>;
+}): JSX.Element | null {
+  const { item, input } = props;
+  const { controller, notebookView, trans } = usePanel();
+  const cellId =
+    item.change?.cellId ??
+    (typeof input.cell_id === 'string' ? input.cell_id : null);
+  const [missing, setMissing] = React.useState(false);
+  return (
+    <>
+      {cellId !== null && item.name !== 'delete_cell' && (
+        <button
+          type="button"
+          className="jp-prime-Link"
+          onClick={() => {
+            const { conversation } = controller.snapshot();
+            const notebook = conversation?.notebook ?? controller.notebook;
+            setMissing(
+              notebook === null || !notebookView.revealCell(notebook, cellId)
+            );
+          }}
+        >
+          {missing
+            ? trans.__('The cell is no longer there')
+            : trans.__('Show the cell')}
+        </button>
+      )}
+      {item.approval && <DecisionLine approval={item.approval} />}
+    </>
+  );
+}
+
+function ToolTime(props: { item: IToolItem }): JSX.Element | null {
+  const { item } = props;
+  const { trans } = usePanel();
+  if (item.status === 'running' && item.startedAt !== null) {
+    return <Elapsed since={item.startedAt} className="jp-prime-Tool-time" />;
+  }
+  return item.durationMs ? (
+    <span className="jp-prime-Tool-time">
+      {duration(item.durationMs, trans)}
+    </span>
+  ) : null;
+}
+
+function StatusMark(props: { status: ToolStatus }): JSX.Element {
+  const { trans } = usePanel();
+  const marks: Record<ToolStatus, [LabIcon | null, string]> = {
+    writing: [null, trans.__('being written')],
+    waiting: [circleEmptyIcon, trans.__('waiting')],
+    approval: [circleEmptyIcon, trans.__('needs your decision')],
+    running: [null, trans.__('running')],
+    ok: [checkIcon, trans.__('done')],
+    error: [failedIcon, trans.__('failed')],
+    denied: [stopIcon, trans.__('denied')],
+    stopped: [stopIcon, trans.__('stopped')]
+  };
+  const [Icon, label] = marks[props.status];
+  return (
+    <span
+      className="jp-prime-Tool-status"
+      role="img"
+      aria-label={label}
+      title={label}
+    >
+      {Icon ? <Icon.react tag="span" /> : <span className="jp-prime-Spinner" />}
+    </span>
+  );
+}

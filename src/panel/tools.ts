@@ -1,0 +1,107 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import {
+  addBelowIcon,
+  deleteIcon,
+  editIcon,
+  fileIcon,
+  folderIcon,
+  LabIcon,
+  moveDownIcon,
+  notebookIcon,
+  runIcon,
+  saveIcon,
+  searchIcon,
+  textEditorIcon,
+  extensionIcon
+} from '@jupyterlab/ui-components';
+
+import { compactIcon, variableIcon } from './icons';
+
+export interface IToolFace {
+  readonly icon: LabIcon;
+  readonly name: string;
+  /** Input whose text is code or a file's content, shown with highlighting. */
+  readonly body: string | null;
+  /** Inputs of which the first that is there makes the one-line summary. */
+  readonly summary: readonly string[];
+}
+
+/** How a tool is shown. A tool that is not known here is shown by its own name. */
+export function toolFace(tool: string, trans: TranslationBundle): IToolFace {
+  switch (tool) {
+    case 'run_code':
+      return face(runIcon, trans.__('Run code'), ['code'], 'code');
+    case 'list_variables':
+      return face(variableIcon, trans.__('List variables'));
+    case 'inspect_variable':
+      return face(variableIcon, trans.__('Inspect'), ['expression', 'name']);
+    case 'read_notebook':
+      return face(notebookIcon, trans.__('Read notebook'), ['query']);
+    case 'insert_cell':
+      return face(addBelowIcon, trans.__('Insert cell'), ['source'], 'source');
+    case 'edit_cell':
+      return face(editIcon, trans.__('Edit cell'), ['source'], 'source');
+    case 'delete_cell':
+      return face(deleteIcon, trans.__('Delete cell'));
+    case 'move_cell':
+      return face(moveDownIcon, trans.__('Move cell'));
+    case 'run_cell':
+      return face(runIcon, trans.__('Run cell'));
+    case 'list_files':
+      return face(folderIcon, trans.__('List files'), ['path']);
+    case 'read_file':
+      return face(fileIcon, trans.__('Read file'), ['path']);
+    case 'search_files':
+      return face(searchIcon, trans.__('Search files'), ['pattern']);
+    case 'edit_file':
+      return face(textEditorIcon, trans.__('Edit file'), ['path'], 'new');
+    case 'write_file':
+      return face(saveIcon, trans.__('Write file'), ['path'], 'content');
+    case 'session_search':
+      return face(searchIcon, trans.__('Search session'), ['query']);
+    case 'session_read':
+      return face(searchIcon, trans.__('Read session'), ['seqs']);
+    case 'compact_context':
+      return face(compactIcon, trans.__('Compact context'), ['instructions']);
+    default:
+      return face(extensionIcon, tool);
+  }
+}
+
+function face(
+  icon: LabIcon,
+  name: string,
+  summary: readonly string[] = [],
+  body: string | null = null
+): IToolFace {
+  return { icon, name, summary, body };
+}
+
+/** One line that tells this call from others. */
+export function toolSummary(
+  face: IToolFace,
+  input: Readonly<Record<string, unknown>>
+): string {
+  for (const key of face.summary) {
+    const value = input[key];
+    if (typeof value === 'string' && value.trim() !== '') {
+      return firstLine(value, face.body === key);
+    }
+    if (Array.isArray(value)) {
+      return value.join(', ');
+    }
+  }
+  return '';
+}
+
+/** The first line that says something: of code, one that is more than a comment or an import. */
+function firstLine(text: string, isCode: boolean): string {
+  const lines = text
+    .split('\n')
+    .map(line => line.trim())
+    .filter(line => line !== '');
+  const telling = isCode
+    ? lines.find(line => !/^(#|%%|import\b|from\b)/.test(line))
+    : undefined;
+  return telling ?? lines[0] ?? '';
+}

@@ -1,0 +1,83 @@
+import { IRenderMime } from '@jupyterlab/rendermime-interfaces';
+import { TranslationBundle } from '@jupyterlab/translation';
+
+/**
+ * Lab's sanitizer, and one thing more: images from other servers become links.
+ *
+ * The address of an image can carry data out of the conversation the moment it is drawn, and what
+ * the model writes can be steered by what it reads.
+ */
+export class UntrustedSanitizer implements IRenderMime.ISanitizer {
+  constructor(
+    private readonly _sanitizer: IRenderMime.ISanitizer,
+    private readonly _trans: TranslationBundle,
+    private readonly _allowRemoteImages: () => boolean
+  ) {}
+
+  get allowNamedProperties(): boolean {
+    return false;
+  }
+
+  get allowCommandLinker(): boolean {
+    return false;
+  }
+
+  getAutolink(): boolean {
+    return this._sanitizer.getAutolink?.() ?? true;
+  }
+
+  sanitize(dirty: string, options?: IRenderMime.ISanitizerOptions): string {
+    const clean = this._sanitizer.sanitize(dirty, options);
+    return this._allowRemoteImages()
+      ? clean
+      : withoutRemoteImages(clean, alt =>
+          alt
+            ? this._trans.__('Image: %1', alt)
+            : this._trans.__('Image on another server')
+        );
+  }
+}
+
+/** Replace each image of another server by a link to it. */
+export function withoutRemoteImages(
+  html: string,
+  label: (alt: string) => string
+): string {
+  if (!/<(img|source|video|audio)\b|url\(/i.test(html)) {
+    return html;
+  }
+  // A parsed document loads nothing.
+  const { body } = new DOMParser().parseFromString(html, 'text/html');
+  body
+    .querySelectorAll('[style*="url(" i]')
+    .forEach(element => element.removeAttribute('style'));
+  body
+    .querySelectorAll<HTMLElement>('img, source, video, audio')
+    .forEach(element => {
+      element.removeAttribute('srcset');
+      element.removeAttribute('poster');
+      const src = element.getAttribute('src');
+      if (src === null || !isRemote(src)) {
+        return;
+      }
+      const link = document.createElement('a');
+      link.href = src;
+      link.target = '_blank';
+      link.rel = 'noopener noreferrer';
+      link.textContent = label(element.getAttribute('alt') ?? '');
+      element.replaceWith(link);
+    });
+  return body.innerHTML;
+}
+
+function isRemote(src: string): boolean {
+  try {
+    const url = new URL(src, document.baseURI);
+    return (
+      /^(https?|ftp):$/.test(url.protocol) &&
+      url.origin !== window.location.origin
+    );
+  } catch {
+    return true;
+  }
+}

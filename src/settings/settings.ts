@@ -1,0 +1,63 @@
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
+import { ISignal, Signal } from '@lumino/signaling';
+
+import { PermissionMode } from '../api/rest';
+
+/** What a person changes in daily use; `schema/plugin.json` describes each. */
+export interface IPanelSettings {
+  readonly sendWith: 'enter' | 'accel-enter';
+  readonly permissionMode: PermissionMode | null;
+  readonly model: string | null;
+  readonly toolCards: 'auto' | 'collapsed' | 'expanded';
+  readonly showThinking: boolean;
+  readonly showTurnDetails: boolean;
+  readonly showHints: boolean;
+  readonly notify: boolean;
+  readonly loadRemoteImages: boolean;
+}
+
+export const DEFAULT_SETTINGS: IPanelSettings = {
+  sendWith: 'enter',
+  permissionMode: null,
+  model: null,
+  toolCards: 'auto',
+  showThinking: false,
+  showTurnDetails: true,
+  showHints: true,
+  notify: true,
+  loadRemoteImages: false
+};
+
+/** The settings as they are now; defaults until they are loaded, or where there is no registry. */
+export class PanelSettings {
+  get value(): IPanelSettings {
+    return this._value;
+  }
+
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  async load(registry: ISettingRegistry, pluginId: string): Promise<void> {
+    const settings = await registry.load(pluginId);
+    const read = (): void => {
+      this._value = fromComposite(settings.composite as Record<string, any>);
+      this._changed.emit();
+    };
+    settings.changed.connect(read);
+    read();
+  }
+
+  private _value = DEFAULT_SETTINGS;
+  private _changed = new Signal<this, void>(this);
+}
+
+/** An empty string in the settings stands for "as the server has it". */
+export function fromComposite(composite: Record<string, any>): IPanelSettings {
+  return {
+    ...DEFAULT_SETTINGS,
+    ...composite,
+    permissionMode: composite.permissionMode || null,
+    model: composite.model || null
+  };
+}

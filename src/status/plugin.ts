@@ -1,0 +1,37 @@
+/* eslint-disable jupyter/prefer-lazy-imports -- the status bar is drawn when Lab starts */
+import {
+  JupyterFrontEnd,
+  JupyterFrontEndPlugin
+} from '@jupyterlab/application';
+import { IStatusBar } from '@jupyterlab/statusbar';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+
+import { IChatPanel } from '../tokens';
+import { StatusItem } from './statusItem';
+
+export const status: JupyterFrontEndPlugin<void> = {
+  id: 'prime_ext:status',
+  description: 'What the agent does and how full its context is.',
+  autoStart: true,
+  requires: [IChatPanel],
+  optional: [IStatusBar, ITranslator],
+  activate: (
+    app: JupyterFrontEnd,
+    panel: IChatPanel,
+    statusBar: IStatusBar | null,
+    translator: ITranslator | null
+  ): void => {
+    if (!statusBar) {
+      return;
+    }
+    const trans = (translator ?? nullTranslator).load('prime_ext');
+    const item = new StatusItem(panel, trans);
+    statusBar.registerStatusItem('prime_ext:status', {
+      item,
+      align: 'right',
+      rank: 900,
+      isActive: () => item.isActive,
+      activeStateChanged: item.activeStateChanged
+    });
+  }
+};
