@@ -1,16 +1,21 @@
-import {
-  JupyterFrontEnd,
-  JupyterFrontEndPlugin
-} from '@jupyterlab/application';
-
 /**
- * The agent's side panel.
+ * The plugins of this extension, one for each thing that can be switched off on its own.
  */
-const panel: JupyterFrontEndPlugin<void> = {
-  id: 'prime_ext:plugin',
-  description: 'An agent that works in the open notebook.',
-  autoStart: true,
-  activate: (app: JupyterFrontEnd): void => {}
-};
+import { sessions, streams } from './api/plugins';
+import { notebookWriter } from './notebook';
+import { commands } from './panel/commands';
+import { notifications } from './panel/notifications';
+import { panel } from './panel/plugin';
+import { status } from './status/plugin';
 
-export default [panel];
+export * from './tokens';
+
+export default [
+  sessions,
+  streams,
+  panel,
+  commands,
+  notifications,
+  status,
+  notebookWriter
+];
