@@ -44,9 +44,7 @@ DONE_CALL = "Done for it: "
 TOUR_STEP = "/tour step "
 
 _SUMMARY = re.compile(r"<compaction-summary>(.*?)(?:</compaction-summary>|\Z)", re.S)
-_ASIDE = re.compile(
-    r"<(recovery_hint|kernel_state|last_user_message)>.*?(?:</\1>|\Z)", re.S
-)
+_ASIDE = re.compile(r"<(recovery_hint|kernel_state|last_user_message)>.*?(?:</\1>|\Z)", re.S)
 _LAST_MESSAGE = re.compile(r"<last_user_message>\n?(.*?)\n?</last_user_message>", re.S)
 _KERNEL_EVENT = re.compile(r"\s*<kernel-event>\s*(.*?)\s*</kernel-event>\s*", re.S)
 _ATTACHMENT = re.compile(r"\s*<attachment type=\"([^\"]*)\" name=\"([^\"]*)\">.*", re.S)
@@ -58,14 +56,19 @@ _ERROR_LINE = re.compile(
 )
 _ERROR_PLACE = re.compile(r"(Cell In ?\[\d+\], line \d+|File .+?:\d+|File \"[^\"]+\", line \d+)")
 _PATH = re.compile(
-    r"(?<![\w/.-])((?:~?/|\.{1,2}/)?(?:[\w-][\w.-]*/)*[\w-][\w.-]*\.(?:csv|tsv|parquet|xlsx?|jsonl?|"
+    r"(?<![\w/.-])((?:~?/|\.{1,2}/)?(?:[\w-][\w.-]*/)*[\w-][\w.-]*\.(?:csv|tsv|parquet|xlsx?|"
+    r"jsonl?|"
     r"feather|arrow|h5|hdf5|nc|npy|npz|pkl|joblib|db|sqlite|sql|py|ipynb|md|txt|ya?ml|toml|ini|"
     r"cfg|log|html?|pdf|png|jpe?g|svg|zip|gz|pt|onnx|safetensors))(?![\w/])",
     re.I,
 )
-_VALUE = re.compile(r"^[ \t]*([A-Za-z_][\w .%/()\[\]'\"-]{0,60}?)\s*[:=]\s*(-?\d[\d.,_eE%+-]*\b.*)$")
+_VALUE = re.compile(
+    r"^[ \t]*([A-Za-z_][\w .%/()\[\]'\"-]{0,60}?)\s*[:=]\s*(-?\d[\d.,_eE%+-]*\b.*)"
+    r"$"
+)
 _DECISION = re.compile(
-    r"\b(?:decid\w+|chose|chosen|choose|instead of|rather than|rejected|because|we(?:'ll| will) use|"
+    r"\b(?:decid\w+|chose|chosen|choose|instead of|rather than|rejected|because|we(?:'ll| will)"
+    r" use|"
     r"i(?:'ll| will) use|let's use|go with|agreed|settled|turned out)\b",
     re.I,
 )
@@ -96,7 +99,8 @@ def digest(messages: list[dict[str, Any]], *, max_chars: int) -> str:
         user message is kept, shortened in its middle only if it alone fills half of the room.
     """
     notes = _Notes()
-    for message in messages:
+    entries: Iterable[object] = messages  # a log of long ago may hold anything
+    for message in entries:
         if not isinstance(message, Mapping):
             continue
         blocks = list(_blocks(message.get("content")))

@@ -150,7 +150,9 @@ def test_merging_again_and_again_neither_grows_nor_forgets() -> None:
 
 
 def test_prose_summaries_of_a_model_are_merged_under_their_headings() -> None:
-    body = "## Goal\nFit a model.\n\n## Decisions\nUse ridge; lasso was unstable.\n\n## Other\nMore."
+    body = (
+        "## Goal\nFit a model.\n\n## Decisions\nUse ridge; lasso was unstable.\n\n## Other\nMore."
+    )
     found = sections(digest([user(wrap(body, last="Go on."))], max_chars=4_000))
 
     assert "Fit a model." in found["Goal"]
@@ -208,11 +210,15 @@ def test_a_long_last_message_is_shortened_in_its_middle() -> None:
 words = st.text(min_size=0, max_size=300)
 odd = st.recursive(
     st.none() | st.booleans() | st.integers() | words,
-    lambda inner: st.lists(inner, max_size=4)
-    | st.dictionaries(
-        st.sampled_from(["type", "text", "content", "input", "id", "name", "tool_use_id", "role"]),
-        inner,
-        max_size=5,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(
+                ["type", "text", "content", "input", "id", "name", "tool_use_id", "role"]
+            ),
+            inner,
+            max_size=5,
+        )
     ),
     max_leaves=12,
 )

@@ -495,8 +495,42 @@ def test_any_text_is_parsed(text: str) -> None:
 @given(
     st.lists(
         st.sampled_from(
-            "load plot mean by of in the and rows where > = ( ) [ `x` penguins species 5 top sort "
-            "not is cell 3 run : ? . , ; insert with \n".split(" ")
+            [
+                "load",
+                "plot",
+                "mean",
+                "by",
+                "of",
+                "in",
+                "the",
+                "and",
+                "rows",
+                "where",
+                ">",
+                "=",
+                "(",
+                ")",
+                "[",
+                "`x`",
+                "penguins",
+                "species",
+                "5",
+                "top",
+                "sort",
+                "not",
+                "is",
+                "cell",
+                "3",
+                "run",
+                ":",
+                "?",
+                ".",
+                ",",
+                ";",
+                "insert",
+                "with",
+                "\n",
+            ]
         ),
         max_size=25,
     ).map(" ".join)

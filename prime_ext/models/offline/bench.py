@@ -29,21 +29,21 @@ class Bench:
 
     # --- calls ---------------------------------------------------------------------------------
 
-    def call(self, name: str, say: str = "", **arguments: object) -> Asking[Result]:
+    def call(self, tool: str, say: str = "", /, **arguments: object) -> Asking[Result]:
         """Make one call; a declined one ends the plan."""
-        if name not in self.conversation.tools:
-            raise Stop(f"This session does not offer the tool `{name}` that this takes.")
+        if tool not in self.conversation.tools:
+            raise Stop(f"This session does not offer the tool `{tool}` that this takes.")
         given = {key: value for key, value in arguments.items() if value is not None}
-        (result,) = yield Step(say, (Call(name, given),))
+        (result,) = yield Step(say, (Call(tool, given),))
         if result.declined:
             raise Stop(declined(result))
         return result
 
-    def must(self, name: str, say: str = "", **arguments: object) -> Asking[Result]:
+    def must(self, tool: str, say: str = "", /, **arguments: object) -> Asking[Result]:
         """Make one call that the rest of the plan depends on."""
-        result = yield from self.call(name, say, **arguments)
+        result = yield from self.call(tool, say, **arguments)
         if result.is_error:
-            raise Stop(f"`{name}` failed:\n\n{quoted(result.text)}")
+            raise Stop(f"`{tool}` failed:\n\n{quoted(result.text)}")
         return result
 
     def cell(self, source: str, say: str = "", *, after: str | None = None) -> Asking[Result]:

@@ -88,9 +88,7 @@ def aggregate(
 _ANY_TYPE = ("count", "nunique")
 
 
-def bars(
-    frame: str, function: str, column: str, by: str
-) -> str:
+def bars(frame: str, function: str, column: str, by: str) -> str:
     return (
         f"{PYPLOT}"
         f"ax = {frame}.groupby({string(by)})[{string(column)}].{function}().plot.bar(rot=0)\n"
@@ -203,8 +201,10 @@ def mask(frame: str, condition: Condition, column: Column) -> str:
     values = [literal(value, column) for value in condition.values]
     return {
         "between": lambda: f"{target}.between({values[0]}, {values[1]})",
-        "contains": lambda: f"{target}.str.contains({string(condition.values[0])}, case=False, "
-        "na=False, regex=False)",
+        "contains": lambda: (
+            f"{target}.str.contains({string(condition.values[0])}, case=False, "
+            "na=False, regex=False)"
+        ),
         "startswith": lambda: f"{target}.str.startswith({string(condition.values[0])}, na=False)",
         "isin": lambda: f"{target}.isin([{', '.join(values)}])",
         "isna": lambda: f"{target}.isna()",
@@ -212,9 +212,7 @@ def mask(frame: str, condition: Condition, column: Column) -> str:
     }.get(condition.operator, lambda: f"{target} {condition.operator} {values[0]}")()
 
 
-def filtered(
-    frame: str, masks: Sequence[str], join: str, *, name: str | None, count: bool
-) -> str:
+def filtered(frame: str, masks: Sequence[str], join: str, *, name: str | None, count: bool) -> str:
     symbol = " & " if join == "and" else " | "
     joined = masks[0] if len(masks) == 1 else symbol.join(_closed(one) for one in masks)
     if count:

@@ -14,13 +14,16 @@ _OPERATORS: list[tuple[str, str]] = [
     (rf"{_IS}\s+between\s+(?P<a>.+?)\s+and\s+(?P<b>.+)$", "between"),
     (r"\s+(?:contains?|containing|includes?)\s+(?P<a>.+)$", "contains"),
     (r"\s+(?:starts?|starting|begins?)\s+with\s+(?P<a>.+)$", "startswith"),
-    (rf"(?:\s*>=\s*|{_IS}\s+(?:at least|no less than|not less than|greater (?:than )?or equal(?: to)?|"
+    (rf"(?:\s*>=\s*|{_IS}\s+(?:at least|no less than|not less than|greater (?:than )"
+     rf"?or equal(?: to)?|"
      rf"from)\s+)(?P<a>.+)$", ">="),
     (rf"(?:\s*<=\s*|{_IS}\s+(?:at most|no more than|not more than|less (?:than )?or equal(?: to)?|"
      rf"up to)\s+)(?P<a>.+)$", "<="),
-    (rf"(?:\s*>\s*|{_IS}\s+(?:greater than|more than|larger than|bigger than|higher than|longer than|"
+    (rf"(?:\s*>\s*|{_IS}\s+(?:greater than|more than|larger than|bigger than|higher than|"
+     rf"longer than|"
      rf"heavier than|older than|over|above|exceeds|after)\s+)(?P<a>.+)$", ">"),
-    (rf"(?:\s*<\s*|{_IS}\s+(?:less than|smaller than|lower than|fewer than|shorter than|lighter than|"
+    (rf"(?:\s*<\s*|{_IS}\s+(?:less than|smaller than|lower than|fewer than|shorter than|"
+     rf"lighter than|"
      rf"younger than|under|below|before)\s+)(?P<a>.+)$", "<"),
     (rf"(?:\s*(?:!=|<>)\s*|{_IS}\s+(?:not equal to|not|isn't|is not|other than)\s+|"
      r"\s+(?:isn't|does not equal|doesn't equal)\s+)(?P<a>.+)$", "!="),

@@ -13,7 +13,11 @@ from prime_ext.context.digest import DONE_CALL, OPEN_REQUEST, TOUR_STEP
 from prime_ext.models.model import ModelRequest
 
 _LAST_MESSAGE = re.compile(r"<last_user_message>\n?(.*?)\n?</last_user_message>", re.S)
-_ATTACHMENT = re.compile(r"\s*<attachment type=\"([^\"]*)\" name=\"([^\"]*)\">\n?(.*?)\n?</attachment>\s*", re.S)
+_ATTACHMENT = re.compile(
+    r"\s*<attachment type=\"([^\"]*)\" name=\"([^\"]*)\">\n?(.*?)"
+    r"\n?</attachment>\s*",
+    re.S,
+)
 _DONE = re.compile(rf"^- {DONE_CALL}(\w+) (\{{.*\}}) -> (\".*\")$", re.M)
 _OPEN = re.compile(rf"^- {OPEN_REQUEST}(.*(?:\n  .*)*)", re.M)
 _TOUR_STEP = re.compile(rf"^- {TOUR_STEP}(\d+) of \d+", re.M)
@@ -114,8 +118,9 @@ def read(request: ModelRequest) -> Conversation:
         if last is not None:
             question = last[1].strip()
         elif opened is not None:
-            question = "\n".join(line[2:] if n else line
-                                 for n, line in enumerate(opened[1].splitlines()))
+            question = "\n".join(
+                line[2:] if n else line for n, line in enumerate(opened[1].splitlines())
+            )
         if question:
             recalled = list(_summed_up_rounds(summary))
     return Conversation(

@@ -72,18 +72,16 @@ def _one(frame: str, kind: str, y: Column) -> str:
             f"ax.set_title({string(f'Counts of {y.name}')})\n"
         )
     if kind == "box":
-        return (
-            f"ax = {column}.plot.box()\n"
-            f"ax.set_title({string(y.name)})\n"
-        )
+        return f"ax = {column}.plot.box()\nax.set_title({string(y.name)})\n"
     if kind == "line":
         return (
             f"ax = {column}.plot.line()\n"
             f"ax.set_ylabel({string(y.name)})\n"
             f"ax.set_title({string(y.name)})\n"
         )
+    draw = "hist(bins=30, grid=False)" if y.kind == "time" else "plot.hist(bins=30)"
     return (
-        f"ax = {column}.{'hist(bins=30, grid=False)' if y.kind == 'time' else 'plot.hist(bins=30)'}\n"
+        f"ax = {column}.{draw}\n"
         f"ax.set_xlabel({string(y.name)})\n"
         f"ax.set_title({string(f'Distribution of {y.name}')})\n"
     )

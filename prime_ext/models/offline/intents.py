@@ -7,7 +7,6 @@ with real columns, variables and cells only when a plan has seen the notebook.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Union
 
 # --- the agent itself -------------------------------------------------------------------------
 
@@ -19,22 +18,22 @@ class Help:
 
 @dataclass(frozen=True)
 class Greeting:
-    """"hello"."""
+    """ "hello"."""
 
 
 @dataclass(frozen=True)
 class Thanks:
-    """"thank you"."""
+    """ "thank you"."""
 
 
 @dataclass(frozen=True)
 class About:
-    """"are you a language model"."""
+    """ "are you a language model"."""
 
 
 @dataclass(frozen=True)
 class ConnectModel:
-    """"how do I connect a model"."""
+    """ "how do I connect a model"."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class Tour:
 
 @dataclass(frozen=True)
 class Compact:
-    """"compact the conversation"."""
+    """ "compact the conversation"."""
 
     instructions: str | None = None
 
@@ -155,7 +154,7 @@ class Load:
 
 @dataclass(frozen=True)
 class ListVariables:
-    """"what variables are there"."""
+    """ "what variables are there"."""
 
 
 @dataclass(frozen=True)
@@ -308,11 +307,12 @@ class Export:
     frame: str | None = None
 
 
-Intent = Union[
-    Help, Greeting, Thanks, About, ConnectModel, Tour, Compact, Unknown,
-    RunCode, ExplainError, ReadNotebook, InsertCell, EditCell, ReplaceInCell, DeleteCell,
-    MoveCell, RunCell,
-    ListFiles, ReadFile, SearchFiles, Recall,
-    Load, ListVariables, Inspect, Describe, Analyse, Rows, Plot, Aggregate, ValueCounts, Unique,
-    Filter, Sort, Top, Missing, FillMissing, Correlation, Crosstab, Duplicates, AddColumn, Export,
-]  # fmt: skip
+Intent = (
+    Help | Greeting | Thanks | About | ConnectModel | Tour | Compact | Unknown |
+    RunCode | ExplainError | ReadNotebook | InsertCell | EditCell | ReplaceInCell | DeleteCell |
+    MoveCell | RunCell |
+    ListFiles | ReadFile | SearchFiles | Recall |
+    Load | ListVariables | Inspect | Describe | Analyse | Rows | Plot | Aggregate |
+    ValueCounts | Unique | Filter | Sort | Top | Missing | FillMissing | Correlation | Crosstab |
+    Duplicates | AddColumn | Export
+)  # fmt: skip

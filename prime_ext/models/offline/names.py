@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import difflib
+import keyword
 import re
 from collections.abc import Iterable, Sequence
 
@@ -67,8 +69,6 @@ def listed(names: Iterable[str], limit: int = 12) -> str:
 
 def variable_name(file: str) -> str:
     """A variable for a file's data: ``data/Sales 2024-Q1.csv`` → ``sales_2024_q1``."""
-    import keyword
-
     stem = re.split(r"[\\/]", file)[-1].split(".")[0]
     name = re.sub(r"\W+", "_", stem.strip()).strip("_").lower()
     if not name:
@@ -80,7 +80,4 @@ def variable_name(file: str) -> str:
     return name
 
 
-_TAKEN = frozenset(
-    "data df pd np plt list dict set str int float bool type sum min max len map filter input "
-    "print object file open id".split()
-) - {"data", "df"}
+_TAKEN = frozenset(dir(builtins)) | {"pd", "np", "plt"}

@@ -90,7 +90,7 @@ def cell_with_source(prose: str, code: str, *, markdown: bool) -> i.Intent | Non
 def _insert_inline(match: re.Match[str]) -> i.Intent | None:
     source = match["source"].strip()
     kind = (group(match, "kind") or "").lower()
-    markdown = kind in ("markdown", "text") or source.startswith("# ") and kind != "code"
+    markdown = kind in ("markdown", "text") or (source.startswith("# ") and kind != "code")
     if len(source) > 1 and source[0] == source[-1] and source[0] in "`\"'":
         source = source[1:-1]
     return i.InsertCell(
@@ -99,6 +99,10 @@ def _insert_inline(match: re.Match[str]) -> i.Intent | None:
         after=_after(match),
         run=bool(group(match, "run") or group(match, "run2")),
     )
+
+
+def _cell_type(kind: str | None) -> str:
+    return "markdown" if (kind or "").lower() in ("markdown", "text") else "code"
 
 
 def _heading(match: re.Match[str]) -> i.Intent:
@@ -115,10 +119,15 @@ def _recall(match: re.Match[str]) -> i.Intent | None:
 
 
 _STOP_WORDS = frozenset(
-    "a about again all an and any are as at be before by can did do does earlier exact exactly for "
-    "from had has have how i in is it last me my of on or our said say session so that the then "
-    "there this to told us use used using was we were what when where which who why with you your "
-    "conversation history chat record records first time".split()
+    re.findall(
+        r"\w+",
+        """
+        a about again all an and any are as at be before by can did do does earlier exact exactly
+        for from had has have how i in is it last me my of on or our said say session so that the
+        then there this to told us use used using was we were what when where which who why with
+        you your conversation history chat record records first time
+        """,
+    )
 )
 
 
@@ -139,7 +148,8 @@ RULES: list[Rule] = [
      r"previous|recent)?\s*(?:error|exception|traceback|failure|stack ?trace)s?"
      r"(?:\s+(?:mean|means|about|happen(?:ed)?|message|please|is|was|in .+))?",
      lambda m: i.ExplainError()),
-    (r"(?:why|how come) (?:did|does|do|is|was) (?:it|that|this|the (?:cell|code|plot|run|last cell))"
+    (r"(?:why|how come) (?:did|does|do|is|was) (?:it|that|this|the (?:cell|code|plot|run|"
+     r"last cell))"
      r" (?:fail|failed|failing|crash|break|broken|not work(?:ing)?|raise|throw|go wrong).*",
      lambda m: i.ExplainError()),
     (r"what (?:went|is|has gone|did go) wrong.*|what happened|what(?:'s| is) broken|"
@@ -147,18 +157,21 @@ RULES: list[Rule] = [
      r"(?:it|that|this) (?:failed|doesn't work|does not work|broke|didn't work)",
      lambda m: i.ExplainError()),
     # cells
-    (r"(?:insert|add|create|make|put|append)\s+(?:a|an|the)?\s*(?:new\s+)?(?P<kind>markdown|text|code)?"
+    (r"(?:insert|add|create|make|put|append)\s+(?:a|an|the)?\s*(?:new\s+)?(?P<kind>markdown|text|"
+     r"code)?"
      r"\s*(?:cell|note)" + _PLACE +
      r"(?P<run>\s+and (?:run|execute) it)?\s*(?:(?:with|containing|that (?:says|reads|contains)|"
      r"saying|reading)(?:\s+the\s+(?:code|text|source))?\s*:?|:)\s+(?P<source>.+?)"
      r"(?P<run2>\s+and\s+(?:run|execute)\s+it)?",
      lambda m: _insert_inline(m)),
-    (r"(?:insert|add|create|make)\s+(?:a|an|another)\s+(?:new\s+|empty\s+)*(?P<kind>markdown|text|code)?\s*cell" + _PLACE,
-     lambda m: i.InsertCell(
-         "", "markdown" if (m["kind"] or "").lower() in ("markdown", "text") else "code", _after(m))),
-    (r"(?:insert|add|create|put)\s+(?:a\s+|the\s+)?(?:section\s+)?(?:heading|title|header)" + _PLACE +
+    (r"(?:insert|add|create|make)\s+(?:a|an|another)\s+(?:new\s+|empty\s+)*(?P<kind>markdown|text|"
+     r"code)?\s*cell" + _PLACE,
+     lambda m: i.InsertCell("", _cell_type(m["kind"]), _after(m))),
+    (r"(?:insert|add|create|put)\s+(?:a\s+|the\s+)?(?:section\s+)?(?:heading|title|"
+     r"header)" + _PLACE +
      r"\s*:?\s+(?P<title>.+)", _heading),
-    (r"(?:re-?)?(?:run|execute)\s+(?:all(?:\s+(?:the\s+)?cells)?|(?:the\s+)?(?:whole|entire|full)?\s*"
+    (r"(?:re-?)?(?:run|execute)\s+(?:all(?:\s+(?:the\s+)?cells)?|(?:the\s+)?(?:whole|entire|full)"
+     r"?\s*"
      r"notebook|everything|every cell)(?:\s+again)?", lambda m: i.RunCell("all")),
     (r"(?:re-?)?(?:run|execute|evaluate)\s+" + _cell_pattern(),
      lambda m: i.RunCell(_cell(m) or "last")),
@@ -177,37 +190,47 @@ RULES: list[Rule] = [
      lambda m: i.EditCell(_cell(m) or "last", m["source"])),
     (r"(?:read|show|print|display|what(?:'s| is) in)\s+(?:me\s+)?" + _cell_pattern(),
      lambda m: None if _cell(m) is None or m["d"] else i.ReadNotebook(_cell(m))),
-    (r"(?:read|show|outline|summari[sz]e|describe|explain|look at|go through|list|open)\s+(?:me\s+)?"
+    (r"(?:read|show|outline|summari[sz]e|describe|explain|look at|go through|list|open)"
+     r"\s+(?:me\s+)?"
      r"(?:the\s+|this\s+|my\s+|what is in the\s+)?(?:cells(?: of the notebook)?|notebook|"
      r"(?:the\s+)?notebook's cells|outline)(?:\s+(?:do(?:es)?|for me))?",
      lambda m: i.ReadNotebook()),
-    (r"what(?:'s| is| does| are)?\s+(?:in\s+)?(?:the|this|my)\s+(?:notebook|cells)(?:\s+(?:do|about|"
+    (r"what(?:'s| is| does| are)?\s+(?:in\s+)?(?:the|this|my)\s+(?:notebook|cells)(?:\s+(?:do|"
+     r"about|"
      r"contain|doing))?|what(?:'s| is) in here", lambda m: i.ReadNotebook()),
     # files
-    (r"(?:list|show|ls|dir|what(?:'s| are| is)?|which|see|are there(?: any)?)\s*(?:me\s+)?(?:all\s+)?"
+    (r"(?:list|show|ls|dir|what(?:'s| are| is)?|which|see|are there(?: any)?)\s*(?:me\s+)"
+     r"?(?:all\s+)?"
      r"(?:the\s+|my\s+)?(?:available\s+)?(?:data\s+|csv\s+)?(?:files?|data ?sets|folder|directory)"
      r"(?:\s+(?:are|is|do i have|can i (?:load|use)|exist)?\s*(?:there|here|available|in (?:here|"
      r"this (?:folder|directory)|the (?:folder|directory))|do i have)?)?"
      r"(?:\s+(?:in|of|under)\s+(?:the\s+)?(?:folder\s+|directory\s+)?[`'\"]?(?P<path>[\w./-]+)"
-     r"[`'\"]?(?:\s+(?:folder|directory))?)?|ls(?:\s+(?P<path2>[\w./-]+))?|what(?:'s| is) in (?:this|the|here|my) (?:folder|directory)",
+     r"[`'\"]?(?:\s+(?:folder|directory))?)?|ls(?:\s+(?P<path2>[\w./-]+))?|what(?:'s| is)"
+     r" in (?:this|the|here|my) (?:folder|directory)",
      lambda m: i.ListFiles(m["path"] or m["path2"])),
     (r"(?:search|grep|look)\s+(?:through\s+|in\s+)?(?:the\s+|all\s+|my\s+)?files?\s+for\s+"
      r"(?P<what>.+)", lambda m: i.SearchFiles(unquote(m["what"]))),
-    (r"(?:find|search(?: for)?|grep)\s+(?:for\s+)?(?P<what>.+?)\s+in\s+(?:the\s+|all\s+|my\s+)?files?",
+    (r"(?:find|search(?: for)?|grep)\s+(?:for\s+)?(?P<what>.+?)\s+in\s+(?:the\s+|all\s+|my\s+)"
+     r"?files?",
      lambda m: i.SearchFiles(unquote(m["what"]))),
     (r"grep\s+(?:for\s+)?(?P<what>.+)", lambda m: i.SearchFiles(unquote(m["what"]))),
-    (r"(?:read|open|print|cat|view|display|(?:show\s+(?:me\s+)?)?what(?:'s| is) in|show)\s+(?:me\s+)?(?:the\s+)?"
-     r"(?P<plain>(?:text of\s+|(?:raw\s+)?contents? of\s+|raw\s+|plain\s+)?(?:the\s+)?(?:file\s+)?)" + _FILE,
+    (r"(?:read|open|print|cat|view|display|(?:show\s+(?:me\s+)?)?what(?:'s| is) in|show)"
+     r"\s+(?:me\s+)?(?:the\s+)?"
+     r"(?P<plain>(?:text of\s+|(?:raw\s+)?contents? of\s+|raw\s+|plain\s+)?(?:the\s+)?(?:file\s+)"
+     r"?)" + _FILE,
      _read_file),
     # the session's record
-    (r"(?:search|look)\s+(?:through\s+|in\s+|up\s+in\s+)?(?:the\s+|this\s+|our\s+|my\s+)?(?:session|"
+    (r"(?:search|look)\s+(?:through\s+|in\s+|up\s+in\s+)?(?:the\s+|this\s+|our\s+|my\s+)"
+     r"?(?:session|"
      r"conversation|history|record|records|chat|log)\s+(?:for|about)\s+(?P<query>.+)", _recall),
-    (r"(?:find|search(?: for)?|look up)\s+(?P<query>.+?)\s+in\s+(?:the\s+|this\s+|our\s+)?(?:session|"
+    (r"(?:find|search(?: for)?|look up)\s+(?P<query>.+?)\s+in\s+(?:the\s+|this\s+|our\s+)"
+     r"?(?:session|"
      r"conversation|history|record|records|chat|log)", _recall),
     (r"what\s+(?:was|were)\s+(?:the\s+|that\s+|my\s+|our\s+)?(?:exact\s+)?(?P<query>.+)", _recall),
     (r"what\s+(?:exact\s+)?(?P<query>\w+(?:\s+\w+)?\s+did\s+(?:i|we|you)\s+.+)", _recall),
     (r"(?:what|when|where|why|how|which .+?)\s+did\s+(?:i|we|you)\s+(?P<query>.+)", _recall),
-    (r"(?:remind me(?: of| about| what)?|recall|do you remember|remember)\s+(?P<query>.+)", _recall),
+    (r"(?:remind me(?: of| about| what)?|recall|do you remember|remember)"
+     r"\s+(?P<query>.+)", _recall),
     (r"(?P<query>.+?)\s+(?:that\s+)?(?:i|we|you)\s+(?:used|ran|said|mentioned|decided|tried|had)\s+"
      r"(?:earlier|before|last time|yesterday)", _recall),
 ]  # fmt: skip

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+
 @dataclass(frozen=True)
 class Variable:
     """A live variable."""
@@ -80,7 +81,11 @@ def variables(text: str) -> list[Variable]:
 
 def _variables(text: str) -> Iterator[Variable]:
     for line in text.splitlines():
-        match = re.match(r"^\s*(?:[-*|]\s*)?`?([A-Za-z_]\w*)`?\s*(?::|\||\s{2,}|—|–|-)\s*`?([\w.]+)`?(.*)$", line)
+        match = re.match(
+            r"^\s*(?:[-*|]\s*)?`?([A-Za-z_]\w*)`?\s*(?::|\||\s{2,}|—|–|-)"
+            r"\s*`?([\w.]+)`?(.*)$",
+            line,
+        )
         if match is not None and match[1] not in ("name", "Name"):
             yield Variable(match[1], match[2], match[3].strip(" ,;|"))
 
@@ -122,7 +127,11 @@ def files(text: str) -> list[str]:
     """File names or paths in a ``list_files`` result, folders with a closing slash."""
     found = []
     for line in text.splitlines():
-        match = re.match(r"^\s*(?:[-*]\s+)?`?([^\s`][^`\t]*?)`?(?:\s{2,}.*|\t.*|\s+\(.*\)|\s+[\d.,]+\s*[kMG]?B.*)?$", line)
+        match = re.match(
+            r"^\s*(?:[-*]\s+)?`?([^\s`][^`\t]*?)`?(?:\s{2,}.*|\t.*|\s+\(.*\)|"
+            r"\s+[\d.,]+\s*[kMG]?B.*)?$",
+            line,
+        )
         if match is not None and not match[1].endswith(":"):
             found.append(match[1])
     return found

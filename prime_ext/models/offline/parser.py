@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable
 
 from prime_ext.models.offline import data_phrases as data
 from prime_ext.models.offline import intents as i
@@ -44,10 +43,12 @@ _TOPICS: list[Rule] = [
      r"ok(?:ay)?|good|awesome)(?:,? (?:thanks?(?: you)?|great|work|job))?[ !.]*",
      lambda m: i.Thanks()),
     (r"(?:are|r) you (?:an? )?(?:ai|llm|language model|real|human|bot|claude|gpt|chatgpt).*|"
-     r"(?:who|what) are you.*|what(?:'s| is) your name|what(?:'s| is) (?:this|the) (?:offline )?(?:agent|assistant).*|"
+     r"(?:who|what) are you.*|what(?:'s| is) your name|what(?:'s| is) (?:this|the) (?:offline )"
+     r"?(?:agent|assistant).*|"
      r"what model (?:are you|is this).*|why (?:are|can't) you .*",
      lambda m: i.About()),
-    (r".*\b(?:connect|set(?: ?up)?|configure|use|add|switch to|enable|enter)\b.*\b(?:model|llm|claude|"
+    (r".*\b(?:connect|set(?: ?up)?|configure|use|add|switch to|enable|enter)\b.*\b(?:model|llm|"
+     r"claude|"
      r"anthropic|api[ _-]?key|sonnet|opus|haiku|ollama|bedrock|vertex|local server)\b.*",
      lambda m: i.ConnectModel()),
 ]  # fmt: skip
@@ -94,7 +95,8 @@ def _clause(text: str) -> i.Intent:
 
 _VERBS = (
     "load|read|open|plot|draw|describe|summari[sz]e|show|display|compute|calculate|run|re-?run|"
-    "execute|sort|filter|list|insert|add|give|tell|save|export|inspect|drop|remove|fill|make|create|"
+    "execute|sort|filter|list|insert|add|give|tell|save|export|inspect|drop|remove|fill|make|"
+    "create|"
     "visuali[sz]e|explain|group|analy[sz]e|explore|what(?:'s| is| are)|how many|find|check|search|"
     "delete|move|print"
 )
@@ -171,14 +173,14 @@ def _is_work(statement: ast.stmt) -> bool:
         return True
     if isinstance(value, ast.BinOp):  # "top-5" is prose; "2 * 3" and "a.b / 2" are not
         names = [n for n in ast.walk(value) if isinstance(n, ast.Name)]
-        return not names or " " in ast.unparse(value) and not _hyphenated(value)
+        return not names or (" " in ast.unparse(value) and not _hyphenated(value))
     return isinstance(
         value,
         (ast.Call, ast.Subscript, ast.ListComp, ast.DictComp, ast.SetComp, ast.List, ast.Dict,
          ast.JoinedStr, ast.Await),
-    ) or isinstance(value, ast.Compare) and not any(
+    ) or (isinstance(value, ast.Compare) and not any(
         isinstance(operator, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for operator in value.ops
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 def _hyphenated(value: ast.BinOp) -> bool:

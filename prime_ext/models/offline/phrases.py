@@ -44,7 +44,10 @@ _IN_FRAME = re.compile(
     rf"(?P<frame>[`'\"]?[A-Za-z_]\w*[`'\"]?)(?:\s+{FRAME_NOUN})?$",
     re.I,
 )
-_SUBSCRIPT = re.compile(r"^(?P<frame>[A-Za-z_]\w*)\s*(?:\[\s*['\"](?P<c>[^'\"]+)['\"]\s*\]|\.(?P<a>\w+))$")
+_SUBSCRIPT = re.compile(
+    r"^(?P<frame>[A-Za-z_]\w*)\s*(?:\[\s*['\"](?P<c>[^'\"]+)['\"]\s*\]|"
+    r"\.(?P<a>\w+))$"
+)
 
 
 def clean(text: str) -> str:

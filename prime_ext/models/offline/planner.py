@@ -108,9 +108,7 @@ def _all(intents: list[i.Intent], bench: Bench) -> Plan:
     return "\n\n".join(text for text in said if text)
 
 
-def _speaking(
-    plan: Plan, said: list[str]
-) -> Generator[Step, tuple[Result, ...], str]:
+def _speaking(plan: Plan, said: list[str]) -> Generator[Step, tuple[Result, ...], str]:
     results: tuple[Result, ...] | None = None
     while True:
         try:

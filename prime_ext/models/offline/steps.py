@@ -28,7 +28,7 @@ Plan = Asking[str]
 """Comes to the closing words."""
 
 
-class Stop(Exception):  # noqa: N818 - it ends a plan early, which need not be an error
+class Stop(Exception):
     """The plan cannot go on; the message is what the user is told."""
 
     def __init__(self, text: str) -> None:

@@ -25,8 +25,6 @@ def summarise(request: ModelRequest) -> str:
 
 def _without_instruction(message: dict[str, Any]) -> dict[str, Any] | None:
     kept = [
-        block
-        for block in blocks(message)
-        if not str(block.get("text", "")).startswith(INSTRUCTION)
+        block for block in blocks(message) if not str(block.get("text", "")).startswith(INSTRUCTION)
     ]
     return {**message, "content": kept} if kept else None

@@ -12,7 +12,7 @@ _LAST_LINE = re.compile(
 )
 _CELL = re.compile(r"Cell In ?\[(?P<count>\d+)\],? ?line (?P<line>\d+)")
 _FILE = re.compile(r"^\s*File [\"']?(?P<path>.+?)[\"']?(?::|, line )(?P<line>\d+)", re.M)
-_ARROW = re.compile(r"^-{2,}>\s*(?P<line>\d+)\s?(?P<code>.*)$")
+_ARROW = re.compile(r"^-+>\s*(?P<line>\d+)\s?(?P<code>.*)$")
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,8 @@ I am the offline agent: rules, not a language model. What I can do, in your own 
 - **Figures**: `plot A`, `plot A by B`, `histogram of A`, `scatter A vs B colored by C`
 - **Kernel**: `what variables are there`, `inspect NAME`, `run: print(1 + 1)`, or send a fenced \
 code block
-- **Notebook**: `read the notebook`, `add a cell with …`, `run cell 3`, `in cell 3 replace "a" with \
-"b"`, `explain the error`
+- **Notebook**: `read the notebook`, `add a cell with …`, `run cell 3`, `in cell 3 replace "a" \
+with "b"`, `explain the error`
 - **Files and memory**: `list files`, `read FILE`, `what was the exact …` searches this session's \
 record
 
@@ -132,5 +132,3 @@ def _fitting(bench: Bench) -> Asking[list[str]]:
         found.append(f"`correlation between {numbers[0].name} and {numbers[1].name}`")
     found.append(f"`describe {frame.name}`")
     return found
-
-

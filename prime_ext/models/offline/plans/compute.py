@@ -108,9 +108,7 @@ def filter_(intent: i.Filter, bench: Bench) -> Plan:
         code.mask(frame.name, condition, _comparable(bench, frame, condition))
         for condition in intent.conditions
     ]
-    source = code.filtered(
-        frame.name, masks, intent.join, name=intent.name, count=intent.count
-    )
+    source = code.filtered(frame.name, masks, intent.join, name=intent.name, count=intent.count)
     if intent.name:
         bench.use(intent.name)
     lead = "Number of rows" if intent.count else "The rows"

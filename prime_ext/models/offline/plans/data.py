@@ -9,7 +9,7 @@ from prime_ext.models.offline import code, observations
 from prime_ext.models.offline import intents as i
 from prime_ext.models.offline.bench import Bench, quoted
 from prime_ext.models.offline.names import listed, matching, near, plain, variable_name
-from prime_ext.models.offline.observations import Frame
+from prime_ext.models.offline.observations import Column, Frame
 from prime_ext.models.offline.plans.draw import plot
 from prime_ext.models.offline.plans.errors import failed_run
 from prime_ext.models.offline.steps import Asking, Plan, Stop
@@ -209,7 +209,7 @@ def analyse(intent: i.Analyse, bench: Bench) -> Plan:
     said = []
     known = [v.name for v in (yield from bench.variables()) if v.is_frame]
     target = intent.target
-    if target is not None and not matching(target, known) or target is None and not known:
+    if (target is not None and not matching(target, known)) or (target is None and not known):
         path = yield from find_file(target or "data", bench)
         frame, failure = yield from _read(path, None, bench)
         if failure:
@@ -222,12 +222,18 @@ def analyse(intent: i.Analyse, bench: Bench) -> Plan:
     if result.is_error:
         return "\n\n".join([*said, (yield from failed_run(result, bench))])
     said.append(f"Missing values:\n\n{quoted(observations.output(result.text))}")
-    numbers = [c for c in frame.of_kind("number") if not re.search(r"\b(?:id|index|year)\b", c.name)]
+    numbers = measures(frame)
     groups = frame.of_kind("category", "flag")
     if numbers:
         by = groups[0].name if groups else None
         said.append((yield from plot(i.Plot(numbers[-1].name, by, frame=frame.name), bench)))
     return "\n\n".join(said)
+
+
+def measures(frame: Frame) -> list[Column]:
+    """Numeric columns that are no labels of rows."""
+    numbers = frame.of_kind("number")
+    return [c for c in numbers if not re.fullmatch(r"(?:.*[_ ])?(?:id|index|year)", c.name, re.I)]
 
 
 def shape(frame: Frame) -> str:
@@ -236,9 +242,10 @@ def shape(frame: Frame) -> str:
 
 
 def columns_table(frame: Frame) -> str:
-    rows = "\n".join(
-        f"| `{column.name}` | `{column.dtype}` | {column.missing if column.missing is not None else ''} |"
-        for column in frame.columns[:40]
-    )
-    more = f"\n\nand {len(frame.columns) - 40} more." if len(frame.columns) > 40 else ""
-    return f"| column | type | missing |\n|---|---|---|\n{rows}{more}"
+    lines = ["| column | type | missing |", "|---|---|---|"]
+    for column in frame.columns[:40]:
+        missing = "" if column.missing is None else column.missing
+        lines.append(f"| `{column.name}` | `{column.dtype}` | {missing} |")
+    if len(frame.columns) > 40:
+        lines += ["", f"and {len(frame.columns) - 40} more."]
+    return "\n".join(lines)

@@ -29,10 +29,8 @@ def plot(intent: i.Plot, bench: Bench) -> Plan:
         return (yield from _draw_variable(lone, intent, bench))
     wanted = [name for name in (intent.y, intent.x, intent.color) if name]
     known = [variable.name for variable in (yield from bench.variables()) if variable.is_frame]
-    whole = intent.x is None and (
-        matching(intent.y, known) or re.fullmatch(r"(?:it|that|this|the )?\s*(?:data|frame)?", intent.y)
-    )
-    if whole:
+    anything = re.fullmatch(r"it|that|this|(?:the )?(?:data|data ?frame|frame|data ?set)", intent.y)
+    if intent.x is None and (anything or matching(intent.y, known)):
         frame = yield from bench.frame(intent.y if matching(intent.y, known) else None)
         if not matching(intent.y, frame.names) or intent.y in known:
             return (yield from _draw_frame(frame, bench))

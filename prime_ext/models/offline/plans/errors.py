@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 
 from prime_ext.models.offline import observations, tracebacks
@@ -59,10 +60,8 @@ def facts(error: Traceback, bench: Bench) -> Plan:
         lines.append(f"- The line: `{error.code}`")
     if error.raised_in:
         lines.append(f"- Raised in: `{error.raised_in}`")
-    try:
+    with contextlib.suppress(Stop):  # the kernel may be gone; the facts above stand
         lines += yield from _names(error, bench)
-    except Stop:  # the kernel may be gone; the facts above stand
-        pass
     return "\n".join(lines)
 
 

@@ -10,14 +10,13 @@ import posixpath
 import re
 from collections.abc import Callable, Sequence
 
-from prime_ext.models.offline import code, figures
+from prime_ext.models.offline import code, figures, observations
 from prime_ext.models.offline import intents as i
-from prime_ext.models.offline import observations
 from prime_ext.models.offline.bench import Bench
 from prime_ext.models.offline.conversation import Conversation, Round
 from prime_ext.models.offline.names import variable_name
 from prime_ext.models.offline.observations import Column, Frame
-from prime_ext.models.offline.plans.data import shape
+from prime_ext.models.offline.plans.data import measures, shape
 from prime_ext.models.offline.steps import Asking, Plan, Stop
 
 KEPT = "tour_result"
@@ -115,7 +114,7 @@ def _read(bench: Bench, heading: str) -> Asking[str]:
     yield from bench.must(
         "read_notebook",
         f"{heading} I work on the notebook you have open, in its own kernel. Looking never needs "
-        "your permission, so I read it first. Each card below is one step; click it to see details.",
+        "your permission, so I read it first. Each card below is one call; click it for details.",
     )
     return ""
 
@@ -187,7 +186,7 @@ def _figure(bench: Bench, heading: str) -> Asking[str]:
 
 
 def _number(frame: Frame) -> Column:
-    numbers = [c for c in frame.of_kind("number") if c.name.lower() not in ("year", "id", "index")]
+    numbers = measures(frame)
     if not numbers:
         raise Stop(f"`{frame.name}` has no numeric column for this step.")
     return numbers[-1]
@@ -201,9 +200,7 @@ def _group(frame: Frame) -> Column | None:
 def _compute(bench: Bench, heading: str) -> Asking[str]:
     frame = yield from bench.frame(None)
     y, by = _number(frame), _group(frame)
-    source = (
-        code.aggregate(frame.name, ("mean",), [y.name], [by.name] if by else [])
-    )
+    source = code.aggregate(frame.name, ("mean",), [y.name], [by.name] if by else [])
     result = yield from bench.cell(
         f"{KEPT} = {source}\n{KEPT}",
         f"{heading} Asked for the mean of a column by group, I write the pandas line you would "
