@@ -29,7 +29,7 @@ class Cell:
     """Position from 0, at the time it was read. Never an argument of an operation."""
     execution_count: int | None = None
     outputs: list[dict[str, Any]] = field(default_factory=list)
-    """nbformat outputs. Read from a browser they are shortened: see ``docs/notebook.md``."""
+    """nbformat outputs in short: long text cut, rich data as ``{mime: {"chars": n}}``."""
     metadata: dict[str, Any] = field(default_factory=dict)
     running: bool = False
     """A run of it is under way or waits for the kernel."""

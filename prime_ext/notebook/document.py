@@ -30,7 +30,8 @@ from prime_ext.notebook.writer_contents import ContentsWriter
 from prime_ext.session.records import NotebookOp
 
 if TYPE_CHECKING:
-    from prime_ext.kernel.notebook_kernel import Execution, NotebookKernel
+    from prime_ext.kernel.execution import Execution
+    from prime_ext.kernel.notebook_kernel import NotebookKernel
 
 Outputs = list[dict[str, Any]]
 
@@ -58,8 +59,9 @@ class CellRun:
 
     op: NotebookOp
     cell: Cell
-    """The cell as it was run; ``outputs`` are those of the run, in full."""
+    """The cell as it was run."""
     execution: Execution
+    """What the run came to, outputs in full."""
     unsaved: str | None = None
     """Why the outputs are not in the notebook, or not on disk."""
 

@@ -19,6 +19,7 @@ from tornado.web import HTTPError
 
 from prime_ext.errors import PrimeError
 from prime_ext.notebook.cell import Cell, CellNotFound
+from prime_ext.notebook.describe import shorten_outputs
 from prime_ext.notebook.operations import Applied, apply_operation, upgrade_ids
 
 ATTEMPTS = 5
@@ -65,13 +66,14 @@ class ContentsWriter:
     async def read(self, path: str, cell_id: str | None = None) -> list[Cell]:
         """Cells on disk; one of them, or all."""
         loaded = await self._load(path)
-        cells = [Cell.from_nbformat(raw, i) for i, raw in enumerate(loaded.notebook["cells"])]
-        if cell_id is None:
-            return cells
-        found = [cell for cell in cells if cell.id == cell_id]
-        if not found:
+        cells = [
+            Cell.from_nbformat({**raw, "outputs": shorten_outputs(raw.get("outputs", []))}, i)
+            for i, raw in enumerate(loaded.notebook["cells"])
+            if cell_id is None or raw["id"] == cell_id
+        ]
+        if cell_id is not None and not cells:
             raise CellNotFound(cell_id)
-        return found
+        return cells
 
     async def apply(
         self, path: str, operation: dict[str, Any], *, repeated: bool = False

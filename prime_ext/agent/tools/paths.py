@@ -1,0 +1,146 @@
+"""Which files the agent may touch: those below the server's root that are no secrets."""
+
+from __future__ import annotations
+
+import fnmatch
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from prime_ext.errors import PrimeError
+
+if TYPE_CHECKING:
+    from prime_ext.agent.tools.tool import ToolContext
+
+SECRET_NAMES = (
+    "*.env", "*.env.*", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx",
+    "*.ppk", "*.gpg", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*credentials*",
+    "*secret*", "*password*", "*.htpasswd", "netrc", "_netrc", "token", "token.*", "*_token",
+    "*_token.*", "*service[-_]account*.json", "kubeconfig*", "*.tfstate*",
+    "*.tfvars", "jupyter_*_config.json", "jupyter_*_config.py",
+)  # fmt: skip
+"""Patterns (lower case) of files that hold secrets by convention."""
+
+NOT_SECRET_NAMES = (
+    "*.env.example", "*.env.sample", "*.env.template", "*.pub", "*.py", "*.ipynb", "*.md", "*.rst",
+)  # fmt: skip
+"""What matches one of these is not a secret after all, except a server configuration."""
+
+SESSION_FILES = ("session.jsonl", "outputs")
+
+
+def is_secret(name: str) -> bool:
+    """Whether a file of this name is a secret by convention."""
+    name = name.lower()
+    if fnmatch.fnmatchcase(name, "jupyter_*_config.*"):
+        return True
+    if any(fnmatch.fnmatchcase(name, pattern) for pattern in NOT_SECRET_NAMES):
+        return False
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in SECRET_NAMES)
+
+
+def is_hidden(path: PurePosixPath | Path) -> bool:
+    """Whether a part of a relative path is hidden, as Jupyter's file browser takes it."""
+    return any(part.startswith(".") and part not in (".", "..") for part in path.parts)
+
+
+class Workspace:
+    """Paths of one tool call, checked. Symlinks are followed before anything is decided."""
+
+    def __init__(self, context: ToolContext) -> None:
+        self.root = context.root.resolve()
+        self.session = context.session.folder.resolve()
+
+    def find(self, path: str) -> Path:
+        """An existing file or folder to read; the session's own records included.
+
+        Raises
+        ------
+        PrimeError
+            ``file_not_found``, ``path_outside_root``, ``secret_file``, ``hidden_file`` or
+            ``bad_path``.
+        """
+        found = self._resolve(path, own=True)
+        if not found.exists():
+            raise PrimeError(
+                f"There is no file or folder {path!r} below the server's root.",
+                code="file_not_found",
+                hint=self._nearby(path),
+                status=404,
+            )
+        return found
+
+    def target(self, path: str) -> Path:
+        """A file to be written, which may not exist yet.
+
+        Raises
+        ------
+        PrimeError
+            As ``find``; ``not_a_file`` if a folder is there; ``read_only`` for the session's files.
+        """
+        target = self._resolve(path, own=False)
+        if target.is_dir():
+            raise PrimeError(f"{path!r} is a folder.", code="not_a_file")
+        if target.is_relative_to(self.session):
+            raise PrimeError("The session's own records are only read.", code="read_only")
+        return target
+
+    def relative(self, path: Path) -> str:
+        """The path as the person and the model know it."""
+        if path.is_relative_to(self.root):
+            return path.relative_to(self.root).as_posix()
+        return path.as_posix()
+
+    def is_own(self, path: Path) -> bool:
+        """Whether this is the session's log, or in the folder of its outputs."""
+        return any(
+            path == self.session / name or path.is_relative_to(self.session / name)
+            for name in SESSION_FILES
+        )
+
+    def _resolve(self, path: str, *, own: bool) -> Path:
+        if "\0" in path:
+            raise PrimeError("A path cannot contain a NUL character.", code="bad_path")
+        try:
+            # An absolute path replaces the root here, and then has to be inside it.
+            resolved = (self.root / path).resolve()
+        except (OSError, RuntimeError, ValueError) as error:
+            raise PrimeError(f"{path!r} is not a usable path: {error}", code="bad_path") from error
+        if own and self.is_own(resolved):
+            return resolved
+        if not resolved.is_relative_to(self.root):
+            raise PrimeError(
+                f"{path!r} is outside of the server's root, where the agent has no access.",
+                code="path_outside_root",
+                hint="Give a path below the root, relative to it.",
+                status=403,
+            )
+        relative = resolved.relative_to(self.root)
+        # Both ends of a symlink count: the name it has here and the file behind it.
+        for name in {Path(path).name, resolved.name}:
+            if is_secret(name):
+                raise PrimeError(
+                    f"{path!r} looks like a file that holds secrets. The agent neither reads nor "
+                    "writes it.",
+                    code="secret_file",
+                    hint="Ask the user for what you need from it, never for the secret itself.",
+                    status=403,
+                )
+        if is_hidden(relative):
+            raise PrimeError(
+                f"{path!r} is hidden, and hidden files are not served.",
+                code="hidden_file",
+                hint="Ask the user if you need something from it.",
+                status=403,
+            )
+        return resolved
+
+    def _nearby(self, path: str) -> str:
+        """Where a file of this name is, if it is near."""
+        name = Path(path).name
+        folders = [(self.root / path).resolve().parent, self.root]
+        folders += [child for child in self.root.iterdir() if child.is_dir()][:200]
+        for folder in folders:
+            near = folder / name
+            if name and near.is_file() and not is_hidden(near.relative_to(self.root)):
+                return f"There is {self.relative(near)!r}."
+        return "Call list_files to see what there is."

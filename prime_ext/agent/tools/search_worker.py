@@ -1,0 +1,128 @@
+"""Searches files for a pattern. Runs as a script in a process of its own.
+
+A regular expression can take for ever, and holds Python's lock while it does: in the server's own
+process it would stop everything. Here it is simply killed. Only the standard library is used; the
+job is JSON on stdin, the hits are JSON lines on stdout.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+SKIPPED_FOLDERS = {
+    "node_modules", "__pycache__", "site-packages", "venv", "env", "dist-packages",
+}  # fmt: skip
+MAX_FILE_BYTES = 2_000_000
+MAX_NOTEBOOK_BYTES = 50_000_000
+HITS_PER_FILE = 20
+LINE_CHARS = 200
+
+
+def search(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield ``{path, where, line}`` for each hit, at most ``job["max_hits"]``."""
+    try:
+        pattern = re.compile(job["pattern"])
+    except (re.error, RecursionError, OverflowError):
+        pattern = re.compile(re.escape(job["pattern"]))
+    left = job["max_hits"]
+    for path in _files(job):
+        in_file = 0
+        for where, line in _lines(path, limited=not job["own"]):
+            found = pattern.search(line)
+            if found is None:
+                continue
+            yield {"path": str(path), "where": where, "line": _around(line, found.start())}
+            in_file += 1
+            left -= 1
+            if left == 0:
+                return
+            if in_file == HITS_PER_FILE:
+                break
+
+
+def _files(job: dict[str, Any]) -> Iterator[Path]:
+    base = Path(job["base"])
+    if base.is_file():
+        yield base
+        return
+    for folder, names, files in os.walk(base):
+        names[:] = sorted(
+            name for name in names if name not in SKIPPED_FOLDERS and not name.startswith(".")
+        )
+        for name in sorted(files):
+            path = Path(folder, name)
+            # Links may lead anywhere, and pipes and devices never end.
+            if name.startswith(".") or path.is_symlink() or not path.is_file():
+                continue
+            lower = name.lower()
+            if _matches(lower, job["secret"]) and not _matches(lower, job["not_secret"]):
+                continue
+            yield path
+
+
+def _matches(name: str, patterns: list[str]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _lines(path: Path, *, limited: bool) -> Iterator[tuple[str, str]]:
+    """Yield where each line is and what it says."""
+    try:
+        size = path.stat().st_size
+        if path.suffix == ".ipynb":
+            if size <= MAX_NOTEBOOK_BYTES:
+                yield from _notebook_lines(path)
+            return
+        if limited and size > MAX_FILE_BYTES:
+            return
+        with path.open("rb") as file:
+            if b"\0" in file.read(8192):
+                return
+        with path.open(encoding="utf-8", errors="replace") as text:
+            for number, line in enumerate(text, 1):
+                yield f"line {number}", line.rstrip("\n")
+    except OSError:
+        return
+
+
+def _notebook_lines(path: Path) -> Iterator[tuple[str, str]]:
+    """Sources and text outputs of the cells, not the figures in between."""
+    try:
+        cells = json.loads(path.read_bytes())["cells"]
+        for index, cell in enumerate(cells, 1):
+            where = f"cell {cell['id']}" if "id" in cell else f"cell {index}"
+            for line in "".join(cell["source"]).splitlines():
+                yield where, line
+            for output in cell.get("outputs", []):
+                text = output.get("text") or output.get("data", {}).get("text/plain") or ""
+                for line in "".join(text).splitlines():
+                    yield f"{where}, output", line
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return
+
+
+def _around(line: str, start: int) -> str:
+    if len(line) <= LINE_CHARS:
+        return line
+    begin = max(0, min(start - LINE_CHARS // 4, len(line) - LINE_CHARS))
+    end = begin + LINE_CHARS
+    return f"{'…' if begin else ''}{line[begin:end]}{'…' if end < len(line) else ''}"
+
+
+def main() -> None:
+    job = json.load(sys.stdin)
+    for hit in search(job):
+        # Each hit at once: what was found counts even if the rest takes too long.
+        sys.stdout.write(json.dumps(hit) + "\n")
+        sys.stdout.flush()
+    sys.stdout.write(json.dumps({"done": True}) + "\n")
+
+
+if __name__ == "__main__":
+    main()
