@@ -70,8 +70,8 @@ class CellSeen:
     cell_type: str
     execution_count: int | None
     source: str
-    text: str
-    """Source and outputs as they were shown."""
+    outputs: str
+    """As they were shown, in short."""
 
 
 def variables(text: str) -> list[Variable]:
@@ -105,9 +105,40 @@ def frame(name: str, text: str) -> Frame:
     return Frame(name, tuple(columns.values()), int(size[1]) if size is not None else None)
 
 
+_HEADING = re.compile(
+    r"^\[(?P<id>[^\]]+)\] cell (?P<position>\d+) of \d+, (?P<type>\w+)(?:, (?P<state>.*))?$"
+)
+
+
 def cells(text: str) -> list[CellSeen]:
-    """Cells in a ``read_notebook`` result."""
-    return []
+    """Cells in a ``read_notebook`` result: a heading, the fenced source, the outputs."""
+    found: list[CellSeen] = []
+    lines = text.splitlines()
+    at = 0
+    while at < len(lines):
+        heading = _HEADING.match(lines[at])
+        if heading is None or not re.match(r"`{3,}", lines[min(at + 1, len(lines) - 1)]):
+            at += 1
+            continue
+        marks = re.match(r"`+", lines[at + 1])
+        assert marks is not None
+        # Source is skipped as a whole: a line of it may look like a heading.
+        end = next((n for n in range(at + 2, len(lines)) if lines[n] == marks[0]), len(lines))
+        begin, at = at, end + 1
+        while at < len(lines) and not _HEADING.match(lines[at]):
+            at += 1
+        count = re.search(r"run as \[(\d+)\]", heading["state"] or "")
+        found.append(
+            CellSeen(
+                heading["id"],
+                int(heading["position"]),
+                heading["type"],
+                int(count[1]) if count is not None else None,
+                "\n".join(lines[begin + 2 : end]),
+                "\n".join(lines[end + 1 : at]),
+            )
+        )
+    return found
 
 
 def inserted_id(text: str) -> str | None:
@@ -124,17 +155,10 @@ def inserted_id(text: str) -> str | None:
 
 
 def files(text: str) -> list[str]:
-    """File names or paths in a ``list_files`` result, folders with a closing slash."""
-    found = []
-    for line in text.splitlines():
-        match = re.match(
-            r"^\s*(?:[-*]\s+)?`?([^\s`][^`\t]*?)`?(?:\s{2,}.*|\t.*|\s+\(.*\)|"
-            r"\s+[\d.,]+\s*[kMG]?B.*)?$",
-            line,
-        )
-        if match is not None and not match[1].endswith(":"):
-            found.append(match[1])
-    return found
+    """Names in a ``list_files`` result, folders with a closing slash."""
+    # The first line names the folder; a name and its facts are two blanks apart.
+    names = [line.split("  ")[0] for line in text.splitlines()[1:]]
+    return [name for name in names if name and not name.startswith("… and ")]
 
 
 def output(text: str) -> str:

@@ -43,8 +43,8 @@ def _last(bench: Bench) -> Asking[tuple[str | None, str]]:
         return ran.text, ""
     read = yield from bench.must("read_notebook")
     for cell in reversed(observations.cells(read.text)):
-        if tracebacks.parse(cell.text) is not None:
-            return cell.text, f"The last error in the notebook is in cell {cell.position}.\n\n"
+        if tracebacks.parse(cell.outputs) is not None:
+            return cell.outputs, f"The last error in the notebook is in cell {cell.position}.\n\n"
     if tracebacks.parse(read.text) is not None:
         return read.text, ""
     return None, ""
