@@ -16,6 +16,7 @@ import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -54,8 +55,6 @@ BASE64_VARIETY = 40
 CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff]")
 
 _load_lock = threading.Lock()
-_encoding: tiktoken.Encoding | None = None
-_encoding_failed = False
 
 
 async def load() -> bool:
@@ -67,16 +66,18 @@ async def load() -> bool:
 
 
 def _tokenizer() -> tiktoken.Encoding | None:
-    global _encoding, _encoding_failed
-    if _encoding is None and not _encoding_failed:
-        with _load_lock:
-            if _encoding is None and not _encoding_failed:
-                try:
-                    _encoding = _build()
-                except (ImportError, OSError, ValueError):
-                    # No wheel for this platform, or a damaged installation.
-                    _encoding_failed = True
-    return _encoding
+    # The lock keeps two threads from building it twice.
+    with _load_lock:
+        return _loaded()
+
+
+@cache
+def _loaded() -> tiktoken.Encoding | None:
+    try:
+        return _build()
+    except (ImportError, OSError, ValueError):
+        # No wheel for this platform, or a damaged installation.
+        return None
 
 
 def _build() -> tiktoken.Encoding:
@@ -113,6 +114,9 @@ class Size(NamedTuple):
 
     def minus(self, other: Size) -> Size:
         return Size(self.text - other.text, self.images - other.images)
+
+
+NOTHING = Size(0)
 
 
 def count_text(text: str) -> int:
@@ -193,7 +197,7 @@ def measure_block(block: Mapping[str, Any], image_cap: int = IMAGE_TOKEN_CAP) ->
 def _measure_content(content: object, image_cap: int) -> Size:
     if isinstance(content, str):
         return Size(count_text(content))
-    total = Size(0)
+    total = NOTHING
     if isinstance(content, Sequence):
         for block in content:
             total = total.plus(measure_block(block, image_cap))
@@ -212,7 +216,7 @@ def measure_request(
     image_cap: int = IMAGE_TOKEN_CAP,
 ) -> Size:
     """Size of everything a request sends."""
-    total = Size(0)
+    total = NOTHING
     for block in system:
         total = total.plus(measure_block(block, image_cap))
     for tool in tools:
@@ -257,6 +261,8 @@ NEW_TOKENIZER = (4, 7)
 """First version of Claude with the tokenizer that counts more."""
 SMALLEST_LESSON = 200
 """Raw tokens under which a delta says nothing about the ratio: frames and rounding weigh more."""
+SMALLEST_OUTPUT_SHARE = 0.3
+"""Of a reply's raw count, under which its reported output cannot be true."""
 
 
 def context_tokens(usage: Mapping[str, Any]) -> int | None:
@@ -290,9 +296,9 @@ class UsageEstimator:
 
     ratio: float
     anchor_tokens: int | None = None
-    """As reported for the last request; ``None`` until one is."""
-    anchor_size: Size = Size(0)
-    """Raw size of that request."""
+    """As reported for the last request and its reply; ``None`` until one is."""
+    anchor_size: Size = NOTHING
+    """Raw size of the two."""
     lessons: int = 0
     """How often the ratio has been adjusted."""
 
@@ -307,12 +313,10 @@ class UsageEstimator:
 
     def estimate(self, size: Size) -> int:
         """Tokens of a request of ``size``, in the model's own count."""
-        if self.anchor_tokens is None:
-            return round(size.text * self.ratio) + size.images
         delta = size.minus(self.anchor_size)
-        return max(0, self.anchor_tokens + round(delta.text * self.ratio) + delta.images)
+        return max(0, (self.anchor_tokens or 0) + self._scaled(delta))
 
-    def observe(self, usage: Mapping[str, Any], size: Size) -> None:
+    def observe(self, usage: Mapping[str, Any], size: Size, reply: Size | None = None) -> None:
         """Learn from a reply.
 
         Parameters
@@ -321,23 +325,35 @@ class UsageEstimator:
             As reported with the reply. Ignored if it has no input figures.
         size:
             Raw size of the request that was answered, the reply left out.
+        reply:
+            Raw size of the reply, if it is going to be part of the next request: its reported
+            output is then part of the anchor. That is four times as exact as counting it, and
+            right for thinking whose text is left out.
         """
         tokens = context_tokens(usage)
         if tokens is None:
             return
-        delta = size.minus(self.anchor_size if self.anchor_tokens is not None else Size(0))
+        delta = size.minus(self.anchor_size)
         if delta.text >= SMALLEST_LESSON:
             seen = (tokens - (self.anchor_tokens or 0) - delta.images) / delta.text
             moved = self.ratio + LEARNING_RATE * (seen - self.ratio)
             self.ratio = min(RATIO_MAX, max(RATIO_MIN, moved))
             self.lessons += 1
-        self.anchor_tokens = tokens
-        self.anchor_size = size
+        self.anchor_tokens, self.anchor_size = tokens, size
+        if reply is not None:
+            output = usage.get("output_tokens") or 0
+            # Some servers report a placeholder.
+            believable = output >= reply.raw * SMALLEST_OUTPUT_SHARE
+            self.anchor_tokens += output if believable else self._scaled(reply)
+            self.anchor_size = size.plus(reply)
 
     def drop_anchor(self) -> None:
         """Forget the reported size, because the context is no longer the one it was for."""
         self.anchor_tokens = None
-        self.anchor_size = Size(0)
+        self.anchor_size = NOTHING
+
+    def _scaled(self, size: Size) -> int:
+        return round(size.text * self.ratio) + size.images
 
     def to_dict(self) -> dict[str, Any]:
         """JSON of the state; :meth:`from_dict` takes it back."""
