@@ -1,6 +1,6 @@
-"""How exact the token estimate is on a recorded session, and what counting costs.
+"""How exact the token estimate is on recorded sessions, and what counting costs.
 
-    python bench/tokens.py session.jsonl …
+``python -m bench.tokens session.jsonl …``
 
 Each line of a file is one event: ``{"kind": "message", "role": …, "blocks": [{"type": …,
 "cl100k": …}], "usage": {"input": …, "cache_read": …, "cache_write": …, "output": …}, "model": …}``
@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import base64
 import json
+import random
 import statistics
 import sys
 import time
@@ -19,11 +21,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from bench.report import Measure, report
 from prime_ext.context import tokens
 from prime_ext.context.tokens import MESSAGE_TOKENS, Size, UsageEstimator, context_tokens
 
-WARM_UP = 5
-"""Requests before errors are counted: the overhead of system prompt and tools is not recorded."""
+MEGABYTE = 1_000_000
 
 
 def size_of(event: dict[str, Any]) -> Size:
@@ -43,7 +45,7 @@ def usage_of(event: dict[str, Any]) -> dict[str, int]:
 
 
 def errors(events: list[dict[str, Any]]) -> Iterator[tuple[int, int]]:
-    """Of each request: how far the estimate is off, and how far the raw count is."""
+    """Of each request on top of a reported one: how far the estimate is off, and the raw count."""
     model = next((event["model"] for event in events if event.get("model")), "")
     estimator = UsageEstimator.for_model(model)
     context = Size(0)
@@ -60,46 +62,47 @@ def errors(events: list[dict[str, Any]]) -> Iterator[tuple[int, int]]:
                 yield abs(estimator.estimate(context) - actual), abs(context.raw - actual)
             estimator.observe(usage, context, reply=size)
         context = context.plus(size)
-    sys.stdout.write(f"  ratio learned: {estimator.ratio:.3f} in {estimator.lessons} lessons\n")
 
 
-def report(path: Path) -> None:
+def session(path: Path) -> list[Measure]:
     events = [json.loads(line) for line in path.read_text("utf-8").splitlines() if line]
-    sys.stdout.write(f"{path.name}: {len(events)} events\n")
-    found = list(errors(events))[WARM_UP:]
-    for name, off in (
-        ("estimate", sorted(estimate for estimate, _ in found)),
-        ("raw count", sorted(raw for _, raw in found)),
-    ):
-        sys.stdout.write(
-            f"  {name}: off by {statistics.mean(off):.0f} tokens in the mean, "
-            f"{statistics.median(off):.0f} in the median, {off[int(len(off) * 0.95)]} at 95 %, "
-            f"{off[-1]} at most ({len(off)} requests)\n"
-        )
+    found = list(errors(events))
+    off = sorted(estimate for estimate, _ in found)
+    raw = [raw for _, raw in found]
+    name = path.stem
+    return [
+        Measure(f"{name}: mean error", statistics.mean(off), "tokens", 200, len(found)),
+        Measure(f"{name}: median error", statistics.median(off), "tokens", 80, len(found)),
+        Measure(f"{name}: error at 95 %", off[int(len(off) * 0.95)], "tokens", 1_000, len(found)),
+        Measure(f"{name}: raw count, mean error", statistics.mean(raw), "tokens"),
+    ]
 
 
-def speed() -> None:
+def counting() -> list[Measure]:
     started = time.perf_counter()
     asyncio.run(tokens.load())
-    sys.stdout.write(f"tokenizer loaded in {time.perf_counter() - started:.3f} s\n")
+    measures = [Measure("loading the tokenizer", time.perf_counter() - started, "s", 1.0)]
     source = Path(tokens.__file__).read_text("utf-8")
+    noise = random.Random(0).randbytes(MEGABYTE)
     for name, text in (
-        ("1 MB of code", source * (1_000_000 // len(source))),
-        ("1 MB of base64", ("QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWZnaGlqa2xtbm9w" * 18_000)),
+        ("counting 1 MB of code", source * (MEGABYTE // len(source))),
+        ("counting 1 MB of base64", base64.b64encode(noise).decode()[:MEGABYTE]),
     ):
         started = time.perf_counter()
-        count = tokens.count_text(text)
-        seconds = time.perf_counter() - started
-        sys.stdout.write(f"{name}: {count} tokens in {seconds * 1000:.0f} ms\n")
+        tokens.count_text(text)
+        milliseconds = (time.perf_counter() - started) * 1000
+        measures.append(Measure(name, milliseconds, "ms", 1_000))
+    return measures
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("traces", nargs="*", type=Path)
-    speed()
-    for path in parser.parse_args().traces:
-        report(path)
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, prog="python -m bench.tokens")
+    parser.add_argument("sessions", nargs="*", type=Path)
+    measures = counting()
+    for path in parser.parse_args().sessions:
+        measures += session(path)
+    return report("tokens", measures)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

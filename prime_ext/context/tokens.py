@@ -334,8 +334,9 @@ class UsageEstimator:
         if tokens is None:
             return
         delta = size.minus(self.anchor_size)
-        if delta.text >= SMALLEST_LESSON:
-            seen = (tokens - (self.anchor_tokens or 0) - delta.images) / delta.text
+        # Only a difference teaches: a whole request has overhead that nobody counts.
+        if self.anchor_tokens is not None and delta.text >= SMALLEST_LESSON:
+            seen = (tokens - self.anchor_tokens - delta.images) / delta.text
             moved = self.ratio + LEARNING_RATE * (seen - self.ratio)
             self.ratio = min(RATIO_MAX, max(RATIO_MIN, moved))
             self.lessons += 1

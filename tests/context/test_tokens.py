@@ -279,7 +279,9 @@ def test_a_usage_without_figures_changes_nothing() -> None:
 
 def test_after_a_compaction_the_ratio_stays() -> None:
     estimator = UsageEstimator(1.3)
-    estimator.observe(usage(2_000), Size(1_000))
+    estimator.observe(usage(9_000), Size(1_000))
+    assert estimator.ratio == 1.3, "a whole request has overhead that nobody counts"
+    estimator.observe(usage(9_000 + 2_000), Size(1_000 + 1_000))
     learned = estimator.ratio
     assert learned == pytest.approx(1.3 + 0.2 * 0.7)
     estimator.drop_anchor()
