@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -103,6 +104,9 @@ class Workspace:
         try:
             # An absolute path replaces the root here, and then has to be inside it.
             resolved = (self.root / path).resolve()
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                # Asked here, so that what cannot be a path at all is found out in one place.
+                resolved.stat()
         except (OSError, RuntimeError, ValueError) as error:
             raise PrimeError(f"{path!r} is not a usable path: {error}", code="bad_path") from error
         if own and self.is_own(resolved):

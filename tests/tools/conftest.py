@@ -1,0 +1,57 @@
+"""A tool call without the agent around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from prime_ext.agent.tools.tool import ToolContext, ToolOutcome
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "root"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def session_folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "data" / "sessions" / "s1"
+    (folder / "outputs").mkdir(parents=True)
+    (folder / "session.jsonl").write_text('{"seq":1,"kind":"session_start"}\n')
+    (folder / "outputs" / "run.txt").write_text("all of it\n")
+    (folder / "kernel-state.json").write_text("{}")
+    return folder
+
+
+@pytest.fixture
+def context(root: Path, session_folder: Path) -> ToolContext:
+    return ToolContext(
+        call_id="call-1",
+        session=SimpleNamespace(folder=session_folder),  # type: ignore[arg-type]
+        kernel=SimpleNamespace(language="python"),  # type: ignore[arg-type]
+        document=None,  # type: ignore[arg-type]
+        root=root,
+        progress=lambda _body: None,
+    )
+
+
+@pytest.fixture
+def call(context: ToolContext) -> Callable[..., Any]:
+    """Call a file tool as the agent does: arguments checked against the schema first."""
+    from prime_ext.agent.tools.files import TOOLS
+
+    async def call(name: str, **arguments: Any) -> ToolOutcome:
+        from jsonschema import Draft202012Validator
+
+        tool = next(tool for tool in TOOLS if tool.name == name)
+        Draft202012Validator(tool.input_schema).validate(arguments)
+        assert tool.summary(arguments)
+        return await tool.handler(context, arguments)
+
+    return call

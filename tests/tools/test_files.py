@@ -1,0 +1,351 @@
+"""The file tools: useful below the root, and nowhere else."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sys
+from typing import Any
+
+import nbformat
+import pytest
+
+from prime_ext.agent.tools import files
+from prime_ext.agent.tools.files import TOOLS
+from prime_ext.agent.tools.paths import is_secret
+from prime_ext.errors import PrimeError
+
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+def text(outcome: Any) -> str:
+    (block,) = outcome.content
+    return str(block["text"])
+
+
+async def refused(call: Any, *args: Any, **kwargs: Any) -> PrimeError:
+    with pytest.raises(PrimeError) as caught:
+        await call(*args, **kwargs)
+    return caught.value
+
+
+# -- what is out of reach ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path", ["../outside.txt", "/etc/passwd", "a/../../outside.txt", "link.txt", "linked/x.txt"]
+)
+@pytest.mark.parametrize("tool", ["read_file", "edit_file", "write_file"])
+async def test_paths_outside_of_the_root(tool, path, call, root):
+    outside = root.parent / "outside"
+    outside.mkdir()
+    (outside / "x.txt").write_text("private")
+    (root.parent / "outside.txt").write_text("private")
+    (root / "link.txt").symlink_to(root.parent / "outside.txt")
+    (root / "linked").symlink_to(outside)
+    more = {"edit_file": {"old": "private", "new": "x"}, "write_file": {"content": "x"}}
+    error = await refused(call, tool, path=path, **more.get(tool, {}))
+    assert error.code == "path_outside_root"
+    assert (root.parent / "outside.txt").read_text() == "private"
+    assert (outside / "x.txt").read_text() == "private"
+
+
+async def test_listing_and_searching_outside_of_the_root(call, root):
+    assert (await refused(call, "list_files", path="..")).code == "path_outside_root"
+    error = await refused(call, "search_files", pattern="x", path="/etc")
+    assert error.code == "path_outside_root"
+
+
+async def test_an_absolute_path_below_the_root_is_fine(call, root):
+    (root / "a.txt").write_text("hello")
+    assert "hello" in text(await call("read_file", path=str(root / "a.txt")))
+
+
+@pytest.mark.parametrize("path", ["a\0b", "x" * 4000])
+async def test_paths_that_cannot_be(path, call):
+    assert (await refused(call, "read_file", path=path)).code in ("bad_path", "file_not_found")
+
+
+@pytest.mark.parametrize(
+    ("name", "secret"),
+    [
+        (".env", True), ("prod.env", True), (".env.local", True), (".env.example", False),
+        ("server.PEM", True), ("id_rsa", True), ("id_ed25519.pub", False), ("key.py", False),
+        ("credentials.json", True), ("client_secret_1.json", True), ("secrets.yaml", True),
+        ("secrets.py", False), ("tokens.csv", False), ("hf_token", True), ("data.csv", False),
+        ("keyboard.txt", False), ("jupyter_server_config.py", True), ("terraform.tfstate", True),
+    ],
+)  # fmt: skip
+def test_secrets_by_name(name, secret):
+    assert is_secret(name) is secret
+
+
+async def test_secrets_are_neither_read_nor_written_nor_found(call, root):
+    (root / "credentials.json").write_text('{"key": "sk-1"}')
+    (root / "harmless.txt").symlink_to(root / "credentials.json")
+    for path in ("credentials.json", "harmless.txt"):
+        assert (await refused(call, "read_file", path=path)).code == "secret_file"
+        error = await refused(call, "write_file", path=path, content="x")
+        assert error.code == "secret_file"
+    assert "No match" in text(await call("search_files", pattern="sk-1"))
+    assert "may hold secrets" in text(await call("list_files"))
+
+
+async def test_hidden_files(call, root):
+    (root / ".git").mkdir()
+    (root / ".git" / "config").write_text("url = https://token@host")
+    assert (await refused(call, "read_file", path=".git/config")).code == "hidden_file"
+    assert (await refused(call, "list_files", path=".git")).code == "hidden_file"
+    assert "No match" in text(await call("search_files", pattern="token@"))
+    assert text(await call("list_files")) == "the server's root is empty."
+
+
+async def test_the_sessions_own_records_are_read_but_not_written(call, session_folder):
+    log = str(session_folder / "session.jsonl")
+    output = str(session_folder / "outputs" / "run.txt")
+    assert "session_start" in text(await call("read_file", path=log))
+    assert "all of it" in text(await call("read_file", path=output))
+    assert "line 1" in text(await call("search_files", pattern="session_start", path=log))
+    assert "run.txt" in text(
+        await call("search_files", pattern="all of", path=str(session_folder / "outputs"))
+    )
+    for path in (log, output):
+        error = await refused(call, "write_file", path=path, content="x")
+        assert error.code == "path_outside_root"
+        await refused(call, "edit_file", path=path, old="a", new="b")
+    for other in (session_folder / "kernel-state.json", session_folder.parent / "s2"):
+        assert (await refused(call, "read_file", path=str(other))).code == "path_outside_root"
+
+
+# -- list_files -------------------------------------------------------------------------------
+
+
+async def test_listing(call, root):
+    (root / "data").mkdir()
+    (root / "b.csv").write_bytes(b"x" * 3100)
+    (root / "A.txt").write_text("hello")
+    listing = text(await call("list_files")).splitlines()
+    assert listing[0] == "the server's root, 3 entries:"
+    assert listing[1] == "data/"
+    assert listing[2].startswith("A.txt  5 bytes")
+    assert listing[3].startswith("b.csv  3.1 kB")
+    assert text(await call("list_files", path="data")) == "data is empty."
+    assert text(await call("list_files", path="A.txt")).startswith("A.txt: text/plain, 5 bytes")
+
+
+async def test_listing_a_large_folder_or_none(call, root):
+    for i in range(600):
+        (root / f"f{i:03}").touch()
+    listing = text(await call("list_files"))
+    assert len(listing.splitlines()) == 502
+    assert "100 more" in listing
+    assert (await refused(call, "list_files", path="nowhere")).code == "file_not_found"
+
+
+# -- read_file --------------------------------------------------------------------------------
+
+
+async def test_reading_lines(call, root):
+    (root / "a.txt").write_text("one\ntwo\nthree\n")
+    assert text(await call("read_file", path="a.txt")) == "1\tone\n2\ttwo\n3\tthree"
+    part = text(await call("read_file", path="a.txt", start=2, end=2))
+    assert part == "2\ttwo\n[Lines 2 to 2 of 3 of a.txt.]"
+    assert (await refused(call, "read_file", path="a.txt", start=9)).code == "bad_range"
+    (root / "empty.txt").touch()
+    assert text(await call("read_file", path="empty.txt")) == "empty.txt is empty."
+
+
+async def test_reading_a_long_file_says_how_long(call, root):
+    (root / "a.txt").write_text("".join(f"{i}\n" for i in range(5000)))
+    assert "[Lines 1 to 2000 of 5000 of a.txt.]" in text(await call("read_file", path="a.txt"))
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        ("naïve".encode("utf-16"), "naïve"),
+        (b"\xef\xbb\xbfhello", "hello"),
+        ("caf\u00e9".encode("latin-1"), "café"),
+        (b"a\r\nb\r\n", "1\ta\n2\tb"),
+    ],
+)
+async def test_encodings(raw, expected, call, root):
+    (root / "a.txt").write_bytes(raw)
+    assert expected in text(await call("read_file", path="a.txt"))
+
+
+async def test_binary_files_are_refused_with_facts(call, root):
+    (root / "data.parquet").write_bytes(b"PAR1\0\0\0" + os.urandom(2000))
+    error = await refused(call, "read_file", path="data.parquet")
+    assert error.code == "binary_file"
+    assert "2.0 kB" in error.message
+    assert "pandas.read_parquet" in error.hint
+
+
+async def test_huge_files_are_refused(call, root):
+    with (root / "huge.txt").open("wb") as file:
+        file.truncate(200_000_000)
+    assert (await refused(call, "read_file", path="huge.txt")).code == "file_too_large"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs mkfifo")
+async def test_pipes_do_not_block(call, root):
+    os.mkfifo(root / "pipe")
+    assert (await refused(call, "read_file", path="pipe")).code == "not_a_file"
+    assert "No match" in text(await call("search_files", pattern="x"))
+
+
+async def test_images_are_shown(call, root):
+    (root / "plot.png").write_bytes(PNG)
+    outcome = await call("read_file", path="plot.png")
+    assert outcome.content[1]["source"]["media_type"] == "image/png"
+    assert base64.b64decode(outcome.content[1]["source"]["data"]) == PNG
+
+
+async def test_data_files_come_with_a_hint(call, root):
+    (root / "a.csv").write_text("x,y\n1,2\n")
+    assert "pandas" in text(await call("read_file", path="a.csv"))
+
+
+async def test_notebooks_are_read_as_cells(call, root):
+    cell = nbformat.v4.new_code_cell("x = 1", execution_count=3, id="aaaa")
+    cell["outputs"] = [
+        nbformat.v4.new_output("display_data", {"image/png": "A" * 5000, "text/plain": "Figure"})
+    ]
+    nb = nbformat.v4.new_notebook(cells=[cell, nbformat.v4.new_markdown_cell("# Hi", id="bbbb")])
+    (root / "other.ipynb").write_text(json.dumps(nb))
+    shown = text(await call("read_file", path="other.ipynb"))
+    assert "[aaaa] cell 1 of 2, code, run as [3]" in shown
+    assert "image/png (5,000 characters); Figure" in shown
+    assert "AAAA" not in shown
+    assert "# Hi" not in text(await call("read_file", path="other.ipynb", end=1))
+    (root / "broken.ipynb").write_text("{")
+    assert text(await call("read_file", path="broken.ipynb")) == "1\t{"
+
+
+async def test_a_missing_file_is_looked_for_nearby(call, root):
+    (root / "data").mkdir()
+    (root / "data" / "a.csv").write_text("x\n")
+    error = await refused(call, "read_file", path="a.csv")
+    assert error.code == "file_not_found"
+    assert "'data/a.csv'" in error.hint
+
+
+# -- search_files -----------------------------------------------------------------------------
+
+
+async def test_searching(call, root):
+    (root / "src").mkdir()
+    (root / "src" / "a.py").write_text("import os\n\ndef load(path):\n    return path\n")
+    (root / "node_modules").mkdir()
+    (root / "node_modules" / "x.js").write_text("load()")
+    (root / "b.bin").write_bytes(b"\0load")
+    nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("y = load('x')", id="cccc")])
+    (root / "n.ipynb").write_text(json.dumps(nb))
+    found = text(await call("search_files", pattern=r"load\("))
+    assert found.splitlines() == [
+        "n.ipynb",
+        "  cell cccc: y = load('x')",
+        "src/a.py",
+        "  line 3: def load(path):",
+    ]
+    assert "n.ipynb" not in text(await call("search_files", pattern=r"load\(", path="src"))
+    assert "line 3" in text(await call("search_files", pattern=r"load\(", path="src/a.py"))
+
+
+async def test_what_is_no_regular_expression_is_taken_literally(call, root):
+    (root / "a.txt").write_text("call(x\n")
+    assert "line 1: call(x" in text(await call("search_files", pattern="call(x"))
+
+
+async def test_many_and_long_matches_are_cut(call, root):
+    for i in range(30):
+        (root / f"f{i:02}.txt").write_text(("x" * 5000 + "needle" + "y" * 5000 + "\n") * 50)
+    found = text(await call("search_files", pattern="needle"))
+    assert "Only the first 200 matches" in found
+    assert len(found) < 60_000
+    assert found.count("needle") == 200
+
+
+async def test_a_pattern_that_never_ends_is_stopped(call, root, monkeypatch):
+    monkeypatch.setattr(files, "SEARCH_SECONDS", 1.0)
+    (root / "a.txt").write_text("a" * 5000 + "\n")
+    found = text(await call("search_files", pattern=r"(a+)+$x"))
+    assert "stopped after 1 s" in found
+
+
+# -- edit_file and write_file -----------------------------------------------------------------
+
+
+async def test_editing(call, root):
+    (root / "a.py").write_text("x = 1\ny = 2\n")
+    (root / "a.py").chmod(0o754)
+    outcome = text(await call("edit_file", path="a.py", old="x = 1", new="x = 3"))
+    assert "-x = 1\n+x = 3" in outcome
+    assert (root / "a.py").read_text() == "x = 3\ny = 2\n"
+    assert (root / "a.py").stat().st_mode & 0o777 == 0o754
+    assert [p.name for p in root.iterdir()] == ["a.py"], "no temporary file stays behind"
+
+
+async def test_an_edit_has_to_be_unique(call, root):
+    (root / "a.py").write_text("x = 1\ny = 2\nx = 1\n")
+    error = await refused(call, "edit_file", path="a.py", old="x = 1", new="z")
+    assert error.code == "text_not_unique"
+    assert "lines 1, 3" in error.hint
+    error = await refused(call, "edit_file", path="a.py", old="missing", new="z")
+    assert error.code == "text_not_found"
+    error = await refused(call, "edit_file", path="a.py", old="x = 1", new="x = 1")
+    assert error.code == "no_change"
+    assert (root / "a.py").read_text() == "x = 1\ny = 2\nx = 1\n"
+
+
+async def test_line_ends_and_encoding_are_kept(call, root):
+    (root / "a.txt").write_bytes("é\r\none\r\n".encode("latin-1"))
+    await call("edit_file", path="a.txt", old="é\none", new="è\ntwo")
+    assert (root / "a.txt").read_bytes() == "è\r\ntwo\r\n".encode("latin-1")
+    error = await refused(call, "edit_file", path="a.txt", old="two", new="→")
+    assert error.code == "file_not_written"
+
+
+async def test_writing(call, root):
+    new = text(await call("write_file", path="new/deep/a.txt", content="one\ntwo"))
+    assert new == "Wrote new/deep/a.txt: 2 lines, 7 bytes."
+    replaced = text(await call("write_file", path="new/deep/a.txt", content="one\nthree"))
+    assert "-two\n+three" in replaced
+    same = text(await call("write_file", path="new/deep/a.txt", content="one\nthree"))
+    assert "exactly this already" in same
+    assert (await refused(call, "write_file", path="new", content="x")).code == "not_a_file"
+
+
+async def test_notebooks_are_not_written_as_text(call, root):
+    (root / "n.ipynb").write_text("{}")
+    for tool, more in (("edit_file", {"old": "{", "new": "["}), ("write_file", {"content": "x"})):
+        assert (await refused(call, tool, path="n.ipynb", **more)).code == "is_notebook"
+
+
+@pytest.mark.skipif(
+    sys.platform == "win32" or os.geteuid() == 0, reason="needs a user whom modes stop"
+)
+async def test_a_read_only_folder(call, root):
+    root.chmod(0o555)
+    error = await refused(call, "write_file", path="a.txt", content="x")
+    root.chmod(0o755)
+    assert error.code == "file_not_written"
+
+
+async def test_previews_show_the_difference(context, root):
+    tools = {tool.name: tool for tool in TOOLS}
+    (root / "a.txt").write_text("one\n")
+    edit, write = tools["edit_file"].preview, tools["write_file"].preview
+    assert edit is not None
+    assert write is not None
+    shown = await edit(context, {"path": "a.txt", "old": "one", "new": "two"})
+    assert "```diff" in (shown or "")
+    assert "-one\n+two" in (shown or "")
+    assert "+new" in (await write(context, {"path": "b.txt", "content": "new"}) or "")
+    failing = await edit(context, {"path": "a.txt", "old": "none", "new": "two"})
+    assert (failing or "").startswith("This will fail")
+    assert (root / "a.txt").read_text() == "one\n"
