@@ -10,7 +10,7 @@ import msgspec
 from tornado import web
 
 from prime_ext.errors import PrimeError
-from prime_ext.handlers.base import MAX_INTEGER, PrimeHandler
+from prime_ext.handlers.base import MAX_INTEGER, PrimeHandler, authorized
 
 if TYPE_CHECKING:
     from prime_ext.session.session import Session

@@ -10,6 +10,7 @@ import msgspec
 
 from prime_ext.errors import PrimeError
 from prime_ext.session.log import mend
+from prime_ext.session.recall import Recall
 from prime_ext.session.records import (
     AnyRecord,
     AssistantMessage,
@@ -22,10 +23,11 @@ from prime_ext.session.records import (
 from prime_ext.session.stream import Stream
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
     from pathlib import Path
 
     from prime_ext.session.log import SessionLog
+    from prime_ext.session.recall import Excerpt, Hit
     from prime_ext.session.records import Block
     from prime_ext.session.stream import EndReason, Frame, Subscription
 
@@ -54,6 +56,7 @@ class Session:
         written."""
         self.on_append: Callable[[AnyRecord], None] | None = None
         """Called with every record as it was stored, before subscribers see it."""
+        self.recall = Recall(folder, log)
         self._stream = Stream(log)
         self._start = start
         self.notebook = start.notebook
@@ -177,6 +180,22 @@ class Session:
                 status=507,
             ) from error
 
+    # --- Finding again ------------------------------------------------------------------------
+
+    def search(
+        self,
+        query: str,
+        kinds: Sequence[str] | None = None,
+        before: int | None = None,
+        limit: int = 20,
+    ) -> list[Hit]:
+        """Records that match, the best first. See ``Recall.search``. Call it in a thread."""
+        return self.recall.search(query, kinds, before, limit)
+
+    def read(self, seqs: Sequence[int], max_chars: int = 12_000) -> list[Excerpt]:
+        """The text of records. See ``Recall.read``. Call it in a thread."""
+        return self.recall.read(seqs, max_chars)
+
     # --- Watching ------------------------------------------------------------------------
 
     @property
@@ -210,8 +229,9 @@ class Session:
             await subscription.aclose()
 
     def close(self, reason: EndReason = "closed") -> None:
-        """End every subscription and close the log."""
+        """End every subscription and close the files."""
         self._stream.end(reason)
+        self.recall.close()
         self.log.close()
 
 

@@ -1,0 +1,303 @@
+"""Search and read over the raw records."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+import time
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from prime_ext.errors import PrimeError
+from prime_ext.session.recall import INDEX_NAME, Excerpt, Hit
+from prime_ext.session.records import (
+    AssistantMessage,
+    CompactionEnd,
+    Error,
+    NotebookOp,
+    ToolResult,
+    UserMessage,
+)
+from prime_ext.session.store import SessionStore
+from tests.session.conftest import session_start, title
+
+if TYPE_CHECKING:
+    from prime_ext.session.session import Session
+
+
+def say(session: Session, text: str) -> int:
+    return session.append(UserMessage(text=text, content=[{"type": "text", "text": text}])).seq
+
+
+def result(session: Session, text: str, **more: Any) -> int:
+    values = {"tool_use_id": "a", "name": "run_code", **more}
+    return session.append(ToolResult(content=[{"type": "text", "text": text}], **values)).seq
+
+
+def call(session: Session, name: str, **arguments: Any) -> int:
+    block = {"type": "tool_use", "id": "a", "name": name, "input": arguments}
+    return session.append(AssistantMessage(content=[block], model="m")).seq
+
+
+def seqs(hits: list[Hit]) -> list[int]:
+    return [hit.seq for hit in hits]
+
+
+@pytest.fixture
+def session(store: SessionStore) -> Session:
+    return store.create(session_start())
+
+
+def fill(session: Session) -> None:
+    for i in range(40):
+        say(session, f"filler number {i} about nothing in particular, lr something, error perhaps")
+
+
+@pytest.mark.parametrize(
+    ("fact", "query"),
+    [
+        ("the flag was --lr=3e-4 --max-depth=7", "--lr=3e-4"),
+        ("File src/models/train.py:123 in fit", "src/models/train.py:123"),
+        ("File src/models/train.py:123 in fit", "train.py"),
+        ("KeyError: 'flipper_length_mm'", "KeyError: 'flipper_length_mm'"),
+        ("KeyError: 'flipper_length_mm'", "flipper_length_mm"),
+        ("KeyError: 'flipper_length_mm'", "flipper"),
+        ("accuracy 0.98371 on the test set", "0.98371"),
+        ("accuracy 0.98371 on the test set", "test ACCURACY"),
+        ("the connection was refused", "connect refus"),
+        ("a[i] != b[j] holds", "!="),
+        ("die Größe über alles", "größe"),
+        ("résumé of the data", "resume"),
+        ("売上データの分析", "データ"),
+        ("hash deadbeefcafe0123", "beefcafe"),
+        ('print("a \\"b\\" c")', 'print("a'),
+    ],
+)
+def test_exact_details_are_found(session: Session, fact: str, query: str) -> None:
+    fill(session)
+    seq = say(session, f"Something before. {fact} And something behind.")
+    fill(session)
+    hits = session.search(query)
+    assert seqs(hits) == [seq]
+    assert hits[0].kind == "user_message"
+    assert fact in hits[0].snippet
+
+
+def test_quoted_words_follow_each_other(session: Session) -> None:
+    apart = say(session, "the mean of a large sample mean")
+    together = say(session, "a sample mean of something large")
+    assert set(seqs(session.search("sample mean"))) == {apart, together}
+    assert seqs(session.search('"mean of something"')) == [together]
+    assert seqs(session.search('"of a large" mean')) == [apart]
+
+
+def test_some_words_are_better_than_nothing(session: Session) -> None:
+    fill(session)
+    seq = say(session, "the random forest had 300 trees")
+    assert session.search("forest of 512 oaks")[0].seq == seq
+    assert session.search("xyzzy plugh") == []
+
+
+def test_a_long_record_gives_the_part_that_matches(session: Session) -> None:
+    say(session, "a " * 5_000 + "the needle is here" + " z" * 5_000)
+    (hit,) = session.search("needle")
+    assert "the needle is here" in hit.snippet
+    assert len(hit.snippet) < 300
+    assert hit.snippet.startswith("…")
+    assert hit.snippet.endswith("…")
+
+
+def test_each_kind_that_has_content(session: Session) -> None:
+    found = {
+        "user_message": say(session, "wombat"),
+        "assistant_message": call(session, "run_code", code="print(\n'wombat')"),
+        "tool_result": result(session, "wombat"),
+        "notebook_op": session.append(
+            NotebookOp(
+                op_id="o",
+                op="edit_cell",
+                cell_id="c1",
+                status="applied",
+                writer="server",
+                before={"source": "a = 1"},
+                after={"source": "wombat = 1"},
+            )
+        ).seq,
+        "error": session.append(Error(code="kernel_dead", message="The wombat died.")).seq,
+    }
+    thinking = [{"type": "thinking", "thinking": "Perhaps a wombat?", "signature": "wombat"}]
+    thought = session.append(AssistantMessage(content=thinking, model="m")).seq
+    session.append(title("wombat"))
+    session.append(
+        CompactionEnd(
+            compaction_id="c",
+            outcome="ok",
+            trigger="manual",
+            tokens_before=1,
+            tokens_after=1,
+            summary="wombat",
+        )
+    )
+    assert set(seqs(session.search("wombat"))) == {*found.values(), thought}
+    for kind, seq in found.items():
+        assert seq in seqs(session.search("wombat", [kind]))
+    assert {hit.kind for hit in session.search("wombat", ["error", "tool_result"])} == {
+        "error",
+        "tool_result",
+    }
+    assert session.search("wombat", ["error"])[0].snippet.endswith("The wombat died.")
+
+
+def test_searches_do_not_find_searches(session: Session) -> None:
+    call(session, "session_search", query="wombat")
+    result(session, "the wombat is in record 7", name="session_search")
+    result(session, "the whole wombat", name="session_read")
+    assert session.search("wombat") == []
+
+
+def test_before_and_limit(session: Session) -> None:
+    written = [say(session, f"wombat {i}") for i in range(10)]
+    assert set(seqs(session.search("wombat"))) == set(written)
+    assert set(seqs(session.search("wombat", before=written[3]))) == set(written[:3])
+    assert len(session.search("wombat", limit=4)) == 4
+    assert seqs(session.search("wombat 7", limit=1)) == [written[7]]
+
+
+def test_the_whole_of_a_capped_output_is_searched_and_read(session: Session) -> None:
+    (session.folder / "outputs" / "9.txt").write_text("x\n" * 50_000 + "needle\n" + "y\n" * 50_000)
+    seq = result(session, "x\nx\n[… the rest in outputs/9.txt …]", output_file="9.txt")
+    assert seqs(session.search("needle")) == [seq]
+    (excerpt,) = session.read([seq], 1_000)
+    assert excerpt.chars == 200_007
+    assert excerpt.text.endswith("y\n")
+    assert len(excerpt.text) < 1_100
+    gone = result(session, "wombat, capped", output_file="gone.txt")
+    outside = result(session, "wombat, outside", output_file="../session.jsonl")
+    assert set(seqs(session.search("wombat"))) == {gone, outside}
+    (excerpt,) = session.read([outside])
+    assert excerpt.text == "wombat, outside"
+
+
+def test_wrong_questions(session: Session) -> None:
+    for query, kinds, code in (
+        ("", None, "empty_query"),
+        (" \n", None, "empty_query"),
+        ("x", ["title"], "unknown_kind"),
+    ):
+        with pytest.raises(PrimeError) as caught:
+            session.search(query, kinds)
+        assert caught.value.code == code
+    with pytest.raises(PrimeError) as caught:
+        session.read([7, 8])
+    assert (caught.value.code, caught.value.status) == ("record_not_found", 404)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(min_size=1, max_size=30), st.text(max_size=60))
+def test_no_query_fails_and_every_text_is_found(session: Session, query: str, text: str) -> None:
+    """Whatever is typed; and a text is found by itself as a query, if it holds anything."""
+    before = session.log.last_seq
+    stored = session.append(UserMessage(text="", content=[{"type": "text", "text": query + text}]))
+    if query.strip():
+        hits = session.search(query, limit=1_000)
+        if query.isalnum() and query.isascii():
+            assert stored.seq in seqs(hits)
+    assert session.log.last_seq == before + 1
+
+
+def test_read_shares_what_there_is_room_for(session: Session) -> None:
+    short, long, longer = say(session, "ab"), say(session, "c" * 500), say(session, "d" * 9_000)
+    excerpts = session.read([longer, short, long, short, 999], 1_002)
+    assert [excerpt.seq for excerpt in excerpts] == [longer, short, long]
+    texts = {excerpt.seq: excerpt.text for excerpt in excerpts}
+    assert texts[short] == "ab"
+    assert texts[long] == "c" * 500
+    assert texts[longer].count("d") == 500
+    assert "[… 8500 characters left out …]" in texts[longer]
+    assert [excerpt.chars for excerpt in excerpts] == [9_000, 2, 500]
+
+
+def test_bookkeeping_is_read_as_json(session: Session) -> None:
+    (excerpt,) = session.read([1])
+    assert isinstance(excerpt, Excerpt)
+    assert (excerpt.kind, excerpt.ts) == ("session_start", session.log.read()[0].ts)
+    assert '"notebook": "work/analysis.ipynb"' in excerpt.text
+
+
+# --- the index -------------------------------------------------------------------------------
+
+
+def test_the_index_is_private_and_survives_a_restart(store: SessionStore, session: Session) -> None:
+    seq = say(session, "wombat")
+    session.recall.catch_up()
+    path = session.folder / INDEX_NAME
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    store.close()
+    session = store.get(session.id)
+    with patch("prime_ext.session.recall._text_of", side_effect=AssertionError("indexed again")):
+        assert seqs(session.search("wombat")) == [seq]
+    later = say(session, "another wombat")
+    assert set(seqs(session.search("wombat"))) == {seq, later}
+
+
+@pytest.mark.parametrize("rot", [b"", b"not a database at all" * 100, b"SQLite format 3\0" * 300])
+def test_a_damaged_index_is_made_anew(store: SessionStore, session: Session, rot: bytes) -> None:
+    seq = say(session, "wombat")
+    session.search("wombat")
+    store.close()
+    (session.folder / INDEX_NAME).write_bytes(rot)
+    session = store.get(session.id)
+    assert seqs(session.search("wombat")) == [seq]
+    with sqlite3.connect(session.folder / INDEX_NAME) as db:
+        assert db.execute("SELECT count(*) FROM entry").fetchone() == (1,)
+    db.close()
+
+
+def test_an_index_of_another_log_is_made_anew(store: SessionStore, session: Session) -> None:
+    say(session, "wombat")
+    session.search("wombat")
+    other = store.create(session_start())
+    seq = say(other, "no marsupial")
+    store.close()
+    (session.folder / INDEX_NAME).rename(other.folder / INDEX_NAME)
+    other = store.get(other.id)
+    assert seqs(other.search("wombat")) == []
+    assert seqs(other.search("marsupial")) == [seq]
+
+
+def test_without_an_index_the_log_is_searched(session: Session) -> None:
+    first = say(session, "wombat one")
+    second = result(session, "two WOMBATS")
+    say(session, "nothing")
+    with patch("sqlite3.connect", side_effect=sqlite3.OperationalError("disk I/O error")):
+        assert seqs(session.search("wombat")) == [second, first]
+        assert seqs(session.search("one wombat")) == [first]
+        assert seqs(session.search("wombat", ["tool_result"])) == [second]
+        assert seqs(session.search("wombat", before=second)) == [first]
+        assert seqs(session.search("wombat", limit=1)) == [second]
+    assert set(seqs(session.search("wombat"))) == {first, second}
+
+
+def test_no_symbolic_link_becomes_the_index(
+    store: SessionStore, session: Session, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    target = tmp_path_factory.mktemp("elsewhere") / "precious"
+    target.write_text("precious")
+    (session.folder / INDEX_NAME).symlink_to(target)
+    seq = say(session, "wombat")
+    assert seqs(session.search("wombat")) == [seq]
+    assert target.read_text() == "precious"
+
+
+def test_a_long_log_is_searched_quickly(session: Session) -> None:
+    with patch("os.fsync"):
+        for i in range(2_000):
+            result(session, f"row {i}: " + f"value_{i * 7919 % 1000} " * 100)
+    session.recall.catch_up()
+    started = time.monotonic()
+    assert session.search("row 1234")[0].snippet.startswith("row 1234:")
+    assert time.monotonic() - started < 1
