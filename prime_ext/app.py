@@ -57,6 +57,7 @@ class PrimeExtension(ExtensionApp):
         from prime_ext.models.registry import ModelRegistry
         from prime_ext.notebook.document import NotebookDocuments
         from prime_ext.notebook.lease import LeaseHub
+        from prime_ext.notebook.renames import follow_renames
         from prime_ext.session.store import SessionStore
 
         server = self._server
@@ -88,6 +89,7 @@ class PrimeExtension(ExtensionApp):
             )
         )
         self._parts = (service, kernels, models, store)
+        self._stop_following = follow_renames(server.event_logger, service.renamed)
         self.settings.update(
             prime_agent=service,
             prime_sessions=store,
@@ -102,6 +104,7 @@ class PrimeExtension(ExtensionApp):
 
     async def stop_extension(self) -> None:
         """Stop the agents; sessions go on when the server is back."""
+        self._stop_following()
         service, kernels, models, store = self._parts
         await service.close()
         await kernels.close()

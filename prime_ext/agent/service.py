@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 from prime_ext._version import __version__
@@ -11,6 +12,7 @@ from prime_ext.agent.prompts import system_prompt
 from prime_ext.agent.services import AgentServices
 from prime_ext.errors import PrimeError
 from prime_ext.models.model import ModelInfo
+from prime_ext.notebook.lease import moved_path
 from prime_ext.session.records import SessionStart, Settings, Title
 from prime_ext.session.session import Session
 
@@ -102,7 +104,9 @@ class AgentService:
         provider = None
         if model:
             provider, model = await self._choose_model(model)
-        if notebook is not None and notebook != session.notebook:
+        if notebook == session.notebook:
+            notebook = None
+        if notebook is not None:
             await self._services.kernel_name(notebook)
         if title is not None:
             session.append(Title(title=_clean_title(title) or "", user=user))
@@ -119,6 +123,18 @@ class AgentService:
             )
         if notebook is not None:
             await self._reopen(session)
+
+    async def renamed(self, old: str, new: str) -> None:
+        """A notebook, or a folder above it, was renamed: its sessions follow, running or not."""
+        self._services.documents.rename(old, new)
+        for summary in await asyncio.to_thread(self._services.store.list):
+            moved = moved_path(summary.notebook, old, new)
+            if moved is None:
+                continue
+            self._services.kernels.rename(summary.notebook, moved)
+            with contextlib.suppress(PrimeError):  # in use by another server, or damaged
+                session = await asyncio.to_thread(self._services.store.get, summary.id)
+                session.append(Settings(notebook=moved))
 
     async def _reopen(self, session: Session) -> None:
         """Attach the session's agent to another notebook and its kernel."""

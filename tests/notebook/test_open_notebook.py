@@ -311,7 +311,11 @@ async def test_an_edit_that_was_stopped_is_either_done_or_not(document, page, re
 async def test_the_server_tells_of_renames(jp_serverapp, contents, write):
     await write(notebook("1"))
     heard: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
-    stop = follow_renames(jp_serverapp.event_logger, lambda *paths: heard.put_nowait(paths))
+
+    async def hear(old: str, new: str) -> None:
+        heard.put_nowait((old, new))
+
+    stop = follow_renames(jp_serverapp.event_logger, hear)
     await contents.rename(PATH, "new.ipynb")
     assert await asyncio.wait_for(heard.get(), 10) == (PATH, "new.ipynb")
     stop()
