@@ -175,6 +175,8 @@ class Turn:
             await self._check_caps()
             await self._compact_if_due()
             reply = await self._request()
+            # Known now, and shown with the next phase.
+            await self._meter.context_tokens(project(self._session.context_records()))
             calls = [block for block in reply.content if block["type"] == "tool_use"]
             if not calls:
                 break
@@ -311,7 +313,7 @@ class Turn:
         self._last_message_id = reply.message_id
         if reply.cache_miss_reason:
             self._log.info("Prompt cache missed: %s", reply.cache_miss_reason)
-        self._meter.observe(projection, reply.usage)
+        self._meter.observe(projection, reply.usage, reply.content)
         self._session.append(
             AssistantMessage(
                 content=reply.content,

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from prime_ext.context import tokens
-from prime_ext.context.projection import ProjectedMessage, Projection
+from prime_ext.context.projection import ProjectedMessage, Projection, sendable
 
 
 class ContextMeter:
@@ -47,9 +47,30 @@ class ContextMeter:
         """Size of a text. Loads the tokenizer if nothing has been measured yet."""
         return self._scaled(tokens.Size(tokens.count_text(text)))
 
-    def observe(self, projection: Projection, usage: dict[str, Any]) -> None:
-        """Learn from the usage reported for a request that held ``projection``."""
-        self._estimator.observe(usage, self._total(projection))
+    def observe(
+        self, projection: Projection, usage: dict[str, Any], reply: list[dict[str, Any]]
+    ) -> None:
+        """Learn from the usage reported for a request that held ``projection``.
+
+        ``reply`` is its answer's content, which the next request holds as well.
+        """
+        size = tokens.measure_message({"content": sendable(reply)}, self._image_cap)
+        self._estimator.observe(usage, self._total(projection), size)
+
+    async def resume(self, records: Sequence[AnyRecord]) -> None:
+        """Take up what the last reply in ``records`` reported, if it was for this context."""
+        compaction = last_compaction(records)
+        oldest = compaction.seq if compaction else 0
+        for index in range(len(records) - 1, 0, -1):
+            record = records[index]
+            if record.seq <= oldest:
+                return
+            if isinstance(record, AssistantMessage) and record.usage:
+                await tokens.load()
+                answered = project(records[:index])
+                await asyncio.to_thread(self.observe, answered, record.usage)
+                await self.context_tokens(project(records))
+                return
 
     def forget_usage(self) -> None:
         """The context has been replaced: what was reported is no longer its size."""
