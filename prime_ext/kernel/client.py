@@ -98,15 +98,16 @@ class KernelChannels:
         on_output: Callable[[str, Message], None] | None = None,
     ) -> Request:
         message = self._client.session.msg(msg_type, content, metadata=metadata)
-        if buffers:
-            message["buffers"] = list(buffers)
         request = Request(message["header"]["msg_id"], on_output)
         self._requests[request.msg_id] = request
         stream = getattr(self._client, f"{channel}_channel")
-        if buffers and getattr(stream, "socket", None) is not None:
-            self._client.session.send(stream.socket, message, buffers=list(buffers))
-        else:
+        socket = getattr(stream, "socket", None)
+        if socket is None:  # A gateway's channels are one WebSocket, without sockets of their own.
             stream.send(message)
+        else:
+            # Sent through the asyncio socket: sending past it, as `Session.send` does, can eat
+            # the event that tells its reader of an incoming message.
+            socket.send_multipart([*self._client.session.serialize(message), *buffers])
         return request
 
     def forget(self, request: Request) -> None:

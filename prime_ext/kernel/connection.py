@@ -18,7 +18,7 @@ Reason = Literal["crash", "user", "new"]
 
 KERNEL_ACTIONS = "https://events.jupyter.org/jupyter_server/kernel_actions/v1"
 
-CARRIED = ("bootstrap", "expression", "describe", "operations")
+CARRIED = ("bootstrap", "guard", "summary", "expression", "describe", "operations")
 """Modules of ``inside`` that are sent into the kernel, in the order they need each other."""
 
 _POLL_SECONDS = 0.5

@@ -242,6 +242,34 @@ class NotebookKernel:
         assert self._connection is not None
         return await self._connection.ask(op, params, timeout=timeout)
 
+    async def variables(self, *, limit: int | None = None) -> list[dict[str, Any]]:
+        """The user's variables, oldest first: ``{name, type, kind, repr, shape?, size?}``.
+
+        ``kind`` is ``data``, ``function``, ``class`` or ``module``; ``size`` is in bytes, without
+        what the value refers to. Nothing is computed and no attribute of a user's class is read.
+        """
+        answer = await self.ask("variables", {"limit": limit})
+        variables: list[dict[str, Any]] = answer["variables"]
+        return variables
+
+    async def inspect(self, name: str, expression: str | None = None) -> dict[str, Any]:
+        """One variable in full: ``{name, expression?, type, text, image?}``.
+
+        ``image`` is ``{media_type, data}`` (base64) for figures and pictures; it is left out
+        while a cell runs, since drawing would share the figure with it.
+
+        Raises
+        ------
+        PrimeError
+            ``variable_not_found``, ``expression_refused`` (it does more than look),
+            ``expression_failed``, ``too_slow``, and what `ask` raises.
+        """
+        await self.ensure()
+        return await self.ask(
+            "inspect",
+            {"name": name, "expression": expression, "image": self.state == "idle"},
+        )
+
     def _attach(self, kernel_id: str) -> KernelConnection:
         current = self._connection
         if current is not None and current.kernel_id == kernel_id and not current.gone:

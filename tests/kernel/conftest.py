@@ -11,8 +11,8 @@ from typing import Any
 
 import nbformat
 import pytest
-from jupyter_client.session import Session
 
+from prime_ext.kernel.client import KernelChannels, KernelDied
 from prime_ext.kernel.notebook_kernel import NotebookKernel, NotebookKernels
 
 
@@ -98,14 +98,15 @@ def text_of(outputs: list[dict[str, Any]]) -> str:
     )
 
 
-async def occupy(jp_serverapp: Any, kernel_id: str, code: str) -> Any:
-    """Have another client run ``code``; return that client once the code has begun."""
+async def occupy(jp_serverapp: Any, kernel_id: str, code: str) -> KernelChannels:
+    """Have another client run ``code``; return its channels once the code has begun."""
     manager = jp_serverapp.kernel_manager.get_kernel(kernel_id)
-    client = manager.client(session=Session(key=manager.session.key))
-    client.start_channels(stdin=False, hb=False)
-    await client.wait_for_ready(timeout=30)
-    msg_id = client.execute(code)
-    while True:
-        message = await client.get_iopub_msg(timeout=30)
-        if message["parent_header"].get("msg_id") == msg_id:
-            return client
+    channels = await KernelChannels.open(manager, jp_serverapp.log, timeout=60)
+    request = channels.send("shell", "execute_request", {"code": code})
+    await request.started.wait()
+    return channels
+
+
+async def leave(channels: KernelChannels) -> None:
+    """The other client goes away; its code runs on."""
+    await channels.close(KernelDied("The other client left."))

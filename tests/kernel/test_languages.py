@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from prime_ext.errors import PrimeError
-from tests.kernel.conftest import occupy, text_of
+from tests.kernel.conftest import leave, occupy, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,4 +56,4 @@ async def test_a_queued_run_that_cannot_be_withdrawn_is_interrupted_when_it_begi
         await queued
     run = await asyncio.wait_for(kernel.execute("1+1", store_history=True), 20)
     assert text_of(run.outputs) == "2\n"
-    client.stop_channels()
+    await leave(client)

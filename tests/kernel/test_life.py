@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from prime_ext.errors import PrimeError
-from tests.kernel.conftest import occupy, text_of, until
+from tests.kernel.conftest import leave, occupy, text_of, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -141,7 +141,7 @@ async def test_waits_for_others_and_never_interrupts_them(
     release.touch()
     run = await kernel.execute("sorted({'finished', 'unwanted'} & set(dir()))", store_history=False)
     assert text_of(run.outputs) == "['finished']"
-    client.stop_channels()
+    await leave(client)
 
 
 async def test_a_run_is_withdrawn_before_the_kernel_knows_us(
@@ -161,7 +161,7 @@ async def test_a_run_is_withdrawn_before_the_kernel_knows_us(
     release.touch()
     run = await kernel.execute("'unwanted' in dir()", store_history=False)
     assert text_of(run.outputs) == "False"
-    client.stop_channels()
+    await leave(client)
 
 
 async def test_the_failure_of_others_does_not_abort_ours(
@@ -178,7 +178,7 @@ async def test_the_failure_of_others_does_not_abort_ours(
     run = await ours
     assert run.status == "ok"
     assert text_of(run.outputs) == "42"
-    client.stop_channels()
+    await leave(client)
 
 
 async def test_kernelspec_that_cannot_start(

@@ -1,1 +1,224 @@
-"""x"""
+"""Looking inside a variable by an expression that cannot change it. Sent like ``bootstrap``.
+
+The expression is walked, not given to ``eval``: names, attributes, items, comparisons,
+arithmetic, and calls of methods of well-known libraries that return something new. Properties
+and ``__getitem__`` of classes that the user has written are not run.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import operator
+import types
+from typing import Any
+
+LIBRARIES = frozenset(
+    """
+    builtins collections datetime decimal fractions pathlib uuid enum numpy pandas polars pyarrow
+    scipy sklearn torch xarray
+    """.split()  # noqa: SIM905 - a hundred quoted words are hard to read
+)
+
+METHODS = frozenset(
+    """
+    abs agg all any astype between clip columns contains copy corr count cov cummax cummin cumprod
+    cumsum describe diff dropna dt duplicated drop_duplicates endswith explain explode fillna
+    filter first get get_group get_params groupby head idxmax idxmin isin isna isnull item items
+    keys kurt last len lower max mean median melt memory_usage min mode nlargest notna notnull
+    nsmallest null_count nunique n_unique pct_change pivot_table prod quantile rank ravel replace
+    reset_index reshape resample rolling round schema select select_dtypes set_index size skew
+    sort_index sort_values split squeeze startswith std strip strftime sum tail title to_dict
+    to_list tolist to_numpy toarray trace transpose unique unstack upper value_counts values var
+    where with_columns xs
+    """.split()  # noqa: SIM905 - a hundred quoted words are hard to read
+)
+
+FUNCTIONS = {
+    function.__name__: function
+    for function in (abs, dict, len, list, max, min, round, set, sorted, str, sum, tuple, type)
+}
+
+_BINARY: dict[type, Any] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
+    ast.In: lambda left, right: operator.contains(right, left),
+    ast.NotIn: lambda left, right: not operator.contains(right, left),
+}
+
+_UNARY: dict[type, Any] = {
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+    ast.Invert: operator.invert,
+    ast.Not: operator.not_,
+}
+
+
+class ExpressionRefused(Exception):
+    """The expression does more than look."""
+
+    code = "expression_refused"
+
+
+def evaluate(expression: str, namespace: dict[str, Any]) -> Any:
+    """Value of ``expression``; what the library raises is passed on."""
+    try:
+        tree = ast.parse(expression.strip(), mode="eval")
+    except (SyntaxError, ValueError) as error:
+        raise ExpressionRefused(f"{expression!r} is not a Python expression: {error}.") from None
+    return _Evaluation(namespace).value(tree.body)
+
+
+def is_known(value: Any) -> bool:
+    """Whether the type of ``value`` comes from a library whose look-ups have no side effects."""
+    return str(type(value).__module__).partition(".")[0] in LIBRARIES
+
+
+class _Evaluation:
+    def __init__(self, namespace: dict[str, Any]) -> None:
+        self.namespace = namespace
+
+    def value(self, node: ast.AST) -> Any:
+        method = getattr(self, f"on_{type(node).__name__.lower()}", None)
+        if method is None:
+            raise _refused(f"a {type(node).__name__} expression is not looking")
+        return method(node)
+
+    def on_constant(self, node: ast.Constant) -> Any:
+        return node.value
+
+    def on_name(self, node: ast.Name) -> Any:
+        if node.id in self.namespace:
+            return self.namespace[node.id]
+        raise NameError(f"There is no variable {node.id!r} in the kernel.")
+
+    def on_list(self, node: ast.List) -> Any:
+        return [self.value(item) for item in node.elts]
+
+    def on_tuple(self, node: ast.Tuple) -> Any:
+        return tuple(self.value(item) for item in node.elts)
+
+    def on_dict(self, node: ast.Dict) -> Any:
+        if any(key is None for key in node.keys):
+            raise _refused("`**` is not looking")
+        return {
+            self.value(key): self.value(item)
+            for key, item in zip(node.keys, node.values)  # noqa: B905 - Python 3.9
+            if key is not None
+        }
+
+    def on_slice(self, node: ast.Slice) -> Any:
+        parts = (node.lower, node.upper, node.step)
+        return slice(*(None if part is None else self.value(part) for part in parts))
+
+    def on_index(self, node: Any) -> Any:
+        return self.value(node.value)
+
+    def on_attribute(self, node: ast.Attribute) -> Any:
+        return attribute(self.value(node.value), node.attr)
+
+    def on_subscript(self, node: ast.Subscript) -> Any:
+        container, key = self.value(node.value), self.value(node.slice)
+        if type(container).__module__ == "collections" and hasattr(container, "__missing__"):
+            if key not in container:  # A defaultdict would gain the key.
+                raise KeyError(key)
+        elif not is_known(container):
+            raise _refused(f"`[]` of {type(container).__name__} runs code of its own")
+        return container[key]
+
+    def on_binop(self, node: ast.BinOp) -> Any:
+        return self.binary(node.op, self.value(node.left), self.value(node.right))
+
+    def on_compare(self, node: ast.Compare) -> Any:
+        if len(node.ops) != 1:
+            raise _refused("a chain of comparisons is not looking")
+        return self.binary(node.ops[0], self.value(node.left), self.value(node.comparators[0]))
+
+    def on_unaryop(self, node: ast.UnaryOp) -> Any:
+        operand = self.value(node.operand)
+        if type(node.op) not in _UNARY or not is_known(operand):
+            raise _refused(f"{type(node.op).__name__} of {type(operand).__name__} runs its code")
+        return _UNARY[type(node.op)](operand)
+
+    def on_call(self, node: ast.Call) -> Any:
+        if any(isinstance(argument, ast.Starred) for argument in node.args):
+            raise _refused("`*` is not looking")
+        arguments = [self.value(argument) for argument in node.args]
+        named = {}
+        for keyword in node.keywords:
+            if keyword.arg in (None, "inplace", "out"):
+                raise _refused(f"the argument {keyword.arg or '**'} is not looking")
+            named[keyword.arg] = self.value(keyword.value)
+        if any(_is_code(item) for item in [*arguments, *named.values()]):
+            raise _refused("an argument that is a function runs it")
+        return self.function(node.func, arguments)(*arguments, **named)
+
+    def function(self, node: ast.expr, arguments: list[Any]) -> Any:
+        if isinstance(node, ast.Name) and node.id in FUNCTIONS and node.id not in self.namespace:
+            if not all(is_known(argument) for argument in arguments):
+                raise _refused(f"{node.id}() of an object of your own runs its code")
+            return FUNCTIONS[node.id]
+        if isinstance(node, ast.Attribute):
+            owner = self.value(node.value)
+            if isinstance(owner, types.ModuleType) or not is_known(owner):
+                raise _refused(f"calling {node.attr}() runs code")
+            if node.attr not in METHODS:
+                raise _refused(f"{node.attr}() is not known to leave its object as it is")
+            return getattr(owner, node.attr)
+        raise _refused("this call runs code")
+
+    def binary(self, op: ast.AST, left: Any, right: Any) -> Any:
+        if type(op) not in _BINARY or not (is_known(left) and is_known(right)):
+            raise _refused(
+                f"{type(op).__name__} of {type(left).__name__} and {type(right).__name__} runs code"
+            )
+        return _BINARY[type(op)](left, right)
+
+
+def attribute(value: Any, name: str) -> Any:
+    """An attribute, read without running a property that the user has written."""
+    if name.startswith("__"):
+        raise _refused("names with two underscores are the language's own")
+    if isinstance(value, types.ModuleType):
+        if name in value.__dict__:
+            return value.__dict__[name]
+        raise AttributeError(f"The module {value.__name__} has no {name!r}.")
+    if is_known(value) and not isinstance(value, type):
+        return getattr(value, name)
+    try:
+        found = inspect.getattr_static(value, name)
+    except AttributeError:
+        raise AttributeError(f"{type(value).__name__} has no attribute {name!r}.") from None
+    if isinstance(found, (types.MemberDescriptorType, types.GetSetDescriptorType)):
+        return found.__get__(value, type(value))
+    if isinstance(found, types.FunctionType):
+        return found
+    if isinstance(found, (classmethod, staticmethod)):
+        return found.__func__
+    if hasattr(type(found), "__get__"):
+        raise _refused(f"{name} is computed by code of {type(value).__name__}")
+    return found
+
+
+def _is_code(value: Any) -> bool:
+    return isinstance(value, (types.FunctionType, types.MethodType, types.LambdaType)) or (
+        isinstance(value, type) and str(value.__module__).partition(".")[0] not in LIBRARIES
+    )
+
+
+def _refused(why: str) -> ExpressionRefused:
+    return ExpressionRefused(f"Not evaluated: {why}. Use run_code for it.")

@@ -2,9 +2,107 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-OPERATIONS: dict[str, Callable[[Any, dict[str, Any], Any], dict[str, Any]]] = {}
+    from prime_ext.kernel.inside import bootstrap, describe, expression, guard, summary
+
+MAX_VARIABLES = 500
+LIST_SECONDS = 5.0
+INSPECT_SECONDS = 10.0
+
+
+def user_names(shell: Any) -> dict[str, Any]:
+    """What the user has defined, oldest first; IPython's own names and ``_…`` left out."""
+    # The namespace may be changing on the main thread: copying it is one step, a loop is not.
+    namespace = dict(shell.user_ns)
+    hidden = shell.user_ns_hidden
+    missing = object()
+    return {
+        name: value
+        for name, value in namespace.items()
+        if not name.startswith("_") and hidden.get(name, missing) is not value
+    }
+
+
+def list_variables(kernel: Any, params: dict[str, Any], _buffers: Any) -> dict[str, Any]:
+    """``{variables: [{name, type, kind, shape?, size?, repr}], omitted}``."""
+    clock = guard.Clock(LIST_SECONDS)
+    names = user_names(kernel.shell)
+    limit = int(params.get("limit") or MAX_VARIABLES)
+    # What was defined last is what the work is about.
+    shown = list(names.items())[-limit:]
+    return {
+        "variables": [_entry(name, value, clock) for name, value in shown],
+        "omitted": len(names) - len(shown),
+    }
+
+
+def _entry(name: str, value: Any, clock: guard.Clock) -> dict[str, Any]:
+    entry: dict[str, Any] = {"name": name, "type": "", "kind": "data", "repr": ""}
+    try:
+        entry["type"] = summary.type_name(value)
+        entry["kind"] = summary.kind_of(value)
+        entry["repr"] = summary.short(value, clock)
+        shape, size = summary.shape_of(value), summary.size_of(value)
+    except Exception as error:
+        entry["repr"] = entry["repr"] or f"<cannot be described: {type(error).__name__}>"
+        return entry
+    if shape is not None:
+        entry["shape"] = shape
+    if size is not None:
+        entry["size"] = size
+    return entry
+
+
+def inspect_variable(kernel: Any, params: dict[str, Any], _buffers: Any) -> dict[str, Any]:
+    """``{name, expression?, type, text, image?}`` of a variable or of a look into it."""
+    name, looked_at = params["name"], params.get("expression")
+    namespace = dict(kernel.shell.user_ns)
+    if name not in namespace:
+        raise bootstrap.Refusal("variable_not_found", _unknown(name, kernel.shell))
+    clock = guard.Clock(INSPECT_SECONDS)
+    answer: dict[str, Any] = {"name": name}
+    lines: list[str] = []
+    try:
+        value = namespace[name]
+        if looked_at:
+            answer["expression"] = looked_at
+            value = guard.within(clock.left(), expression.evaluate, looked_at, namespace)
+        answer["type"] = summary.type_name(value)
+        guard.within(clock.left(), describe.describe, value, clock, lines)
+        if params.get("image", True):
+            image = guard.within(clock.left(), describe.image_of, value)
+            if image is not None:
+                answer["image"] = image
+    except expression.ExpressionRefused:
+        raise
+    except guard.TookTooLong:
+        if not lines:
+            raise bootstrap.Refusal(
+                "too_slow", f"Looking at {looked_at or name} takes too long."
+            ) from None
+        lines.append("(The rest takes too long to work out.)")
+    except Exception as error:
+        if not lines:
+            raise bootstrap.Refusal(
+                "expression_failed", f"{looked_at or name}: {type(error).__name__}: {error}"
+            ) from None
+        lines.append(f"(No image: {type(error).__name__}: {error})")
+    answer["text"] = summary.clip("\n".join(lines), describe.MAX_CHARS)
+    return answer
+
+
+def _unknown(name: str, shell: Any) -> str:
+    near = difflib.get_close_matches(name, user_names(shell), n=3)
+    hint = f" Did you mean {', '.join(near)}?" if near else ""
+    return f"There is no variable {name!r} in the kernel.{hint}"
+
+
+OPERATIONS: dict[str, Callable[[Any, dict[str, Any], Any], dict[str, Any]]] = {
+    "variables": list_variables,
+    "inspect": inspect_variable,
+}

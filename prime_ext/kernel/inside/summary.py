@@ -1,0 +1,184 @@
+"""One line about a value, without changing or computing anything. Sent like ``bootstrap``.
+
+Code of the user's runs only in ``__repr__``, and that under a deadline. Attributes are read
+from types of well-known libraries alone, never from types the user has written.
+"""
+
+from __future__ import annotations
+
+import types
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from prime_ext.kernel.inside import guard
+
+REPR_SECONDS = 0.25
+MAX_LINE = 120
+_MAX_ITEMS = 6
+_MAX_STRING = 60
+_MAX_INT_BITS = 4096
+
+_BRACKETS: dict[type, tuple[str, str]] = {
+    list: ("[", "]"),
+    tuple: ("(", ")"),
+    set: ("{", "}"),
+    frozenset: ("frozenset({", "})"),
+}
+
+
+def names_of(value: Any) -> list[str]:
+    """``package.Class`` for the type of ``value`` and each of its bases."""
+    mro = type.__dict__["__mro__"].__get__(type(value))
+    return [f"{str(c.__module__).partition('.')[0]}.{c.__name__}" for c in mro]
+
+
+def is_a(value: Any, *names: str) -> bool:
+    """Whether a type or base is one of ``package.Class``; nothing is imported for it."""
+    return not set(names).isdisjoint(names_of(value))
+
+
+def type_name(value: Any) -> str:
+    """``DataFrame`` of pandas as ``pandas.DataFrame``, the user's and built-in types bare."""
+    kind = type(value)
+    package = str(kind.__module__).partition(".")[0]
+    return kind.__name__ if package in ("builtins", "__main__") else f"{package}.{kind.__name__}"
+
+
+def kind_of(value: Any) -> str:
+    """``module``, ``class``, ``function`` or ``data``."""
+    if isinstance(value, types.ModuleType):
+        return "module"
+    if isinstance(value, type):
+        return "class"
+    if isinstance(value, (types.FunctionType, types.BuiltinFunctionType, types.MethodType)):
+        return "function"
+    return "data"
+
+
+def shape_of(value: Any) -> str | None:
+    """``(150, 5)`` for tables and arrays, a length for containers, else ``None``."""
+    if is_a(value, *_SHAPED):
+        return str(tuple(int(length) for length in value.shape))
+    if is_a(value, "pyarrow.Table"):
+        return str((value.num_rows, value.num_columns))
+    if is_a(value, "polars.Series", "pandas.Index"):
+        return str((len(value),))
+    if type(value) in (str, bytes, bytearray, list, tuple, set, frozenset, dict, range):
+        return str(len(value))
+    return None
+
+
+_SHAPED = (
+    "numpy.ndarray",
+    "pandas.DataFrame",
+    "pandas.Series",
+    "polars.DataFrame",
+    "torch.Tensor",
+    "jax.Array",
+    "jaxlib.ArrayImpl",
+    "cupy.ndarray",
+    "scipy.sparray",
+    "scipy._spbase",
+    "scipy.spmatrix",
+    "xarray.DataArray",
+)
+
+
+def size_of(value: Any) -> int | None:
+    """Bytes of the data itself, where that is known at once."""
+    if is_a(value, "numpy.ndarray", "pyarrow.Table", "torch.Tensor", "pandas.Index"):
+        return int(value.nbytes)
+    if is_a(value, "pandas.DataFrame"):
+        return int(value.memory_usage(deep=False).sum())
+    if is_a(value, "pandas.Series"):
+        return int(value.memory_usage(deep=False))
+    if is_a(value, "polars.DataFrame", "polars.Series"):
+        return int(value.estimated_size())
+    if type(value) in (str, bytes, bytearray, list, tuple, set, frozenset, dict):
+        return int(value.__sizeof__())
+    return None
+
+
+def has_default_repr(value: Any) -> bool:
+    """Whether its type has no ``__repr__`` but that of every object."""
+    defining: Any = next(c for c in type(value).__mro__ if "__repr__" in c.__dict__)
+    return defining is object
+
+
+def short(value: Any, clock: guard.Clock, level: int = 2) -> str:
+    """A bounded ``repr`` on one line, at most `MAX_LINE` characters."""
+    return clip(" ".join(_short(value, clock, level).split()), MAX_LINE)
+
+
+def clip(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _short(value: Any, clock: guard.Clock, level: int) -> str:
+    kind = type(value)
+    if kind is int and value.bit_length() > _MAX_INT_BITS:
+        return f"<int of {value.bit_length()} bits>"
+    if value is None or kind in (int, float, complex, bool, range, type(Ellipsis)):
+        return repr(value)
+    if kind in (str, bytes, bytearray):
+        tail = "…" if len(value) > _MAX_STRING else ""
+        return repr(value[:_MAX_STRING]) + tail
+    if kind in _BRACKETS:
+        return _items(kind, value, clock, level)
+    if kind is dict:
+        if level <= 0:
+            return "{…}" if value else "{}"
+        pairs = (
+            f"{_short(key, clock, level - 1)}: {_short(item, clock, level - 1)}"
+            for key, item in list(islice(value.items(), _MAX_ITEMS))
+        )
+        return "{" + _joined(pairs, len(value)) + "}"
+    return _instance(value, clock)
+
+
+def _items(kind: type, value: Any, clock: guard.Clock, level: int) -> str:
+    opening, closing = _BRACKETS[kind]
+    if level <= 0:
+        return f"{opening}…{closing}" if value else f"{opening}{closing}"
+    items = (_short(item, clock, level - 1) for item in list(islice(value, _MAX_ITEMS)))
+    comma = "," if kind is tuple and len(value) == 1 else ""
+    return opening + _joined(items, len(value)) + comma + closing
+
+
+def _joined(parts: Iterable[str], total: int) -> str:
+    more = f", … {total - _MAX_ITEMS} more" if total > _MAX_ITEMS else ""
+    return ", ".join(parts) + more
+
+
+def _instance(value: Any, clock: guard.Clock) -> str:
+    if isinstance(value, types.ModuleType):
+        return f"<module {value.__name__}>"
+    if isinstance(value, type):
+        return f"<class {value.__name__}>"
+    if isinstance(value, types.FunctionType):
+        return f"<function {value.__name__}>"
+    name = type_name(value)
+    try:
+        shape = shape_of(value)
+        if shape is not None:
+            dtype = getattr(value, "dtype", None)
+            return f"<{name} {shape}{f' {dtype}' if dtype is not None else ''}>"
+        if has_default_repr(value):
+            return f"<{name} object>"
+        if clock.left() <= 0:
+            return f"<{name}>"
+        return _repr(value, min(REPR_SECONDS, clock.left()))
+    except guard.TookTooLong:
+        return f"<{name}: its repr takes too long>"
+    except BaseException as error:  # What a repr raises is the user's business, not ours.
+        return f"<{name}: its repr raised {type(error).__name__}>"
+
+
+def _repr(value: Any, seconds: float) -> str:
+    text = guard.within(seconds, repr, value)
+    if type(text) is not str:
+        text = str.__str__(text)
+    return str(text[: MAX_LINE * 4])

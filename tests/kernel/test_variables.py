@@ -1,0 +1,253 @@
+"""Looking at variables: right, bounded, and without side effects."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from prime_ext.errors import PrimeError
+from tests.kernel.conftest import leave, occupy, text_of, until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from prime_ext.kernel.notebook_kernel import NotebookKernel
+
+DATA = """
+import numpy as np
+import pandas as pd
+prices = pd.DataFrame({
+    "price": [1.5, 2.5, None, 4.0],
+    "name": ["a", "b", "b", None],
+    "sold": pd.array([1, 2, None, 4], dtype="Int64"),
+})
+total = prices["price"]
+matrix = np.arange(12.0).reshape(3, 4)
+options = {"depth": 3, "names": ["x", "y"]}
+answer = 42
+def area(width, height=2):
+    "Area of a rectangle."
+    return width * height
+class Box:
+    def __init__(self):
+        self.side = 3
+    @property
+    def volume(self):
+        global computed
+        computed = True
+        return self.side ** 3
+box = Box()
+"""
+
+
+async def define(kernel: NotebookKernel, code: str) -> None:
+    run = await kernel.execute(code, store_history=True)
+    assert run.status == "ok", run.error
+
+
+async def refusal(kernel: NotebookKernel, name: str, expression: str | None = None) -> PrimeError:
+    with pytest.raises(PrimeError) as raised:
+        await kernel.inspect(name, expression)
+    return raised.value
+
+
+async def test_list(kernel: NotebookKernel) -> None:
+    await define(kernel, DATA)
+    found = {entry["name"]: entry for entry in await kernel.variables()}
+    assert list(found) == [
+        *("np", "pd", "prices", "total", "matrix", "options", "answer", "area", "Box", "box")
+    ]
+    assert found["prices"]["type"] == "pandas.DataFrame"
+    assert found["prices"]["shape"] == "(4, 3)"
+    assert found["prices"]["size"] > 0
+    assert found["matrix"] == {
+        "name": "matrix",
+        "type": "numpy.ndarray",
+        "kind": "data",
+        "repr": "<numpy.ndarray (3, 4) float64>",
+        "shape": "(3, 4)",
+        "size": 96,
+    }
+    assert found["options"]["repr"] == "{'depth': 3, 'names': ['x', 'y']}"
+    assert found["answer"]["repr"] == "42"
+    assert found["area"]["kind"] == "function"
+    assert found["Box"]["kind"] == "class"
+    assert found["np"]["kind"] == "module"
+
+
+# One kernel serves all cases of a table; starting one for each would take a minute.
+LOOKS: list[tuple[str, str | None, list[str]]] = [
+    ("prices", None, ["pandas.DataFrame, shape (4, 3)", "'price': float64, 1 missing", "mean"]),
+    ("prices", "prices['price']", ["pandas.Series", "missing values: 1"]),
+    ("prices", "prices[prices['price'] > 2].shape", ["(2, 3)"]),
+    ("prices", "prices.groupby('name')['price'].mean()", ["pandas.Series", "1.5"]),
+    ("prices", "prices['name'].value_counts()", ["b"]),
+    ("total", None, ["name: 'price'", "RangeIndex"]),
+    ("matrix", None, ["dtype: float64", "min 0, mean 5.5, max 11"]),
+    ("matrix", "matrix[1, 2:4]", ["shape (2,)", "[6. 7.]"]),
+    ("options", "options['names'][1]", ["str, length 1", "y"]),
+    ("options", "len(options)", ["2"]),
+    ("area", None, ["area(width, height=2)", "return width * height"]),
+    ("Box", None, ["class Box(object)", "self.side ** 3"]),
+    ("box", None, ["side = 3"]),
+    ("box", "box.side", ["3"]),
+    ("np", None, ["module numpy, version"]),
+    ("np", "np.pi", ["3.14"]),
+]
+
+
+async def test_inspect(kernel: NotebookKernel) -> None:
+    await define(kernel, DATA)
+    for name, expression, contains in LOOKS:
+        answer = await kernel.inspect(name, expression)
+        for part in contains:
+            assert part in answer["text"], (name, expression)
+
+
+REFUSED: list[tuple[str, str | None, str]] = [
+    ("prise", None, "variable_not_found"),
+    ("box", "box.volume", "expression_refused"),
+    ("options", "options.pop('depth')", "expression_refused"),
+    ("options", "options.update(depth=1)", "expression_refused"),
+    ("prices", "prices.dropna(inplace=True)", "expression_refused"),
+    ("prices", "prices.apply(area)", "expression_refused"),
+    ("prices", "(prices := 3)", "expression_refused"),
+    ("prices", "[x for x in prices]", "expression_refused"),
+    ("prices", "__import__('os').getpid()", "expression_refused"),
+    ("prices", "prices.__class__", "expression_refused"),
+    ("area", "area(3)", "expression_refused"),
+    ("np", "np.random.rand(3)", "expression_refused"),
+    ("prices", "prices[", "expression_refused"),
+    ("prices", "prices['nothing']", "expression_failed"),
+    ("prices", "missing.shape", "expression_failed"),
+]
+
+
+async def test_what_is_refused_changes_nothing(kernel: NotebookKernel) -> None:
+    await define(kernel, DATA)
+    for name, expression, code in REFUSED:
+        error = await refusal(kernel, name, expression)
+        assert error.code == code, (name, expression)
+        assert error.message, (name, expression)
+    check = await kernel.execute(
+        "sorted(options), len(prices), 'computed' in dir()", store_history=False
+    )
+    assert text_of(check.outputs) == "(['depth', 'names'], 4, False)"
+
+
+async def test_a_name_that_is_nearly_right_is_suggested(kernel: NotebookKernel) -> None:
+    await define(kernel, DATA)
+    assert "Did you mean prices" in (await refusal(kernel, "price")).message
+
+
+HOSTILE = """
+import sys, collections
+class Raises:
+    def __repr__(self): raise ValueError("no")
+class Exits:
+    def __repr__(self): sys.exit(1)
+class Hangs:
+    def __repr__(self):
+        while True: pass
+class Huge:
+    def __repr__(self): return "x" * 10_000_000
+class NotText:
+    def __repr__(self): return 3
+class Lying:
+    @property
+    def __class__(self): raise RuntimeError("no")
+    @property
+    def shape(self): global touched; touched = True; return (1,)
+    def __getattr__(self, name): global touched; touched = True; raise RuntimeError("no")
+    def __len__(self): global touched; touched = True; return 3
+raises, exits, hangs, huge, not_text, lying = Raises(), Exits(), Hangs(), Huge(), NotText(), Lying()
+loop = []; loop.append(loop)
+deep = []
+for _ in range(5000): deep = [deep]
+many = list(range(1_000_000))
+wide = {i: i for i in range(1_000_000)}
+number = 10 ** 100_000
+counts = collections.defaultdict(int, a=1)
+"""
+
+
+async def test_hostile_objects_are_listed_and_left_alone(kernel: NotebookKernel) -> None:
+    await define(kernel, HOSTILE)
+    found = {entry["name"]: entry for entry in await kernel.variables()}
+    assert found["raises"]["repr"] == "<Raises: its repr raised ValueError>"
+    assert found["exits"]["repr"] == "<Exits: its repr raised SystemExit>"
+    assert found["hangs"]["repr"] == "<Hangs: its repr takes too long>"
+    assert found["not_text"]["repr"] == "<NotText: its repr raised TypeError>"
+    assert found["number"]["repr"] == "<int of 332193 bits>"
+    assert found["many"]["repr"] == "[0, 1, 2, 3, 4, 5, … 999994 more]"
+    assert found["loop"]["repr"] == "[[[…]]]"
+    assert all(len(entry["repr"]) <= 120 for entry in found.values())
+    for name in found:
+        answer = await kernel.inspect(name)
+        assert len(answer["text"]) <= 20_000
+    assert "touched" not in {entry["name"] for entry in await kernel.variables()}
+    error = await refusal(kernel, "counts", "counts['b']")
+    assert error.code == "expression_failed"
+    check = await kernel.execute("len(counts)", store_history=False)
+    assert text_of(check.outputs) == "1"
+
+
+async def test_a_repr_that_hung_is_stopped(kernel: NotebookKernel) -> None:
+    await define(kernel, HOSTILE)
+    await kernel.variables()
+    run = await kernel.execute(
+        "import threading, time\n"
+        "deadline = time.time() + 10\n"
+        "while time.time() < deadline and any(\n"
+        "    t.name == 'prime_request' for t in threading.enumerate()):\n"
+        "    time.sleep(0.05)\n"
+        "any(t.name == 'prime_request' for t in threading.enumerate())",
+        store_history=False,
+    )
+    assert text_of(run.outputs) == "False"
+
+
+async def test_figures_are_drawn_without_pyplot_noticing(kernel: NotebookKernel) -> None:
+    await define(
+        kernel,
+        "%config InlineBackend.close_figures = False\n"
+        "import matplotlib.pyplot as plt\n"
+        "figure, axes = plt.subplots()\naxes.plot([1, 2, 3]); axes.set_title('Sales')\n"
+        "other = plt.figure()\n"
+        "before = (plt.get_fignums(), plt.gcf().number, type(figure.canvas), figure.dpi,"
+        " figure.stale, id(figure.canvas))",
+    )
+    answer = await kernel.inspect("figure")
+    assert base64.b64decode(answer["image"]["data"]).startswith(b"\x89PNG")
+    assert "title 'Sales'" in answer["text"]
+    assert (await kernel.inspect("axes"))["image"] == answer["image"]
+    run = await kernel.execute(
+        "before == (plt.get_fignums(), plt.gcf().number, type(figure.canvas), figure.dpi,"
+        " figure.stale, id(figure.canvas))",
+        store_history=False,
+    )
+    assert run.outputs[0]["data"] == {"text/plain": "True"}
+
+
+async def test_pictures_are_shown_bounded(kernel: NotebookKernel) -> None:
+    await define(kernel, "from PIL import Image\npicture = Image.new('RGB', (5000, 100), 'red')")
+    answer = await kernel.inspect("picture")
+    data = base64.b64decode(answer["image"]["data"])
+    width = int.from_bytes(data[16:20], "big")
+    assert width == 1568
+
+
+async def test_variables_answer_while_a_cell_runs(
+    kernel: NotebookKernel, jp_serverapp: Any, tmp_path: Path
+) -> None:
+    await define(kernel, DATA)
+    kernel_id = await kernel.ensure()
+    client = await occupy(jp_serverapp, kernel_id, "import time\ntime.sleep(600)")
+    await until(lambda: kernel.state == "busy")
+    assert "prices" in {entry["name"] for entry in await kernel.variables()}
+    assert "price" in (await kernel.inspect("prices"))["text"]
+    assert kernel.state == "busy"
+    await kernel.interrupt()
+    await leave(client)
