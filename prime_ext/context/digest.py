@@ -42,6 +42,8 @@ _ITEM_CHARS_ELSE = 500
 OPEN_REQUEST = "Open request: "
 DONE_CALL = "Done for it: "
 TOUR_STEP = "/tour step "
+LEFT_OUT = " … "
+"""Stands where the middle of a text was left out."""
 
 _SUMMARY = re.compile(r"<compaction-summary>(.*?)(?:</compaction-summary>|\Z)", re.S)
 _ASIDE = re.compile(r"<(recovery_hint|kernel_state|last_user_message)>.*?(?:</\1>|\Z)", re.S)
@@ -119,13 +121,14 @@ class _Call:
     """``ok: …`` or ``error: …``, once the result is known."""
 
     def line(self) -> str:
-        arguments = json.dumps(
-            {k: _shorten(v, 600) if isinstance(v, str) else v for k, v in self.arguments.items()},
-            ensure_ascii=False,
-            default=str,
-        )
+        arguments = json.dumps(shortened(self.arguments), ensure_ascii=False, default=str)
         outcome = _shorten(self.outcome or "no result yet", 400)
         return f"{DONE_CALL}{self.name} {arguments} -> {json.dumps(outcome, ensure_ascii=False)}"
+
+
+def shortened(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """A call's arguments as the line of an open request gives them."""
+    return {k: _shorten(v, 600) if isinstance(v, str) else v for k, v in arguments.items()}
 
 
 @dataclass
@@ -476,4 +479,4 @@ def _shorten(text: str, limit: int) -> str:
         return text[: limit - 1] + "…"
     head = (limit - 3) * 2 // 3
     tail = limit - 3 - head
-    return f"{text[:head]} … {text[len(text) - tail :]}"
+    return f"{text[:head]}{LEFT_OUT}{text[len(text) - tail :]}"

@@ -9,8 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from prime_ext.context.digest import DONE_CALL, OPEN_REQUEST, TOUR_STEP
+from prime_ext.context.digest import DONE_CALL, LEFT_OUT, OPEN_REQUEST, TOUR_STEP
 from prime_ext.models.model import ModelRequest
+
+CHANGING = frozenset(
+    ("run_code", "run_cell", "insert_cell", "edit_cell", "delete_cell", "move_cell", "edit_file",
+     "write_file", "compact_context")
+)  # fmt: skip
+"""Tools that do more than look."""
 
 _LAST_MESSAGE = re.compile(r"<last_user_message>\n?(.*?)\n?</last_user_message>", re.S)
 _ATTACHMENT = re.compile(
@@ -73,8 +79,8 @@ class Conversation:
     attachments: tuple[Attachment, ...]
     rounds: tuple[Round, ...]
     """What was done for the question, oldest first."""
-    recalled: int
-    """How many of ``rounds`` are known from the summary alone."""
+    recalled: tuple[Round, ...]
+    """What was done for it before ``rounds``, as far as the summary says."""
     question_from_summary: bool
     """The question itself was compacted away and is known from the summary."""
     earlier: tuple[str, ...]
@@ -126,8 +132,8 @@ def read(request: ModelRequest) -> Conversation:
     return Conversation(
         question=question,
         attachments=attachments,
-        rounds=(*recalled, *rounds),
-        recalled=len(recalled),
+        rounds=tuple(rounds),
+        recalled=tuple(recalled),
         question_from_summary=from_summary,
         earlier=tuple(_texts(request.messages[: max(start - 1, 0)])),
         earlier_rounds=tuple(_rounds(request.messages[: max(start - 1, 0)])),
@@ -192,13 +198,19 @@ def _result(block: dict[str, Any]) -> Result:
 
 
 def _summed_up_rounds(summary: str) -> Iterator[Round]:
-    """Calls for the open question that a digest has noted down."""
+    """Calls for the open question that a digest has noted down.
+
+    Where the result of looking was shortened it is left out: looking again costs nothing. What
+    changed something is kept in any case, so that it is not done twice.
+    """
     for name, arguments, outcome in _DONE.findall(summary):
         try:
             given, text = json.loads(arguments), json.loads(outcome)
         except ValueError:
             continue
         status, _, rest = str(text).partition(": ")
+        if LEFT_OUT in rest and name not in CHANGING:
+            continue
         yield Round("", (Call(name, given),), (Result(rest, status == "error"),))
 
 

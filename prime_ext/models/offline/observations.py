@@ -72,6 +72,17 @@ class CellSeen:
     source: str
     outputs: str
     """As they were shown, in short."""
+    complete: bool = True
+    """``False`` if only the first line was shown, as of the far cells of a long notebook."""
+
+
+@dataclass(frozen=True)
+class RecordSeen:
+    """A record of the session, or a snippet of one."""
+
+    seq: int
+    kind: str
+    text: str
 
 
 def variables(text: str) -> list[Variable]:
@@ -105,6 +116,7 @@ def frame(name: str, text: str) -> Frame:
     return Frame(name, tuple(columns.values()), int(size[1]) if size is not None else None)
 
 
+_LISTED = re.compile(r"^- \[(?P<id>[^\]]+)\] cell (?P<position>\d+), (?P<type>\w+): (?P<line>.*)$")
 _HEADING = re.compile(
     r"^\[(?P<id>[^\]]+)\] cell (?P<position>\d+) of \d+, (?P<type>\w+)(?:, (?P<state>.*))?$"
 )
@@ -116,6 +128,19 @@ def cells(text: str) -> list[CellSeen]:
     lines = text.splitlines()
     at = 0
     while at < len(lines):
+        listed = _LISTED.match(lines[at])
+        if listed is not None and (not found or int(listed["position"]) > found[-1].position):
+            found.append(
+                CellSeen(
+                    listed["id"],
+                    int(listed["position"]),
+                    listed["type"],
+                    None,
+                    listed["line"],
+                    "",
+                    complete=False,
+                )
+            )
         heading = _HEADING.match(lines[at])
         if heading is None or not re.match(r"`{3,}", lines[min(at + 1, len(lines) - 1)]):
             at += 1
@@ -142,16 +167,9 @@ def cells(text: str) -> list[CellSeen]:
 
 
 def inserted_id(text: str) -> str | None:
-    """Id of the cell that ``insert_cell`` made."""
-    for pattern in (
-        r"\bid[\s:=]+[`'\"]?([\w-]+)",
-        r"\bcell\s+[`'\"]?([\w-]*\d[\w-]*|[0-9a-f]{6,})[`'\"]?",
-        r"[`'\"]([\w-]+)[`'\"]",
-    ):
-        found = re.search(pattern, text, re.I)
-        if found is not None:
-            return found[1]
-    return None
+    """Id of the cell that an ``insert_cell`` result names."""
+    found = re.search(r"\[([^\]\s]+)\]", text)
+    return found[1] if found is not None else None
 
 
 def files(text: str) -> list[str]:
@@ -166,6 +184,11 @@ def output(text: str) -> str:
     return text
 
 
-def hits(text: str) -> list[int]:
-    """``seq`` of the records that a ``session_search`` result lists, best first."""
-    return [int(seq) for seq in re.findall(r"(?m)^\D{0,12}(\d+)\b", text)]
+_RECORD = re.compile(
+    r"^<record seq=\"(\d+)\" kind=\"(\w+)\"[^>\n]*>\n(.*?)\n</record>$", re.M | re.S
+)
+
+
+def records(text: str) -> list[RecordSeen]:
+    """Records in a ``session_search`` or ``session_read`` result, in its order."""
+    return [RecordSeen(int(seq), kind, body) for seq, kind, body in _RECORD.findall(text)]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
+from prime_ext.context.digest import shortened
 from prime_ext.models.offline import intents as i
 from prime_ext.models.offline.bench import Bench
-from prime_ext.models.offline.conversation import Conversation, Result
+from prime_ext.models.offline.conversation import Call, Conversation, Result, Round
 from prime_ext.models.offline.parser import parse
 from prime_ext.models.offline.plans import agent, compute, data, draw, errors, notebook, tour
 from prime_ext.models.offline.steps import Plan, Step, Stop
@@ -71,18 +72,44 @@ def next_step(conversation: Conversation) -> Step:
         return Step(NO_QUESTION)
     intents = _intents(conversation)
     plan = _all(intents, Bench(conversation))
-    rounds = conversation.rounds
     if len(intents) == 1 and isinstance(intents[0], i.Tour):
-        rounds = tuple(tour.rounds_to_replay(intents[0], conversation))
+        return _replay(plan, [], tour.rounds_to_replay(conversation))
+    return _replay(plan, conversation.recalled, conversation.rounds)
+
+
+def _replay(plan: Plan, recalled: Sequence[Round], rounds: Sequence[Round]) -> Step:
+    """Send a plan the results there are; what it asks for next.
+
+    Parameters
+    ----------
+    recalled:
+        Calls that a summary lists. It may lack some, so they are matched by what was called.
+    rounds:
+        Calls in the messages, all of them and in order.
+    """
+    known = list(recalled)
+    live = iter(rounds)
     try:
         step = next(plan)
-        for past in rounds:
-            if [call.name for call in past.calls] != [call.name for call in step.calls]:
-                return Step(LOST)
+        while True:
+            past = next((r for r in known if _same(r.calls, step.calls)), None)
+            if past is not None:
+                known.remove(past)
+            else:
+                past = next(live, None)
+                if past is None:
+                    return step
+                if [call.name for call in past.calls] != [call.name for call in step.calls]:
+                    return Step(LOST)
             step = plan.send(past.results)
     except StopIteration as end:
         return Step(str(end.value).strip() or "Done.")
-    return step
+
+
+def _same(past: Sequence[Call], asked: Sequence[Call]) -> bool:
+    return [(call.name, shortened(call.arguments)) for call in asked] == [
+        (call.name, call.arguments) for call in past
+    ]
 
 
 def _intents(conversation: Conversation) -> list[i.Intent]:

@@ -6,7 +6,7 @@ from prime_ext.models.offline import intents as i
 from prime_ext.models.offline import observations
 from prime_ext.models.offline.bench import Bench, quoted
 from prime_ext.models.offline.names import listed
-from prime_ext.models.offline.observations import CellSeen
+from prime_ext.models.offline.observations import CellSeen, RecordSeen
 from prime_ext.models.offline.plans.errors import failed_run
 from prime_ext.models.offline.steps import Asking, Plan, Stop
 
@@ -23,13 +23,13 @@ def run_code(intent: i.RunCode, bench: Bench) -> Plan:
 
 
 def read_notebook(intent: i.ReadNotebook, bench: Bench) -> Plan:
+    if intent.cell is not None:
+        cell = yield from find(intent.cell, bench)
+        return f"Cell {cell.position} (`{cell.id}`, {cell.cell_type}):\n\n{quoted(cell.source)}"
     read = yield from bench.must("read_notebook")
     cells = observations.cells(read.text)
     if not cells:
         return "The notebook has no cells yet."
-    if intent.cell is not None:
-        cell = pick(cells, intent.cell)
-        return f"Cell {cell.position} (`{cell.id}`, {cell.cell_type}):\n\n{quoted(cell.source)}"
     lines = [
         f"{cell.position}. {cell.cell_type}"
         f"{f' `In[{cell.execution_count}]`' if cell.execution_count is not None else ''}: "
@@ -145,7 +145,11 @@ def find(reference: str, bench: Bench, *, code_only: bool = False) -> Asking[Cel
     cells = observations.cells(read.text)
     if code_only:
         cells = [cell for cell in cells if cell.cell_type == "code"] or cells
-    return pick(cells, reference)
+    cell = pick(cells, reference)
+    if not cell.complete:
+        part = yield from bench.must("read_notebook", start=cell.position, end=cell.position)
+        cell = next((c for c in observations.cells(part.text) if c.id == cell.id), cell)
+    return cell
 
 
 def pick(cells: list[CellSeen], reference: str) -> CellSeen:
@@ -190,16 +194,42 @@ def search_files(intent: i.SearchFiles, bench: Bench) -> Plan:
     return f"Search for `{intent.pattern}`:\n\n{quoted(result.text)}"
 
 
+RECALLED = "From the session's record"
+
+
 def recall(intent: i.Recall, bench: Bench) -> Plan:
     """Search the record; with no hit for all words, for the longest one."""
-    found = yield from bench.must("session_search", query=intent.query)
-    seqs = observations.hits(found.text)
-    query = intent.query
-    if not seqs and len(query.split()) > 1:
-        query = max(query.split(), key=len)
-        found = yield from bench.must("session_search", query=query)
-        seqs = observations.hits(found.text)
-    if not seqs:
+    found = yield from _search_record(intent.query, bench)
+    words = intent.query.split()
+    if not found and len(words) > 1:
+        found = yield from _search_record(max(words, key=len), bench)
+    if not found:
         return f"The session's record has nothing about “{intent.query}”."
-    read = yield from bench.must("session_read", seqs=seqs[:3])
-    return f"The session's record on “{query}”:\n\n{quoted(read.text, 60)}"
+    read = yield from bench.must("session_read", seqs=[record.seq for record in found[:3]])
+    shown = [
+        f"Record {record.seq}, {_KINDS.get(record.kind, record.kind)}:\n\n{quoted(record.text, 20)}"
+        for record in observations.records(read.text)
+    ]
+    more = f"\n\n{len(found) - 3} more records mention it." if len(found) > 3 else ""
+    return "\n\n".join([f"{RECALLED}:", *shown]) + more
+
+
+_KINDS = {
+    "user_message": "you wrote",
+    "assistant_message": "I said or called",
+    "tool_result": "a result",
+    "notebook_op": "a change of the notebook",
+    "error": "an error",
+}
+
+
+def _search_record(query: str, bench: Bench) -> Asking[list[RecordSeen]]:
+    """Hits but for the question itself and earlier answers of this kind."""
+    result = yield from bench.must("session_search", query=query)
+    question = " ".join(bench.conversation.question.split())
+    return [
+        record
+        for record in observations.records(result.text)
+        if not (record.kind == "user_message" and question.startswith(record.text.strip("…")))
+        and not record.text.startswith(RECALLED)
+    ]

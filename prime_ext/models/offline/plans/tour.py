@@ -64,20 +64,19 @@ That was the tour. What to try next:
 The cells that the tour inserted are yours: keep them or delete them."""
 
 
-def rounds_to_replay(intent: i.Tour, conversation: Conversation) -> Sequence[Round]:
-    """The rounds that belong to the steps from ``_first_step`` on."""
-    rounds = conversation.rounds[conversation.recalled :]
-    if not conversation.recalled and not _lost_beginning(conversation):
-        return rounds
-    for index, past in enumerate(rounds):
+def rounds_to_replay(conversation: Conversation) -> Sequence[Round]:
+    """The calls that belong to the steps from ``_first_step`` on."""
+    if not conversation.question_from_summary:
+        return conversation.rounds
+    for index, past in enumerate(conversation.rounds):
         if _MARK.search(past.text):
-            return rounds[index:]
+            return conversation.rounds[index:]
     return ()
 
 
 def _first_step(intent: i.Tour, conversation: Conversation) -> int:
-    if _lost_beginning(conversation):
-        for past in rounds_to_replay(intent, conversation):
+    if conversation.question_from_summary:
+        for past in rounds_to_replay(conversation):
             mark = _MARK.search(past.text)
             if mark is not None:
                 return int(mark[1])
@@ -89,13 +88,8 @@ def _first_step(intent: i.Tour, conversation: Conversation) -> int:
     return max(1, min(intent.step or 1, len(STEPS)))
 
 
-def _lost_beginning(conversation: Conversation) -> bool:
-    """The message that asked for the tour is in the summary, and so are the first steps."""
-    return conversation.question_from_summary
-
-
 def _after_compaction(conversation: Conversation) -> str:
-    if not _lost_beginning(conversation):
+    if not conversation.question_from_summary:
         return ""
     return (
         "The conversation so far is now a summary of a few lines; I know from it where the tour "
