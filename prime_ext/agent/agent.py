@@ -84,8 +84,11 @@ class Agent:
         )
         self._meter: ContextMeter | None = None
         self._limits: Limits | None = None
+        self._measuring = asyncio.Lock()
         self._driver: asyncio.Task[None] | None = None
         self._work: asyncio.Task[Any] | None = None
+        self._stop_at_once = False
+        """Stop was pressed before the work had begun."""
         self._capture: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[Any]] = set()
         self._phase = "idle"
@@ -102,6 +105,24 @@ class Agent:
         self.kernel.on_state.append(self._publish_state)
         self.kernel.on_restarted.append(self._kernel_restarted)
         self._publish_state()
+        self._in_background(self._show_size())
+
+    async def _show_size(self) -> None:
+        """Fill the context meter before the first turn, if that asks no server unannounced."""
+        try:
+            model = self._model()
+            endpoint = model.endpoint
+            if endpoint and consent.needed(self._services.model_config.consent, endpoint):
+                return
+            await self._measures(model)
+        except PrimeError as failure:
+            self._log.info("The context's size is not known yet: %s", failure.message)
+        self._publish_state()
+
+    def _in_background(self, work: Coroutine[Any, Any, Any]) -> None:
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
     # --- what people do ---------------------------------------------------------------------
 
@@ -144,9 +165,12 @@ class Agent:
 
     def interrupt(self) -> bool:
         """Stop what goes on; ``False`` if nothing does. Queued messages stay queued."""
-        if self._work is None or self._work.done():
+        if self._driver is None:
             return False
-        self._work.cancel()
+        if self._work is None:
+            self._stop_at_once = True
+        else:
+            self._work.cancel()
         return True
 
     def compact(self, instructions: str | None, user: str | None) -> str:
@@ -222,12 +246,15 @@ class Agent:
         finally:
             self._driver = None
             self._work = None
+            self._stop_at_once = False
             self._pending_compaction = None
             self._set_phase("idle", None)
 
     async def _stoppable(self, work: Coroutine[Any, Any, str]) -> str:
         """Run ``work`` as the task that Stop cancels; returns how it ended."""
         self._work = asyncio.create_task(work)
+        if self._stop_at_once:
+            self._work.cancel()
         try:
             return await self._work
         except asyncio.CancelledError:
@@ -311,9 +338,12 @@ class Agent:
             tool_result_cap_tokens=config.tool_result_cap_tokens,
             landing_share=config.landing_share,
         )
-        if self._meter is None or self._meter.model != model.id:
-            self._meter = ContextMeter(model.id, capabilities.image_token_cap)
-        return self._meter, self._limits
+        async with self._measuring:
+            if self._meter is None or self._meter.model != model.id:
+                meter = ContextMeter(model.id, capabilities.image_token_cap)
+                await meter.resume(self.session.context_records())
+                self._meter = meter
+            return self._meter, self._limits
 
     async def _ask_consent(self, model: Model, turn: str, user: str | None) -> None:
         endpoint = model.endpoint
@@ -442,9 +472,7 @@ class Agent:
     def _kernel_restarted(self, reason: str) -> None:
         if self._work is not None and self._phase == "tool":
             return  # the call that was running sees to it, and tells the model at once
-        task = asyncio.create_task(self._recovery.after_death(None, reason))
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
+        self._in_background(self._recovery.after_death(None, reason))
 
     def _wait_for_kernel(self, turn: str) -> None:
         self._set_phase("wait", turn)

@@ -158,8 +158,12 @@ class Compactor:
 
         if not _worth_it(projection):
             return end("skipped", before, reason="There is nothing to summarise yet.")
+        # Who asks for a compaction wants the conversation short, not its last part verbatim.
+        keep = 0 if trigger in ("manual", "model") else limits.keep_tail
         try:
-            return await self._compact(projection, before, end, model, limits, frozen, instructions)
+            return await self._compact(
+                projection, before, end, model, limits, keep, frozen, instructions
+            )
         except asyncio.CancelledError:
             end("cancelled", before, reason="Stopped by the user.")
             raise
@@ -175,6 +179,7 @@ class Compactor:
         end: Callable[..., CompactionEnd],
         model: Model,
         limits: Limits,
+        keep_tail: int,
         frozen: Frozen,
         instructions: str | None,
     ) -> CompactionEnd:
@@ -183,7 +188,7 @@ class Compactor:
         cut = cut_index(
             projection.messages,
             sizes,
-            limits.keep_tail,
+            keep_tail,
             thinking=_has_thinking(projection.messages),
         )
         if cut == 0:

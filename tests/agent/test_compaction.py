@@ -21,6 +21,7 @@ from tests.messages_api.script import (
     too_long,
 )
 
+LONG = " ".join(f"Row {i} has {i * 7919 % 10007}." for i in range(400))
 SUMMARY = "## Goal\nFind the mean of x.\n## State of work\nmean_x is defined."
 
 
@@ -46,7 +47,7 @@ async def test_manual_compaction_replaces_the_history_and_keeps_the_kernel(
     session = await new_session()
     session.api.respond = summarising(
         reply(call("run_code", code="mean_x = 4.25")),
-        reply("It is 4.25."),
+        reply(f"It is 4.25. {LONG}"),
         reply(call("run_code", code="print(mean_x * 2)")),
         reply("8.5"),
     )
@@ -119,7 +120,7 @@ async def test_the_model_can_ask_for_it_and_goes_on_from_the_summary(
 ) -> None:
     session = await new_session()
     session.api.respond = summarising(
-        reply("Tidying up.", call("compact_context", instructions="Keep it short.")),
+        reply(f"Tidying up. {LONG}", call("compact_context", instructions="Keep it short.")),
         reply("On we go."),
     )
     end = await session.ask("Tidy up.")
@@ -135,7 +136,7 @@ async def test_stop_during_compaction_leaves_the_context_as_it_was(
     new_session: NewSession,
 ) -> None:
     session = await new_session()
-    session.api.enqueue(reply("Hello."))
+    session.api.enqueue(reply(LONG))
     await session.ask("Hi")
     before = session.api.requests[-1]
     session.api.enqueue(reply(SUMMARY, fault=Fault("pause", after=4)))
@@ -152,7 +153,7 @@ async def test_stop_during_compaction_leaves_the_context_as_it_was(
 async def test_when_the_model_cannot_summarise_an_extraction_does(new_session: NewSession) -> None:
     session = await new_session()
     session.api.enqueue(
-        reply(call("run_code", code="k = 1\nprint('seen')")), reply("Ran it. " * 300)
+        reply(call("run_code", code="k = 1\nprint('seen')")), reply(f"Ran it. {LONG}")
     )
     await session.ask("Set k to 1 please, in memory of 1867.")
     session.api.respond = lambda _request: Failure(400, "Nothing to be done.")
@@ -233,7 +234,7 @@ async def test_a_prompt_over_the_window_is_compacted_and_sent_again(
     new_session: NewSession,
 ) -> None:
     session = await new_session()
-    session.api.enqueue(reply("Hello. " * 400))
+    session.api.enqueue(reply(LONG))
     await session.ask("Hi")
     session.api.enqueue(too_long(205_030, 200_000), reply(SUMMARY), reply("Here I am."))
     end = await session.ask("Still there?")
@@ -248,7 +249,7 @@ async def test_errors_of_the_model_do_not_repeat_compaction_for_ever(
     new_session: NewSession,
 ) -> None:
     session = await new_session()
-    session.api.enqueue(reply("Hello. " * 400))
+    session.api.enqueue(reply(LONG))
     await session.ask("Hi")
     session.api.respond = lambda _request: too_long(205_030, 200_000)
     end = await session.ask("Still there?")
@@ -259,9 +260,7 @@ async def test_errors_of_the_model_do_not_repeat_compaction_for_ever(
 
 async def test_a_model_chosen_later_comes_in_with_the_compaction(new_session: NewSession) -> None:
     session = await new_session()
-    session.api.respond = summarising(
-        reply("Hello. " * 200), reply("Hi again."), reply("New here.")
-    )
+    session.api.respond = summarising(reply(LONG), reply("Hi again."), reply("New here."))
     await session.ask("Hi")
     await session.service.update(session.session, model="claude-sonnet-4-6", user="ada")
     await session.ask("And?")

@@ -212,7 +212,7 @@ async def test_stop_before_anything_has_happened(new_session: NewSession) -> Non
 
 async def test_stop_while_a_retry_waits(new_session: NewSession) -> None:
     session = await new_session()
-    session.api.enqueue(rate_limited(600))
+    session.api.enqueue(rate_limited(50))
     await session.send("Hello")
     await session.frame(lambda f: f["type"] == "progress" and f["what"] == "retry", after=0)
     await session.stop()
