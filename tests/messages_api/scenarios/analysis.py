@@ -1,0 +1,162 @@
+"""A model that analyses the penguins: what browser tests talk to.
+
+It answers by what the user typed last and by how far it has come since:
+
+===========================  ====================================================================
+said                         does
+===========================  ====================================================================
+analyse, analyze             inserts and runs a cell that loads the data, then one with a figure
+how many, rows, mean         runs code on the variable ``penguins`` and tells the result
+print N lines                runs code whose output is long
+think                        thinks, then answers
+table, formula               answers with a table, a formula and code
+tell a long story            streams a long text, for stopping it
+fail N times                 is overloaded that often, then answers
+refuse                       is refused with a 400
+===========================  ====================================================================
+
+Anything else is echoed. A request for a summary is answered with one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from tests.messages_api.received import Received
+from tests.messages_api.script import Answer, Failure, Latency, Reply, Thinking, call, overloaded
+from tests.messages_api.script import reply as made
+
+LOAD = """\
+penguins = pd.read_csv("penguins.csv")
+penguins.describe()"""
+
+PLOT = """\
+import matplotlib.pyplot as plt
+
+figure, axes = plt.subplots()
+for species, group in penguins.groupby("species"):
+    axes.scatter(group["flipper_length_mm"], group["body_mass_g"], label=species)
+axes.set_xlabel("flipper length (mm)")
+axes.set_ylabel("body mass (g)")
+axes.legend()
+plt.show()"""
+
+MARKDOWN = """\
+| species | birds |
+| --- | ---: |
+| Adelie | 152 |
+| Gentoo | 124 |
+
+The mean is $\\bar x = \\frac{1}{n} \\sum_i x_i$, in code:
+
+```python
+penguins["body_mass_g"].mean()
+```
+"""
+
+SUMMARY = """\
+## Goal
+Analyse the penguins.
+
+## Commands and values
+`penguins = pd.read_csv("penguins.csv")`: 344 rows, 8 columns.
+
+## State of work
+The variable `penguins` holds the data; a figure of body mass by flipper length was drawn.
+
+## Next steps
+Answer further questions about `penguins`."""
+
+STORY = "A penguin walked over the ice, and behind it walked another. " * 200
+
+_failed: Counter[str] = Counter()
+
+
+def respond(request: Received) -> Answer:
+    """Answer one request."""
+    said = request.user_text
+    if "about to be replaced by a summary" in said:
+        return made(SUMMARY)
+    for pattern, answer in _ANSWERS:
+        found = re.search(pattern, said, re.IGNORECASE)
+        if found:
+            return answer(request, found)
+    return made(f"You said: {said.strip() or 'nothing'}")
+
+
+def _analyse(request: Received, _found: re.Match[str]) -> Answer:
+    failure = _failed_call(request)
+    if failure:
+        return made(failure)
+    step = len(request.calls)
+    if step == 0:
+        return made("I load the data first.", call("insert_cell", source=LOAD))
+    if step == 2:
+        return made(
+            "Now body mass by flipper length.",
+            call("insert_cell", source=PLOT),
+        )
+    if step in (1, 3):
+        return made(call("run_cell", cell_id=_cell_id(request.tool_result_text)))
+    return made("**Done.** Heavier penguins have longer flippers. The data is in `penguins`.")
+
+
+def _ask_kernel(request: Received, _found: re.Match[str]) -> Answer:
+    if not request.calls:
+        return made(call("run_code", code="print(len(penguins), 'rows')"))
+    return made(f"The kernel says: {request.tool_result_text.strip()}")
+
+
+def _print(request: Received, found: re.Match[str]) -> Answer:
+    if not request.calls:
+        lines = int(found[1])
+        code = f"for i in range({lines}):\n    print(f'line {{i}} of many, to fill the context')"
+        return made(call("run_code", code=code))
+    return made("That was long.")
+
+
+def _think(_request: Received, _found: re.Match[str]) -> Answer:
+    return made(Thinking("They ask me to think, so I think it through."), "I have thought.")
+
+
+def _markdown(_request: Received, _found: re.Match[str]) -> Answer:
+    return made(MARKDOWN)
+
+
+def _story(_request: Received, _found: re.Match[str]) -> Answer:
+    return Reply(made(STORY).parts, latency=Latency(tokens_per_s=100))
+
+
+def _fail(request: Received, found: re.Match[str]) -> Answer:
+    _failed[request.user_text] += 1
+    if _failed[request.user_text] <= int(found[1]):
+        return overloaded()
+    return made("I am back.")
+
+
+def _refuse(_request: Received, _found: re.Match[str]) -> Answer:
+    return Failure(400, "The scenario refuses this.")
+
+
+_ANSWERS = (
+    (r"fail (\d+) times?", _fail),
+    (r"refuse", _refuse),
+    (r"print (\d+) lines", _print),
+    (r"long story", _story),
+    (r"analy[sz]e", _analyse),
+    (r"how many|rows|mean", _ask_kernel),
+    (r"think", _think),
+    (r"table|formula", _markdown),
+)
+
+
+def _failed_call(request: Received) -> str | None:
+    failed = [result for result in request.tool_results if result.get("is_error")]
+    return f"That failed: {request.tool_result_text.strip()}" if failed else None
+
+
+def _cell_id(text: str) -> str:
+    """The id in ``Inserted cell id …`` or ``Inserted cell [id]``."""
+    found = re.search(r"cell (?:id )?\[?([A-Za-z0-9_-]+)", text)
+    return found[1] if found else "unknown"
