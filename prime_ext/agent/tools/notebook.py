@@ -1,0 +1,340 @@
+"""Tools for the session's notebook: read it, change its cells, run them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prime_ext.agent.tools.run_outcome import run_outcome
+from prime_ext.agent.tools.text_files import unified_diff
+from prime_ext.agent.tools.tool import Tool, ToolContext, ToolOutcome
+from prime_ext.errors import PrimeError
+from prime_ext.notebook.cell import Cell, clean_source, fence
+from prime_ext.notebook.describe import describe_cell
+from prime_ext.notebook.document import Change
+from prime_ext.notebook.seen import Changes
+
+FULL_CHARS = 24_000
+"""Characters of cells shown in full in one reading; the others are listed by a line each."""
+LISTED = 150
+"""Cells listed by a line each in one reading."""
+
+
+async def _read_notebook(context: ToolContext, arguments: dict[str, Any]) -> ToolOutcome:
+    document = context.document
+    cells = await document.cells()
+    if not cells:
+        document.seen.look(cells, [])
+        return ToolOutcome.text(f"{document.path} has no cells.")
+    wanted = _wanted(cells, arguments)
+    full: list[tuple[Cell, str]] = []
+    listed: list[Cell] = []
+    left = FULL_CHARS
+    for cell in wanted:
+        text = describe_cell(cell, len(cells))
+        # The first is always shown: a cell that is longer than the budget has to be readable.
+        if left >= len(text) or not full:
+            full.append((cell, text))
+            left -= len(text)
+        else:
+            left = 0
+            listed.append(cell)
+    changes = document.seen.look(cells, [cell for cell, _ in full])
+    parts = [_title(context, cells, wanted, arguments), *_changes(changes)]
+    parts += [text for _, text in full]
+    if listed:
+        parts.append(_listing(listed))
+    return ToolOutcome.text("\n\n".join(parts))
+
+
+def _wanted(cells: list[Cell], arguments: dict[str, Any]) -> list[Cell]:
+    start = arguments.get("start", 1)
+    end = arguments.get("end", len(cells))
+    if start > len(cells) or end < start:
+        raise PrimeError(
+            f"There is no cell from {start} to {end}: the notebook has {len(cells)}.",
+            code="bad_range",
+            hint="start and end count from 1 and are both included.",
+        )
+    query = arguments.get("query", "").lower()
+    return [
+        cell
+        for cell in cells[start - 1 : end]
+        if not query or query in describe_cell(cell, len(cells)).lower()
+    ]
+
+
+def _title(
+    context: ToolContext, cells: list[Cell], wanted: list[Cell], arguments: dict[str, Any]
+) -> str:
+    title = f"{context.document.path}: {len(cells)} cells"
+    if arguments.get("query"):
+        return f"{title}, {len(wanted)} with {arguments['query']!r}."
+    if len(wanted) < len(cells):
+        return f"{title}, {wanted[0].index + 1} to {wanted[-1].index + 1} of them here."
+    return f"{title}."
+
+
+def _changes(changes: Changes) -> list[str]:
+    """What was changed by others since the last reading, for the model to take into account."""
+    if not changes:
+        return []
+    lines = ["Changed since you last read it, not by you:"]
+    lines += [f"- edited: [{c.id}] cell {c.index + 1}: {c.first_line}" for c in changes.edited]
+    lines += [f"- inserted: [{c.id}] cell {c.index + 1}: {c.first_line}" for c in changes.inserted]
+    lines += [f"- deleted: [{cell_id}], was: {line}" for cell_id, line in changes.deleted]
+    if changes.moved:
+        lines.append("- cells were moved")
+    return ["\n".join(lines)]
+
+
+def _listing(cells: list[Cell]) -> str:
+    lines = ["Further cells, first lines only; read them with start and end:"]
+    lines += [
+        f"- [{c.id}] cell {c.index + 1}, {c.cell_type}: {c.first_line}" for c in cells[:LISTED]
+    ]
+    if len(cells) > LISTED:
+        lines.append(f"… and {len(cells) - LISTED} more, to cell {cells[-1].index + 1}")
+    return "\n".join(lines)
+
+
+async def _insert_cell(context: ToolContext, arguments: dict[str, Any]) -> ToolOutcome:
+    change = await context.document.insert(
+        arguments["source"], arguments.get("cell_type", "code"), arguments.get("after")
+    )
+    kind = change.cell.cell_type
+    return _changed(
+        change,
+        f"Inserted cell id {change.cell.id}, {kind}, at position {change.cell.index + 1}."
+        + (" Not run yet." if kind == "code" else ""),
+    )
+
+
+async def _edit_cell(context: ToolContext, arguments: dict[str, Any]) -> ToolOutcome:
+    change = await context.document.edit(
+        arguments["cell_id"], arguments["source"], arguments.get("expected_hash")
+    )
+    before = change.op.before or {}
+    if before.get("source") == change.cell.source:
+        return _changed(change, f"Cell [{change.cell.id}] holds exactly this already.")
+    return _changed(
+        change,
+        f"Edited cell [{change.cell.id}]"
+        + (", not run since." if change.cell.cell_type == "code" else "."),
+    )
+
+
+async def _delete_cell(context: ToolContext, arguments: dict[str, Any]) -> ToolOutcome:
+    change = await context.document.delete(arguments["cell_id"])
+    return _changed(change, f"Deleted cell [{change.cell.id}].")
+
+
+async def _move_cell(context: ToolContext, arguments: dict[str, Any]) -> ToolOutcome:
+    change = await context.document.move(arguments["cell_id"], arguments["after"])
+    return _changed(change, f"Cell [{change.cell.id}] is now cell {change.cell.index + 1}.")
+
+
+async def _run_cell(context: ToolContext, arguments: dict[str, Any]) -> ToolOutcome:
+    run = await context.document.run(
+        arguments["cell_id"],
+        context.kernel,
+        on_outputs=lambda outputs: context.progress({"outputs": outputs}),
+        on_busy=lambda: context.progress(
+            {"message": "The kernel is busy; the cell runs when it is free."}
+        ),
+    )
+    return run_outcome(run.execution, run.unsaved or "")
+
+
+def _changed(change: Change, text: str) -> ToolOutcome:
+    if change.unsaved:
+        text += f" The notebook is not saved: {change.unsaved}"
+    return ToolOutcome.text(text)
+
+
+async def _preview_edit(context: ToolContext, arguments: dict[str, Any]) -> str | None:
+    cell = await _present(context, arguments["cell_id"])
+    if isinstance(cell, str):
+        return cell
+    diff = unified_diff(cell.source, clean_source(arguments["source"]), f"cell {cell.id}")
+    return fence(diff, "diff") if diff else "The cell holds exactly this already."
+
+
+async def _preview_source(context: ToolContext, arguments: dict[str, Any]) -> str | None:
+    cell = await _present(context, arguments["cell_id"])
+    if isinstance(cell, str):
+        return cell
+    return fence(cell.source, _language(context) if cell.cell_type == "code" else "markdown")
+
+
+async def _preview_move(context: ToolContext, arguments: dict[str, Any]) -> str | None:
+    cell = await _present(context, arguments["cell_id"])
+    if isinstance(cell, str):
+        return cell
+    if arguments["after"] == "":
+        return f"“{cell.first_line}” goes to the top."
+    after = await _present(context, arguments["after"])
+    if isinstance(after, str):
+        return after
+    return f"“{cell.first_line}” goes behind “{after.first_line}”."
+
+
+async def _preview_insert(context: ToolContext, arguments: dict[str, Any]) -> str | None:
+    kind = arguments.get("cell_type", "code")
+    return fence(arguments["source"], _language(context) if kind == "code" else kind)
+
+
+async def _present(context: ToolContext, cell_id: str) -> Cell | str:
+    """The cell as the person who decides is shown it; what changes after that is a conflict."""
+    try:
+        cell = await context.document.cell(cell_id)
+    except PrimeError as error:
+        return f"This will fail: {error.message}"
+    if context.document.seen.hash(cell.id) is None:
+        context.document.seen.shown(cell)
+    return cell
+
+
+def _language(context: ToolContext) -> str:
+    return context.kernel.language or "python"
+
+
+_CELL_ID = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 64,
+    "description": "Id of the cell, as read_notebook and insert_cell give it; not its position.",
+}
+_AFTER = {
+    "type": "string",
+    "maxLength": 64,
+}
+_SOURCE = {"type": "string", "maxLength": 1_000_000, "description": "All of the cell's source."}
+
+TOOLS = [
+    Tool(
+        name="read_notebook",
+        description=(
+            "Read the session's notebook as it is in front of the user, unsaved edits included: "
+            "ids, types, sources, whether and how cells were run, outputs in short. start and end "
+            "are positions from 1, both included; query finds cells whose source or output "
+            "contains a text. Says what the user changed since you last read it."
+        ),
+        input_schema={
+            "type": "object",
+            "properties": {
+                "start": {"type": "integer", "minimum": 1, "description": "First position."},
+                "end": {"type": "integer", "minimum": 1, "description": "Last position."},
+                "query": {"type": "string", "maxLength": 1000, "description": "Text to find."},
+            },
+            "additionalProperties": False,
+        },
+        approval="read",
+        handler=_read_notebook,
+        summary=lambda i: (
+            f"Look for {i['query']} in the notebook" if i.get("query") else "Read the notebook"
+        ),
+    ),
+    Tool(
+        name="insert_cell",
+        description=("Insert a cell into the session's notebook. It is not run. Returns its id."),
+        input_schema={
+            "type": "object",
+            "properties": {
+                "source": _SOURCE,
+                "cell_type": {"enum": ["code", "markdown", "raw"], "description": "Default: code."},
+                "after": {
+                    **_AFTER,
+                    "description": "Id of the cell it follows; the end if left out, the top if "
+                    "empty.",
+                },
+            },
+            "required": ["source"],
+            "additionalProperties": False,
+        },
+        approval="edit",
+        handler=_insert_cell,
+        summary=lambda i: f"Insert a {i.get('cell_type', 'code')} cell",
+        detail=lambda i: fence(i["source"]),
+        preview=_preview_insert,
+    ),
+    Tool(
+        name="edit_cell",
+        description=(
+            "Replace the source of a cell. If it no longer holds what you last read, or what "
+            "expected_hash says, nothing is written and you are told what it holds now."
+        ),
+        input_schema={
+            "type": "object",
+            "properties": {
+                "cell_id": _CELL_ID,
+                "source": _SOURCE,
+                "expected_hash": {
+                    "type": "string",
+                    "pattern": "^[0-9a-fA-F]{64}$",
+                    "description": "SHA-256, in hex, of the source it has to hold. Default: what "
+                    "you last read.",
+                },
+            },
+            "required": ["cell_id", "source"],
+            "additionalProperties": False,
+        },
+        approval="edit",
+        handler=_edit_cell,
+        summary=lambda i: f"Edit cell {i['cell_id']}",
+        detail=lambda i: fence(i["source"]),
+        preview=_preview_edit,
+    ),
+    Tool(
+        name="delete_cell",
+        description=(
+            "Delete a cell of the session's notebook, if it still holds what you last read."
+        ),
+        input_schema={
+            "type": "object",
+            "properties": {"cell_id": _CELL_ID},
+            "required": ["cell_id"],
+            "additionalProperties": False,
+        },
+        approval="edit",
+        handler=_delete_cell,
+        summary=lambda i: f"Delete cell {i['cell_id']}",
+        preview=_preview_source,
+    ),
+    Tool(
+        name="move_cell",
+        description="Move a cell of the session's notebook behind another one.",
+        input_schema={
+            "type": "object",
+            "properties": {
+                "cell_id": _CELL_ID,
+                "after": {
+                    **_AFTER,
+                    "description": "Id of the cell it is to follow; the top if empty.",
+                },
+            },
+            "required": ["cell_id", "after"],
+            "additionalProperties": False,
+        },
+        approval="edit",
+        handler=_move_cell,
+        summary=lambda i: f"Move cell {i['cell_id']}",
+        preview=_preview_move,
+    ),
+    Tool(
+        name="run_cell",
+        description=(
+            "Run a code cell in the notebook's kernel, as the user does with Shift+Enter: its "
+            "outputs go into the notebook and come back to you. There is no time limit."
+        ),
+        input_schema={
+            "type": "object",
+            "properties": {"cell_id": _CELL_ID},
+            "required": ["cell_id"],
+            "additionalProperties": False,
+        },
+        approval="run",
+        handler=_run_cell,
+        summary=lambda i: f"Run cell {i['cell_id']}",
+        preview=_preview_source,
+    ),
+]
