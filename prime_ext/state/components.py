@@ -25,7 +25,7 @@ import zoneinfo
 from dataclasses import dataclass, field
 from typing import Any, Iterator
 
-from . import classes, digests
+from . import classes, digests, plans
 from .deadline import DeadlineExceeded, deadline, stop_thread
 from .pickling import (
     ComponentPickler,
@@ -364,6 +364,17 @@ def dump(context: SaveContext, roots: list[Any], kind: Any) -> Component:
     )
 
 
+def contents_digest(namespace: dict[str, Any], contents: Any) -> str | None:
+    """Digest of loose objects, to compare two versions of them; None if they do not pickle."""
+    file = io.BytesIO()
+    pickler = ComponentPickler(file, SaveContext(namespace))
+    try:
+        pickler.dump(contents)
+    except Exception:
+        return None
+    return combine([], [digests.fast(b.raw()) for b in pickler.buffers] + [digests.fast(file.getvalue())])
+
+
 def _parts(context: SaveContext, roots: list[Any]) -> Iterator[Any]:
     """What is dumped for each root: a name's value; a class's methods, then the rest."""
     for what, value in roots:
@@ -451,6 +462,8 @@ def matters(context: SaveContext, shared: Any) -> bool:
         return False
     if kind.__module__.startswith("pandas.") and kind.__name__.endswith("Dtype"):
         return False
+    if context.plans.get(kind, plans.default) is not plans.default:
+        return True  # its reducer has noted it in `references` if it is saved by name
     return not _is_named(shared)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import queue
+import sys
 import threading
 import types
 import typing
@@ -189,7 +190,7 @@ def restore_memoryview(source: Any, format: str, shape: Any, readonly: bool) -> 
 
 @reduces(typing.TypeVar)
 def reduce_typevar(pickler: Reducing, value: Any) -> Any:
-    if _is_module_attribute(value):
+    if _is_module_attribute(pickler, value):
         return NotImplemented
     args = (
         value.__name__,
@@ -214,8 +215,8 @@ def restore_typevar(
 
 
 @reduces("typing:ParamSpec", "typing:TypeVarTuple")
-def reduce_other_typevar(_pickler: Reducing, value: Any) -> Any:
-    if _is_module_attribute(value):
+def reduce_other_typevar(pickler: Reducing, value: Any) -> Any:
+    if _is_module_attribute(pickler, value):
         return NotImplemented
     return restore_other_typevar, (type(value).__name__, value.__name__, value.__module__)
 
@@ -241,12 +242,13 @@ def restore_newtype(name: str, supertype: Any, module: str) -> Any:
     return made
 
 
-def _is_module_attribute(value: Any) -> bool:
-    import sys
-
+def _is_module_attribute(pickler: Reducing, value: Any) -> bool:
     module = sys.modules.get(value.__module__ or "")
     in_notebook = value.__module__ == "__main__"
-    return not in_notebook and getattr(module, value.__name__, None) is value
+    found = not in_notebook and getattr(module, value.__name__, None) is value
+    if found:
+        pickler.context.references.add(id(value))
+    return found
 
 
 # --- descriptors and the like ---------------------------------------------------------------

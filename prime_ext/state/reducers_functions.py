@@ -34,6 +34,7 @@ _EMPTY = {
     "__annotations__": {},
     "__type_params__": (),
 }
+_ABSENT = object()
 
 
 def is_importable(pickler: Reducing, value: Any) -> bool:
@@ -97,8 +98,8 @@ def reduce_function(pickler: Reducing, function: types.FunctionType) -> Any:
     remember_source(pickler, function.__code__)
     state: dict[str, Any] = {}
     for name in _FUNCTION_ATTRIBUTES:
-        value = getattr(function, name, None)
-        if name not in _EMPTY or value != _EMPTY[name]:
+        value = getattr(function, name, _ABSENT)
+        if value is not _ABSENT and (name not in _EMPTY or value != _EMPTY[name]):
             state[name] = value
     if function.__dict__:
         state["__dict__"] = function.__dict__
@@ -162,7 +163,16 @@ def set_function_state(function: Any, state: dict[str, Any]) -> None:
 @reduces(types.CodeType)
 def reduce_code(pickler: Reducing, code: types.CodeType) -> Any:
     remember_source(pickler, code)
-    return restore_code, (marshal.dumps(code), sys.implementation.cache_tag)
+    return restore_code, (_marshalled(code), sys.implementation.cache_tag)
+
+
+def _marshalled(code: types.CodeType) -> bytes:
+    """Format 2 knows no back references, which depend on reference counts: the bytes would change
+    although the code does not."""
+    try:
+        return marshal.dumps(code, 2)
+    except ValueError:  # a constant of a kind that format 2 lacks
+        return marshal.dumps(code)
 
 
 @restorer

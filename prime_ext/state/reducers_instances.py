@@ -151,7 +151,7 @@ def plan_instance(pickler: Reducing, kind: type) -> Plan | None:
     )
     if delegates or hashes or picky:
         return reduce_instance
-    if _may_be_sentinel(kind):
+    if _sentinels(pickler, kind):
         return reduce_possible_sentinel
     return None
 
@@ -249,19 +249,13 @@ def set_instance_state(value: Any, state: Any) -> None:
         object.__setattr__(value, name, content)
 
 
-def _may_be_sentinel(kind: type) -> bool:
-    """Types of which a module may hold nameless-but-unique instances, as dataclasses does."""
-    return kind.__module__ != "__main__" and kind.__dictoffset__ == 0
-
-
 def reduce_possible_sentinel(pickler: Reducing, value: Any) -> Any:
     found = _sentinel(pickler, value)
     return NotImplemented if found is None else (restore_attribute, found)
 
 
-def _sentinel(pickler: Reducing, value: Any) -> tuple[str, str] | None:
-    """Where a module keeps this very object, if it has no state that could differ."""
-    kind = type(value)
+def _sentinels(pickler: Reducing, kind: type) -> dict[int, tuple[str, str]]:
+    """Instances that the module of their class keeps under a name, as dataclasses.MISSING is."""
     table = pickler.context.sentinels.get(kind)
     if table is None:
         module = sys.modules.get(kind.__module__)
@@ -269,15 +263,26 @@ def _sentinel(pickler: Reducing, value: Any) -> tuple[str, str] | None:
         table = {
             id(found): (kind.__module__, name)
             for name, found in list(scope.items())
-            if type(found) is kind
+            if type(found) is kind and _is_constant(found)
         }
         pickler.context.sentinels[kind] = table
-    found_at = table.get(id(value)) if table else None
-    if found_at is not None:
-        if getattr(value, "__dict__", None):
-            return None
+    return table
+
+
+def _is_constant(value: Any) -> bool:
+    """Whether the object is only there to be compared with: it has no state that may change."""
+    state = getattr(value, "__dict__", None)
+    if not state:
+        return not isinstance(value, (list, dict, set))
+    return type(value).__name__.startswith("_") and all(map(_is_atomic, state.values()))
+
+
+def _sentinel(pickler: Reducing, value: Any) -> tuple[str, str] | None:
+    """Where a module keeps this very object."""
+    found = _sentinels(pickler, type(value)).get(id(value))
+    if found is not None:
         pickler.context.references.add(id(value))
-    return found_at
+    return found
 
 
 @restorer

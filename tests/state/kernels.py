@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import textwrap
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from jupyter_client.session import Session
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 60
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class KernelError(AssertionError):
@@ -49,7 +51,7 @@ class Kernel:
             if message["msg_type"] == "stream":
                 printed.append(content["text"])
             elif message["msg_type"] == "error":
-                problem = "\n".join(content["traceback"])
+                problem = _ANSI.sub("", "\n".join(content["traceback"]))
             elif message["msg_type"] == "status" and content["execution_state"] == "idle":
                 break
         if problem:
