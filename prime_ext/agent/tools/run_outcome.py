@@ -22,39 +22,44 @@ _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
 def run_outcome(execution: Execution, *notes: str) -> ToolOutcome:
-    """Text and images of a run in their order, and the outputs for the panel.
+    """One block with all text of a run, then its images; and the outputs for the panel.
+
+    The text says ``[image n]`` where an image belongs. Since the text comes first, cutting it does
+    not move the images: in ``outputs`` an image stands as ``{"content_index": n}``.
 
     Parameters
     ----------
     notes:
         What else the model has to know, e.g. that the notebook could not be saved.
-
-    An image in ``content`` stands in ``outputs`` as ``{"content_index": i}``.
     """
-    content: list[dict[str, Any]] = []
+    texts: list[str] = []
+    images: list[dict[str, Any]] = []
     outputs: list[dict[str, Any]] = []
-    images = 0
     for output in execution.outputs:
+        kept = output
         if output["output_type"] == "stream":
-            _add_text(content, output["text"])
+            texts.append(output["text"])
         elif output["output_type"] == "error":
-            _add_text(content, _traceback(output))
+            texts.append(_traceback(output))
         else:
-            image = _image(output["data"]) if images < MAX_IMAGES else None
-            if image is not None:
-                images += 1
-                _add_image(content, image, output["data"])
-                data = {**output["data"], image: {"content_index": len(content) - 1}}
-                outputs.append({**output, "data": data})
-                continue
-            _add_text(content, _text(output["data"]))
-        outputs.append(output)
-    _end_text(content)
-    status = _status(execution, bool(content))
-    if status:
-        content.append({"type": "text", "text": status})
-    content += [{"type": "text", "text": note} for note in notes if note]
-    return ToolOutcome(content, outputs, is_error=execution.status != "ok")
+            data = output["data"]
+            kind = _image(data) if len(images) < MAX_IMAGES else None
+            if kind is None:
+                texts.append(_text(data))
+            else:
+                encoded = "".join(_join(data[kind]).split())
+                source = {"type": "base64", "media_type": kind, "data": encoded}
+                images.append({"type": "image", "source": source})
+                label = _join(data.get("text/plain", ""))
+                texts.append(f"{label} [image {len(images)}]".strip())
+                kept = {**output, "data": {**data, kind: {"content_index": len(images)}}}
+        outputs.append(kept)
+    texts = [text for text in (_ANSI.sub("", t).rstrip() for t in texts) if text]
+    status = _status(execution, bool(texts))
+    text = "\n".join([*texts, *(part for part in (status, *notes) if part)])
+    return ToolOutcome(
+        [{"type": "text", "text": text}, *images], outputs, is_error=execution.status != "ok"
+    )
 
 
 def _status(execution: Execution, has_output: bool) -> str:
@@ -68,32 +73,6 @@ def _status(execution: Execution, has_output: bool) -> str:
         error = execution.error or {}
         return f"{error.get('ename', 'Error')}: {error.get('evalue', '')}"
     return "" if has_output else "Ran without output."
-
-
-def _add_text(content: list[dict[str, Any]], text: str) -> None:
-    """Add text behind the text before it, each output on a line of its own."""
-    text = _ANSI.sub("", text)
-    if not text.strip():
-        return
-    last = content[-1] if content else None
-    if last is not None and last["type"] == "text":
-        gap = "" if last["text"].endswith("\n") else "\n"
-        last["text"] += gap + text
-    else:
-        content.append({"type": "text", "text": text})
-
-
-def _end_text(content: list[dict[str, Any]]) -> None:
-    for block in content:
-        if block["type"] == "text":
-            block["text"] = block["text"].rstrip("\n")
-
-
-def _add_image(content: list[dict[str, Any]], media_type: str, data: dict[str, Any]) -> None:
-    _add_text(content, _text({"text/plain": data.get("text/plain", "")}))
-    encoded = "".join(_join(data[media_type]).split())
-    source = {"type": "base64", "media_type": media_type, "data": encoded}
-    content.append({"type": "image", "source": source})
 
 
 def _image(data: dict[str, Any]) -> str | None:
