@@ -1,12 +1,14 @@
 import * as React from 'react';
 
-import { IActivity } from '../model/items';
+import { IActivity, Item } from '../model/items';
 import { usePanel } from './context';
 import { Elapsed, useNow } from './elapsed';
 
 /** One line about what goes on, for as long as something does. */
 export function ActivityLine(props: {
   activity: IActivity;
+  /** What was added last. */
+  last: Item | undefined;
   stopping: boolean;
   sending: boolean;
 }): JSX.Element | null {
@@ -29,7 +31,10 @@ export function ActivityLine(props: {
           ? trans.__('Stopping…')
           : props.sending && !activity.running
             ? trans.__('Sending…')
-            : (activity.message ?? phaseText(activity.phase, trans))}
+            : (activity.message ??
+              (isWriting(props.last)
+                ? trans.__('Writing…')
+                : phaseText(activity.phase, trans)))}
       </span>
       {activity.running && <Elapsed since={activity.since} />}
     </div>
@@ -77,4 +82,11 @@ export function phaseText(
 
 function capital(text: string): string {
   return text.charAt(0).toLocaleUpperCase() + text.slice(1);
+}
+
+function isWriting(item: Item | undefined): boolean {
+  return (
+    (item?.kind === 'text' && item.streaming) ||
+    (item?.kind === 'tool' && item.status === 'writing')
+  );
 }

@@ -86,6 +86,8 @@ export class PanelController implements IChatPanel {
       this._options.drafts.save(this._state.notebook, draft);
     }
     this._set({ draft });
+    // At once: a controlled text that lags behind its keys loses the cursor.
+    this._changed.emit();
   }
 
   /** Send what is in the composer. If it is refused, it goes back there. */

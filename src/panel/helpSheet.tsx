@@ -35,8 +35,6 @@ export function HelpSheet(): JSX.Element {
             <dd>{description}</dd>
           </React.Fragment>
         ))}
-      </dl>
-      <dl className="jp-prime-Help">
         {keys.map(([key, description]) => (
           <React.Fragment key={key}>
             <dt>

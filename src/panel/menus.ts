@@ -1,5 +1,5 @@
+import { MenuSvg } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
-import { Menu } from '@lumino/widgets';
 
 export interface IMenuEntry {
   readonly label: string;
@@ -15,7 +15,7 @@ export function popUp(
   entries: readonly (IMenuEntry | null)[]
 ): void {
   const commands = new CommandRegistry();
-  const menu = new Menu({ commands });
+  const menu = new MenuSvg({ commands });
   menu.addClass('jp-prime-Menu');
   entries.forEach((entry, index) => {
     if (entry === null) {

@@ -75,6 +75,7 @@ function Conversation(props: { state: IPanelState }): JSX.Element {
       {state.sending !== null && <SendingMessage text={state.sending} />}
       <ActivityLine
         activity={conversation.activity}
+        last={items[items.length - 1]}
         stopping={state.stopping}
         sending={state.sending !== null}
       />

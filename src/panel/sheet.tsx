@@ -12,7 +12,10 @@ export function Sheet(props: {
   const { trans } = usePanel();
   const node = React.useRef<HTMLElement>(null);
   React.useEffect(() => {
-    node.current?.querySelector<HTMLElement>('input, button')?.focus();
+    const first =
+      node.current?.querySelector<HTMLElement>('input') ??
+      node.current?.querySelector<HTMLElement>('button');
+    first?.focus();
   }, []);
   return (
     <section
