@@ -9,11 +9,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import frontend, runner
+from . import frontend
 from .browser import find_browser
 from .environment import Environment
 from .machine import ImpossibleError, say
-from .runner import JEST, PLAYWRIGHT, PYTEST, Outcome, Runner, Tally
+from .runner import JEST, PLAYWRIGHT, PYTEST, Runner, judge
+from .suite import close, run_one, run_side_by_side
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -33,6 +34,10 @@ TYPES = [Runner("mypy", ["mypy"]), Runner("tsc", ["jlpm", "types"])]
 PYTHON_TESTS = Runner("pytest", ["python", "-m", "pytest"], PYTEST)
 PLUGIN_TESTS = Runner("jest", ["jlpm", "jest"], JEST)
 BROWSER_TESTS = Runner("playwright", ["jlpm", "test:ui"], PLAYWRIGHT)
+
+# The same tests in two halves, of which the second mostly waits for installers.
+FIRST_HALF = Runner("pytest", [*PYTHON_TESTS.command, "-m", "not package and not soak"], PYTEST)
+SECOND_HALF = Runner("package", [*PYTHON_TESTS.command, "-m", "package", "tests/package"], PYTEST)
 
 # Everything that these commands make. Not the playground: what is in there is the user's.
 MADE = [
@@ -84,39 +89,49 @@ def setup(arguments: Sequence[str] = ()) -> int:
 
 def lint(arguments: Sequence[str]) -> int:
     """Run ruff, eslint, prettier and stylelint."""
-    return _close(_run(_developed(), CHECKS))
+    return close(run_side_by_side([CHECKS], _developed()))
 
 
 def types(arguments: Sequence[str]) -> int:
     """Run mypy and tsc."""
-    return _close(_run(_developed(), TYPES))
+    return close(run_side_by_side([TYPES], _developed()))
 
 
 def pytest(arguments: Sequence[str]) -> int:
     """Run the Python tests."""
-    return _close(_run(_developed(), [PYTHON_TESTS], arguments))
+    return close(run_one(PYTHON_TESTS, arguments, _developed()))
 
 
 def jest(arguments: Sequence[str]) -> int:
     """Run the tests of the Lab plugin."""
-    return _close(_run(_developed(), [PLUGIN_TESTS], arguments))
+    return close(run_one(PLUGIN_TESTS, arguments, _developed()))
 
 
 def ui(arguments: Sequence[str]) -> int:
     """Run the tests in a real JupyterLab in a real browser."""
-    return _close(_run_in_browser(_developed(), arguments))
+    return close(run_one(BROWSER_TESTS, arguments, _with_browser(_developed())))
 
 
 def test(arguments: Sequence[str]) -> int:
     """Run everything: lint, types and all tests."""
     environment = _developed()
-    outcomes = _run(environment, [*CHECKS, *TYPES, PYTHON_TESTS, PLUGIN_TESTS])
-    return _close([*outcomes, *_run_in_browser(environment)])
+    second = [*CHECKS, *TYPES, PLUGIN_TESTS, SECOND_HALF]
+    problem = None
+    try:
+        environment = _with_browser(environment)
+        second.append(BROWSER_TESTS)
+    except ImpossibleError as error:
+        problem = error
+    outcomes = run_side_by_side([[FIRST_HALF], second], environment)
+    if problem is not None:
+        say(str(problem))
+        outcomes.append(judge(BROWSER_TESTS, 1, "", 0.0))
+    return close(outcomes)
 
 
 def soak(arguments: Sequence[str]) -> int:
     """Run the tests that take long on purpose."""
-    return _close(_run(_developed(), [PYTHON_TESTS], ["-m", "soak", "--timeout=0", *arguments]))
+    return close(run_one(PYTHON_TESTS, ["-m", "soak", "--timeout=0", *arguments], _developed()))
 
 
 def bench(arguments: Sequence[str]) -> int:
@@ -156,39 +171,9 @@ def _developed() -> Environment:
     return environment
 
 
-def _run(
-    environment: Environment, runners: Sequence[Runner], arguments: Sequence[str] = ()
-) -> list[Outcome]:
-    outcomes = []
-    for each in runners:
-        say(f"{each.name} …")
-        outcomes.append(
-            runner.run(each, arguments, cwd=environment.root, env=environment.variables)
-        )
-    return outcomes
-
-
-def _run_in_browser(environment: Environment, arguments: Sequence[str] = ()) -> list[Outcome]:
-    try:
-        frontend.Frontend(environment).build()
-        chosen = find_browser(environment)
-    except ImpossibleError as problem:
-        say(str(problem))
-        return [runner.judge(BROWSER_TESTS, 1, "", 0.0)]
-    environment = environment.with_variables(PRIME_TEST_BROWSER=str(chosen))
-    return _run(environment, [BROWSER_TESTS], arguments)
-
-
-def _close(outcomes: Sequence[Outcome]) -> int:
-    """Sum up: who took how long, the runners' closing lines, and the total."""
-    print()
-    for outcome in outcomes:
-        state = "ok" if outcome.ok else "FAILED"
-        print(f"{outcome.runner.name:<12} {state:<7} {outcome.seconds:6.1f} s")
-    for outcome in outcomes:
-        print(*outcome.lines, sep="\n", end="\n" if outcome.lines else "")
-    print(sum((outcome.tally for outcome in outcomes), Tally()))
-    return 0 if all(outcome.ok for outcome in outcomes) else 1
+def _with_browser(environment: Environment) -> Environment:
+    frontend.Frontend(environment).build()
+    return environment.with_variables(PRIME_TEST_BROWSER=str(find_browser(environment)))
 
 
 def main() -> int:

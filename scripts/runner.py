@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,6 +46,7 @@ class Outcome:
     runner: Runner
     ok: bool
     seconds: float
+    output: str
     lines: tuple[str, ...]
     tally: Tally
 
@@ -90,9 +91,14 @@ def closing_lines(output: str, pattern: re.Pattern[str]) -> tuple[str, ...]:
 
 
 def run(
-    runner: Runner, arguments: Sequence[str] = (), *, cwd: Path, env: Mapping[str, str]
+    runner: Runner,
+    arguments: Sequence[str] = (),
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    show: Callable[[str], None] | None = None,
 ) -> Outcome:
-    """Run it to its end, its output passed on as it comes."""
+    """Run it to its end; `show` gets each line of its output as it comes."""
     started = time.monotonic()
     output: list[str] = []
     with subprocess.Popen(
@@ -107,8 +113,9 @@ def run(
     ) as process:
         assert process.stdout is not None
         for line in process.stdout:
-            print(line, end="", flush=True)
             output.append(line)
+            if show is not None:
+                show(line)
     return judge(runner, process.returncode, "".join(output), time.monotonic() - started)
 
 
@@ -116,11 +123,11 @@ def judge(runner: Runner, returncode: int, output: str, seconds: float) -> Outco
     """The outcome of a runner that ended: its own word, unless that and its counts disagree."""
     if runner.closing is None:
         ok = returncode == 0
-        return Outcome(runner, ok, seconds, (), Tally(int(ok), int(not ok)))
+        return Outcome(runner, ok, seconds, output, (), Tally(int(ok), int(not ok)))
     lines = closing_lines(output, runner.closing)
     counted = tally(lines)
     ok = returncode == 0 and counted.failed == 0 and counted.passed > 0
     if not ok and counted.failed == 0:
         # It broke before, or beside, its tests: that is a failure too, and must be counted.
         counted += Tally(failed=1)
-    return Outcome(runner, ok, seconds, lines, counted)
+    return Outcome(runner, ok, seconds, output, lines, counted)
