@@ -8,7 +8,7 @@ import random
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from prime_ext.models import failures
@@ -123,6 +123,11 @@ class AnthropicModel:
                     async for event in events:
                         yield event
                 return
+            except UnicodeEncodeError:
+                # Output of any kernel can hold lone surrogates; JSON in UTF-8 cannot.
+                request = _encodable(request)
+                attempt -= 1
+                continue
             except Exception as error:
                 failure = self._classify(error)
                 if failure is None:
@@ -217,6 +222,26 @@ class AnthropicModel:
         if _is_credential_error(error):
             return failures.no_credentials(peer, said(str(error)))
         return None
+
+
+def _encodable(request: ModelRequest) -> ModelRequest:
+    """``request`` with lone surrogates replaced, the same way each time."""
+
+    def clean(value: Any) -> Any:
+        if isinstance(value, str):
+            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        if isinstance(value, list):
+            return [clean(item) for item in value]
+        if isinstance(value, dict):
+            return {clean(key): clean(item) for key, item in value.items()}
+        return value
+
+    return replace(
+        request,
+        system=clean(request.system),
+        tools=clean(request.tools),
+        messages=clean(request.messages),
+    )
 
 
 def _is_credential_error(error: Exception) -> bool:

@@ -416,6 +416,20 @@ async def test_a_server_without_a_key_is_sent_none(
     assert "x-api-key" not in headers
 
 
+async def test_lone_surrogates_are_replaced_the_same_way_each_time(
+    messages_api: MessagesAPI, model: Any, waits: Waits
+) -> None:
+    messages_api.enqueue(reply("one"), reply("two"))
+    request = ask("caf\u00e9 \ud800 \U0001f427 \ud83d")
+    await collect(model, request)
+    more = {"role": "assistant", "content": [{"type": "text", "text": "one"}]}
+    await collect(model, ask(messages=[*request.messages, more, *request.messages]))
+    first, second = messages_api.requests
+    assert first.user_text == "caf\u00e9 \ufffd \U0001f427 \ufffd"
+    assert second.begins_with(first)
+    assert not waits.seconds
+
+
 async def test_a_cache_miss_is_diagnosed(messages_api: MessagesAPI, model: Any) -> None:
     messages_api.enqueue(reply("one"), reply("two"), reply("three"))
     first = await final(model, ask("a"))
