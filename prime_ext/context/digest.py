@@ -52,7 +52,7 @@ _KERNEL_EVENT = re.compile(r"\s*<kernel-event>\s*(.*?)\s*</kernel-event>\s*", re
 _ATTACHMENT = re.compile(r"\s*<attachment type=\"([^\"]*)\" name=\"([^\"]*)\">.*", re.S)
 _HEADING = re.compile(r"^#{1,4} +(.+?):?\s*$")
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_CELL_ID = re.compile(r"\bcell[ _]?(?:id)?[\s:=]*[`'\"]?([0-9a-zA-Z_-]{1,64})[`'\"]?", re.I)
+_CELL_ID = re.compile(r"\bcell \[([^\]\s]+)\]")
 _ERROR_LINE = re.compile(
     r"^\s*((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Warning|Interrupt|Exit|Iteration)\b.*)$"
 )
@@ -304,8 +304,11 @@ class _Notes:
                 self.add("State of work", line)
         elif self.last_text:
             self.add("State of work", f"Last reply: {_shorten(self.last_text, 700)}")
+        # What stands last in its section is what goes out last: the place of the tour here, and
+        # the newest request among the goals.
+        for item in [i for i in self.items["State of work"] if i.startswith(TOUR_STEP)]:
+            self.add("State of work", item)
         found = {section: list(items) for section, items in self.items.items()}
-        # The newest request stands last in its section, where nothing pushes it out.
         if self.request is not None:
             goals = [goal for goal in found["Goal"] if goal != self.request.strip()]
             found["Goal"] = [*goals, self.request.strip()] if self.request.strip() else goals
@@ -368,6 +371,9 @@ def _section(section: str, items: list[str], budget: int) -> str:
     if not items or budget <= 4:
         return ""
     limit = _limit(section)
+    whole = "\n".join(_item(item, limit) for item in items)
+    if len(whole) < budget:
+        return whole
     order = list(range(len(items) - 1, -1, -1))
     if section == "Goal" and len(items) > 2:
         order.insert(1, order.pop())

@@ -374,6 +374,21 @@ async def test_a_request_goes_on_behind_a_compaction(world: World) -> None:
     assert "I drew a histogram" in said
 
 
+@pytest.mark.parametrize("after", range(1, 6))
+async def test_loading_is_not_done_twice_whenever_it_is_compacted(world: World, after: int) -> None:
+    world.loads_penguins()
+    world.messages = [
+        {"role": "user", "content": [{"type": "text", "text": "load penguins.csv and plot sex"}]}
+    ]
+    for _ in range(after):
+        world.answer(await world.step())
+    await world.compact()
+    await world.go_on()
+
+    assert [source.count("penguins = pd.read_csv") for source in world.sources] == [1, 0]
+    assert world.names.count("run_cell") == 2
+
+
 async def test_a_question_behind_a_compaction_is_a_new_one(world: World) -> None:
     world.add_penguins()
     await world.ask("plot body mass")

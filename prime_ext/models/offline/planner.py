@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from prime_ext.context.digest import shortened
 from prime_ext.models.offline import intents as i
 from prime_ext.models.offline.bench import Bench
-from prime_ext.models.offline.conversation import Call, Conversation, Result, Round
+from prime_ext.models.offline.conversation import Call, Conversation, Round
 from prime_ext.models.offline.parser import parse
 from prime_ext.models.offline.plans import agent, compute, data, draw, errors, notebook, tour
-from prime_ext.models.offline.steps import Plan, Step, Stop
+from prime_ext.models.offline.steps import Plan, Step, Stop, speaking
 
 LOST = (
     "The conversation changed while I was working on this, so I stopped. What was done so far "
@@ -73,7 +73,7 @@ def next_step(conversation: Conversation) -> Step:
     intents = _intents(conversation)
     plan = _all(intents, Bench(conversation))
     if len(intents) == 1 and isinstance(intents[0], i.Tour):
-        return _replay(plan, [], tour.rounds_to_replay(conversation))
+        return _replay(plan, *tour.rounds_to_replay(conversation))
     return _replay(plan, conversation.recalled, conversation.rounds)
 
 
@@ -126,23 +126,10 @@ def _all(intents: list[i.Intent], bench: Bench) -> Plan:
     for number, intent in enumerate(intents):
         plan = _PLANS[type(intent)](intent, bench)
         try:
-            said.append((yield from _speaking(plan, said)))
+            said.append((yield from speaking(plan, said)))
         except Stop as stop:
             said.append(stop.text)
             if number + 1 < len(intents):
                 said.append("I left out the rest of what you asked.")
             break
     return "\n\n".join(text for text in said if text)
-
-
-def _speaking(plan: Plan, said: list[str]) -> Generator[Step, tuple[Result, ...], str]:
-    results: tuple[Result, ...] | None = None
-    while True:
-        try:
-            step = next(plan) if results is None else plan.send(results)
-        except StopIteration as end:
-            return str(end.value)
-        if said:
-            step = Step("\n\n".join([*said, step.text] if step.text else said), step.calls)
-            said.clear()
-        results = yield step

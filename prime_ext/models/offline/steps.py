@@ -28,6 +28,20 @@ Plan = Asking[str]
 """Comes to the closing words."""
 
 
+def speaking(plan: Plan, said: list[str]) -> Plan:
+    """``plan`` with the words in ``said`` before its own first ones; ``said`` is emptied then."""
+    results: tuple[Result, ...] | None = None
+    while True:
+        try:
+            step = next(plan) if results is None else plan.send(results)
+        except StopIteration as end:
+            return str(end.value)
+        if said:
+            step = Step("\n\n".join([*said, step.text] if step.text else said), step.calls)
+            said.clear()
+        results = yield step
+
+
 class Stop(Exception):
     """The plan cannot go on; the message is what the user is told."""
 

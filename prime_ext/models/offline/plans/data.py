@@ -42,7 +42,12 @@ def _free_name(path: str, bench: Bench) -> Asking[str]:
     name = variable_name(path)
     taken = {variable.name for variable in (yield from bench.variables())}
     read_before = re.compile(rf"(?m)^(\w+) = pd\.read_\w+\({re.escape(code.string(path))}")
-    for text in bench.conversation.earlier:
+    inserted = [
+        str(call.arguments.get("source", ""))
+        for past in bench.conversation.recalled
+        for call in past.calls
+    ]
+    for text in (*inserted, *bench.conversation.earlier):
         found = read_before.search(text)
         if found is not None:
             return found[1]
