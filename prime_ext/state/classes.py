@@ -10,21 +10,22 @@ from __future__ import annotations
 
 import abc
 import ctypes
+import importlib
 import secrets
 import types
 import weakref
-from typing import Any, Iterator
+from collections.abc import Iterator
+from typing import Any
 
-from .reducers_functions import is_importable
 from .pickling import Reducing
 from .plans import reduces
+from .reducers_functions import is_importable
 from .restorers import current, restorer
 
 try:
-    from _abc import _abc_init, _get_dump
+    _abc: Any = importlib.import_module("_abc")
 except ImportError:  # an interpreter whose abc is pure Python
-    _abc_init = None  # type: ignore[assignment]
-    _get_dump = None  # type: ignore[assignment]
+    _abc = None
 
 _HEAP_TYPE = 1 << 9
 
@@ -115,11 +116,10 @@ def skeleton(pickler: Reducing, key: str, cls: type) -> tuple[Any, ...]:
 def _own_slots(cls: type) -> Iterator[str]:
     for name, value in vars(cls).items():
         own = getattr(value, "__objclass__", None) is cls
-        if own and isinstance(value, types.MemberDescriptorType):
+        if (own and isinstance(value, types.MemberDescriptorType)) or (
+            own and name in ("__dict__", "__weakref__")
+        ):
             yield name
-        elif own and isinstance(value, types.GetSetDescriptorType):
-            if name in ("__dict__", "__weakref__"):
-                yield name
 
 
 def restore_skeleton(
@@ -141,8 +141,8 @@ def restore_skeleton(
     else:
         cls = make(meta, name, (Neutral, *bases), body)
         type.__dict__["__bases__"].__set__(cls, bases)
-    if isinstance(cls, abc.ABCMeta) and _abc_init is not None:
-        _abc_init(cls)
+    if isinstance(cls, abc.ABCMeta) and _abc is not None:
+        _abc._abc_init(cls)
     KEYS.remember(cls, key)
     return cls  # type: ignore[no-any-return]
 
@@ -155,6 +155,7 @@ def _builtin_new(meta: type) -> Any:
     return type.__new__
 
 
+_SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 _CODE_LIKE = (types.FunctionType, classmethod, staticmethod, property)
 _NOT_CONTENT = ("__dict__", "__weakref__", "_abc_impl", "__module__", "__qualname__")
 
@@ -170,16 +171,15 @@ def contents(cls: type) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]], l
     for name, value in vars(cls).items():
         if name in _NOT_CONTENT:
             continue
-        if isinstance(value, (types.MemberDescriptorType, types.GetSetDescriptorType)):
-            if value.__objclass__ is cls:
-                continue
+        if isinstance(value, _SLOTS) and value.__objclass__ is cls:
+            continue
         if type(value).__module__ == "_ctypes" and type(value).__name__ == "CField":
             continue
         is_method = isinstance(value, _CODE_LIKE)
         (methods if is_method else attributes).append((name, value))
     registered: list[Any] = []
-    if isinstance(cls, abc.ABCMeta) and _get_dump is not None:
-        registered = [found for ref in _get_dump(cls)[0] if (found := ref()) is not None]
+    if isinstance(cls, abc.ABCMeta) and _abc is not None:
+        registered = [found for ref in _abc._get_dump(cls)[0] if (found := ref()) is not None]
     return methods, attributes, registered
 
 

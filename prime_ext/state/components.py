@@ -8,24 +8,17 @@ change to one variable concerns its component only.
 
 from __future__ import annotations
 
-import copyreg
-import datetime
-import decimal
-import enum
-import fractions
 import gc
 import io
-import re
 import sys
 import threading
 import time
-import types
 import warnings
-import zoneinfo
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Iterator
+from typing import Any
 
-from . import classes, digests, plans
+from . import classes, digests, reducers, restorers
 from .deadline import DeadlineExceeded, deadline, stop_thread
 from .pickling import (
     ComponentPickler,
@@ -37,13 +30,9 @@ from .pickling import (
     TooManyLosses,
     describe,
 )
+from .sharing import is_apart, matters, memo_of
 
-Root = tuple  # ("name", name) or ("class", key); a plain tuple so that it is hashable and JSON
-
-LARGE = 64 * 1024
 LARGE_STREAM = 1024 * 1024
-_MOST_CANDIDATES = 100_000
-_PLAIN = (str, bytes, int, float, complex)
 _DEEP_STACK_BYTES = 512 * 1024 * 1024
 _DEEP_RECURSION = 150_000
 
@@ -81,10 +70,10 @@ def combine(roots: list[Any], fast: list[str]) -> str:
 
 @dataclass
 class Budget:
-    """Seconds that pickling may take."""
+    """Seconds that pickling may take: for one variable, and for all of them."""
 
-    per_root: float
-    total: float
+    per_root: float = 5.0
+    total: float = 30.0
     started: float = field(default_factory=time.monotonic)
 
     def left(self) -> float:
@@ -110,12 +99,23 @@ class Hints:
     costs: dict[Any, float] = field(default_factory=dict)
 
 
+_hints: dict[int, Hints] = {}
+
+
+def pickle_all(namespace: dict[str, Any], names: list[str], budget: Budget) -> Pickled:
+    """Pickle the names with all reducers in place, minding what the last time was like."""
+    reducers.load()
+    restorers.publish()
+    hints = _hints.setdefault(id(namespace), Hints())
+    return pickle_namespace(SaveContext(namespace), names, budget, hints)
+
+
 def pickle_namespace(
     context: SaveContext, names: list[str], budget: Budget, hints: Hints
 ) -> Pickled:
     """Pickle the names, and the classes they turn out to need."""
     work = _Work(context, budget)
-    with _quiet():
+    with _Quiet():
         with work.alarm:
             work.run([("name", name) for name in names], hints)
         skeletons, keys = work.skeletons()
@@ -126,7 +126,7 @@ def pickle_namespace(
     return Pickled(work.components(), skeletons, keys, work.skipped, context)
 
 
-class _quiet:
+class _Quiet:
     """No garbage collection (it only slows pickling down) and no deprecation warnings."""
 
     def __enter__(self) -> None:
@@ -218,7 +218,7 @@ class _Work:
         if len(component.stream) >= LARGE_STREAM:
             self._large.append(index)
             return
-        self._compare(index, _memo_of(component))
+        self._compare(index, memo_of(component.pickler))
 
     def _compare(self, index: int, memo: dict[int, tuple[int, Any]]) -> None:
         for shared in self._owner.keys() & memo.keys():
@@ -231,11 +231,11 @@ class _Work:
         large = sorted(self._large, key=lambda index: len(self._attempts[index].stream))
         self._large = []
         for index in large[:-1]:
-            self._compare(index, _memo_of(self._attempts[index]))
+            self._compare(index, memo_of(self._attempts[index].pickler))
         for index in large[-1:]:
-            others = [c for i, c in enumerate(self._attempts) if i != index]
-            if not is_apart(self.context, self._attempts[index], others):
-                self._compare(index, _memo_of(self._attempts[index]))
+            others = [c.pickler for i, c in enumerate(self._attempts) if i != index]
+            if not is_apart(self.context, self._attempts[index].pickler, others):
+                self._compare(index, memo_of(self._attempts[index].pickler))
 
     def _find(self, index: int) -> int:
         while self._parent[index] != index:
@@ -372,7 +372,9 @@ def contents_digest(namespace: dict[str, Any], contents: Any) -> str | None:
         pickler.dump(contents)
     except Exception:
         return None
-    return combine([], [digests.fast(b.raw()) for b in pickler.buffers] + [digests.fast(file.getvalue())])
+    return combine(
+        [], [digests.fast(b.raw()) for b in pickler.buffers] + [digests.fast(file.getvalue())]
+    )
 
 
 def _parts(context: SaveContext, roots: list[Any]) -> Iterator[Any]:
@@ -384,105 +386,6 @@ def _parts(context: SaveContext, roots: list[Any]) -> Iterator[Any]:
             methods, attributes, registered = classes.contents(context.classes[value])
             yield methods
             yield attributes, registered
-
-
-def is_apart(context: SaveContext, large: Component, others: list[Component]) -> bool:
-    """Whether it is certain that a large component shares nothing with the others.
-
-    Listing the memo of a large component costs more than pickling it. Here its memo is cloned,
-    which is quick, and the objects of the others are pickled with the clone: one that it knows
-    comes out as a mere reference. Children come before their parents, so each object costs its
-    own few bytes only. False means: not certain.
-    """
-    if not isinstance(large.pickler, ComponentPickler):
-        return False
-    file = io.BytesIO()
-    probe = ComponentPickler(file, context)
-    probe.memo = large.pickler.memo
-    candidates = 0
-    for other in others:
-        found = [pair for pair in _memo_of(other).values() if type(pair[1]) not in _PLAIN]
-        candidates += len(found)
-        if candidates > _MOST_CANDIDATES:
-            return False
-        for _, value in sorted(found, key=lambda pair: pair[0], reverse=True):
-            file.seek(0)
-            file.truncate()
-            try:
-                probe.dump(value)
-            except Exception:
-                return False
-            # Protocol (2 bytes), then BINGET or LONG_BINGET, and that is all.
-            if file.tell() <= 8 and file.getbuffer()[2] in b"hj" and matters(context, value):
-                return False
-        probe.buffers.clear()
-    return True
-
-
-def _memo_of(component: Component) -> dict[int, tuple[int, Any]]:
-    memo = component.pickler.memo  # type: ignore[union-attr]
-    copied: dict[int, tuple[int, Any]] = memo if isinstance(memo, dict) else memo.copy()
-    return copied
-
-
-_VALUES: tuple[type, ...] = (
-    str,
-    int,
-    float,
-    complex,
-    type(None),
-    type,
-    types.ModuleType,
-    types.BuiltinFunctionType,
-    types.CodeType,
-    enum.Enum,
-    re.Pattern,
-    datetime.date,
-    datetime.time,
-    datetime.tzinfo,
-    datetime.timedelta,
-    decimal.Decimal,
-    fractions.Fraction,
-    zoneinfo.ZoneInfo,
-)
-
-
-def matters(context: SaveContext, shared: Any) -> bool:
-    """Whether two roots that both hold this object must be restored with one and the same."""
-    if id(shared) in context.references or isinstance(shared, _VALUES):
-        return False
-    kind = type(shared)
-    if kind is bytes:
-        return len(shared) >= LARGE
-    if kind is tuple:
-        return any(matters(context, item) for item in shared)
-    if kind in (list, dict, set, bytearray, types.FunctionType, types.CellType):
-        return True
-    if "numpy" in sys.modules and isinstance(shared, sys.modules["numpy"].dtype):
-        return False
-    if kind.__module__.startswith("pandas.") and kind.__name__.endswith("Dtype"):
-        return False
-    if context.plans.get(kind, plans.default) is not plans.default:
-        return True  # its reducer has noted it in `references` if it is saved by name
-    return not _is_named(shared)
-
-
-def _is_named(shared: Any) -> bool:
-    """Whether the object is looked up by a name when it is loaded, as loggers and ufuncs are."""
-    if type(shared).__reduce_ex__ is object.__reduce_ex__ and (
-        type(shared).__reduce__ is object.__reduce__
-    ):
-        return False
-    try:
-        reducer = copyreg.dispatch_table.get(type(shared))
-        reduction = shared.__reduce_ex__(4) if reducer is None else reducer(shared)
-    except Exception:
-        return False
-    if isinstance(reduction, str):
-        return True
-    return len(reduction) == 2 and all(
-        isinstance(item, (str, int, type(None))) for item in reduction[1]
-    )
 
 
 def _explain(error: BaseException, budget: Budget) -> str:

@@ -21,7 +21,7 @@ _RENEW_SECONDS = 0.5
 """A deadline younger than this is not set anew: thousands of variables would pay for it."""
 
 
-class deadline:
+class deadline:  # noqa: N801 - reads as a function, as in contextlib
     """Raise `DeadlineExceeded` in a ``with`` block after ``seconds``.
 
     In the main thread of a POSIX system this also ends waits inside C functions that handle

@@ -13,7 +13,8 @@ guessing.
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 try:
     import xxhash

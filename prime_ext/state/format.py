@@ -18,9 +18,10 @@ import json
 import os
 import stat
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any
 
 from . import signing
 from .errors import SnapshotCorrupt, SnapshotMissing, SnapshotRefused
@@ -116,9 +117,9 @@ class Manifest:
         for component in self.components:
             for extent in (component.stream, *component.buffers):
                 found[(extent.where, extent.offset)] = extent
-        for extent in (self.skeletons, self.process_state):
-            if extent is not None:
-                found[(extent.where, extent.offset)] = extent
+        for other in (self.skeletons, self.process_state):
+            if other is not None:
+                found[(other.where, other.offset)] = other
         return list(found.values())
 
     def to_dict(self) -> dict[str, Any]:

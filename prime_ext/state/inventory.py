@@ -7,6 +7,7 @@ import types
 from typing import Any
 
 from .namespace import current_namespace, user_names
+from .plans import inherits
 from .recipes import type_name
 
 _REPR_LIMIT = 120
@@ -46,7 +47,7 @@ def describe_value(name: str, value: Any) -> dict[str, Any]:
             entry["repr"] = f"class {value.__qualname__}"
         else:
             _describe_library(entry, value)
-    except Exception:
+    except Exception:  # noqa: S110
         pass  # an object in the middle of being changed by a thread: the type is told anyway
     return entry
 
@@ -91,7 +92,7 @@ def _describe_library(entry: dict[str, Any], value: Any) -> None:
     elif library == "scipy" and hasattr(value, "nnz"):
         entry["shape"] = [int(extent) for extent in value.shape]
         entry["repr"] = f"{value.dtype} sparse, {value.nnz} stored"
-    elif type(value).__repr__ is object.__repr__:
+    elif inherits(type(value), "__repr__", object):
         entry["repr"] = _cut(object.__repr__(value))
 
 
@@ -113,7 +114,7 @@ def _columns(value: Any) -> str:
     dtypes = getattr(value, "dtypes", None)
     if dtypes is None:
         return _cut(", ".join(value.schema.names))
-    return _cut(", ".join(f"{name}: {kind}" for name, kind in zip(columns, list(dtypes))))
+    return _cut(", ".join(f"{name}: {kind}" for name, kind in zip(columns, list(dtypes))))  # noqa: B905
 
 
 def _cut(text: str) -> str:

@@ -6,14 +6,13 @@ import gc
 import logging
 import os
 import pickle
-import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import classes, digests, format, process_state, reducers, restorers, segments, verification
-from .components import Budget, contents_digest
+from . import classes, digests, format, process_state, reducers, restorers, verification
+from .components import Budget, contents_digest, pickle_all
 from .deadline import DeadlineExceeded, deadline
 from .errors import SnapshotCorrupt, SnapshotMissing
 from .format import ComponentRecord, Extent, Head
@@ -22,7 +21,6 @@ from .offload import monotonic_ms
 from .pickling import ComponentUnpickler, describe
 from .process import PROCESS
 from .report import DEGRADED, SKIPPED, VERIFIED, NameStatus, Report
-from .save import SECONDS_PER_VARIABLE, SECONDS_TOTAL, pickle_all, status_of
 from .segments import SegmentReader, check_in_background
 from .signing import user_key
 from .tolerant import TolerantUnpickler
@@ -87,7 +85,7 @@ def load(
     restorers.publish()
     head, reader = _open(source, key, generation)
     verification.merge(head.manifest, verification.read(source, key))
-    loader = _Loader(head, reader, namespace, verify == "wait", seconds_per_component)
+    loader = Loader(head, reader, namespace, verify == "wait", seconds_per_component)
     hot = mode == "hot" or (mode == "auto" and head.manifest.process == PROCESS)
     report = Report(
         "load", generation=head.manifest.generation, fingerprint=head.manifest.fingerprint
@@ -138,9 +136,7 @@ def _alarm(report: Report, problem: str) -> None:
     report.complete = False
 
 
-def _decide(
-    loader: _Loader, wanted: list[str], overwrite: bool, report: Report
-) -> list[str]:
+def _decide(loader: Loader, wanted: list[str], overwrite: bool, report: Report) -> list[str]:
     """Which names to load; the others get their line in the report here."""
     manifest = loader.head.manifest
     namespace = loader.context.namespace
@@ -149,7 +145,7 @@ def _decide(
     to_load = []
     for name in wanted:
         entry = manifest.names[name]
-        status = status_of(entry)
+        status = NameStatus.from_entry(entry)
         if name in same:
             status.action = "kept"
         elif entry["component"] is None:
@@ -166,12 +162,11 @@ def _decide(
     return to_load
 
 
-def _unchanged(loader: _Loader, present: list[str]) -> set[str]:
+def _unchanged(loader: Loader, present: list[str]) -> set[str]:
     """The names among ``present`` whose components are as they were saved."""
     namespace = loader.context.namespace
     saved = {record.fingerprint for record in loader.head.manifest.components}
-    budget = Budget(SECONDS_PER_VARIABLE, SECONDS_TOTAL)
-    pickled = pickle_all(namespace, user_names(namespace), budget)
+    pickled = pickle_all(namespace, user_names(namespace), Budget())
     found: set[str] = set()
     for component in pickled.components:
         names = [name for what, name in component.roots if what == "name"]
@@ -180,11 +175,16 @@ def _unchanged(loader: _Loader, present: list[str]) -> set[str]:
     return found
 
 
-class _Loader:
+class Loader:
     """Loads components of one snapshot into one namespace."""
 
     def __init__(
-        self, head: Head, reader: SegmentReader, namespace: dict[str, Any], check: bool, limit: float
+        self,
+        head: Head,
+        reader: SegmentReader,
+        namespace: dict[str, Any],
+        check: bool,
+        limit: float,
     ) -> None:
         self.head = head
         self.lent: list[Extent] = []
@@ -250,6 +250,19 @@ class _Loader:
                 self._fresh.add(key)
             self.context.classes[key] = live
 
+    def load_classes(self) -> dict[int, str]:
+        """Make and fill all classes; component index → problem, for those that failed."""
+        problems: dict[int, str] = {}
+        with restorers.loading(self.context):
+            self._make_classes()
+            records = self.head.manifest.components
+            for record in self._in_order(set()):
+                try:
+                    self.read(record, [])
+                except BaseException as error:
+                    problems[records.index(record)] = describe(error)
+        return problems
+
     def _in_order(self, names: set[str]) -> list[ComponentRecord]:
         """Components to load, those with the contents of a class before those that use it."""
         records = self.head.manifest.components
@@ -291,7 +304,7 @@ class _Loader:
     ) -> None:
         own = [value for what, value in record.roots if what == "name" and value in names]
         try:
-            restored.values.update(self._read(record, ComponentUnpickler, own))
+            restored.values.update(self.read(record, own))
             return
         except KeyboardInterrupt:
             raise
@@ -300,17 +313,20 @@ class _Loader:
             problem = _explain(error, self._limit)
         if not isinstance(problem, _Fatal):
             try:
-                values = self._read(record, TolerantUnpickler, own)
+                values = self.read(record, own, TolerantUnpickler)
                 restored.values.update(values)
                 restored.degraded.update(dict.fromkeys(own, problem))
                 return
             except KeyboardInterrupt:
                 raise
-            except BaseException:
+            except BaseException:  # noqa: S110
                 pass  # the first problem is the one to tell
         restored.failed.update(dict.fromkeys(own, problem))
 
-    def _read(self, record: ComponentRecord, kind: Any, own: list[str]) -> dict[str, Any]:
+    def read(
+        self, record: ComponentRecord, own: list[str], kind: Any = ComponentUnpickler
+    ) -> dict[str, Any]:
+        """Load one component: fills the classes in it, returns the values of the names ``own``."""
         values: dict[str, Any] = {}
         buffers = [self._buffer(extent) for extent in record.buffers]
         unpickler = kind(self.stream(record.stream), buffers)
@@ -330,7 +346,6 @@ class _Loader:
             elif set(own) == {name for w, name in record.roots if w == "name"}:
                 self._rejoin(cls, loaded, attributes)
         return values
-
 
     def _rejoin(self, cls: type, methods: Any, attributes: Any) -> None:
         """Give a live class the contents just loaded, if they equal its own.
@@ -359,7 +374,7 @@ def _explain(error: BaseException, limit: float) -> str:
 
 def _fill_report(report: Report, head: Head, to_load: list[str], restored: _Restored) -> None:
     for name in to_load:
-        status = status_of(head.manifest.names[name])
+        status = NameStatus.from_entry(head.manifest.names[name])
         report.names[name] = status
         if name in restored.failed:
             status.status, status.action = SKIPPED, "none"

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Iterator
+from typing import Any
 
 from .errors import SnapshotBusy, SnapshotWriteError
 
+filelock: Any
 try:
-    import filelock
+    filelock = importlib.import_module("filelock")
 except ImportError:  # a kernel in another environment
-    filelock = None  # type: ignore[assignment]
+    filelock = None
 
 LOCK_NAME = "lock"
 

@@ -52,8 +52,7 @@ def user_names(namespace: dict[str, Any]) -> list[str]:
     return [
         name
         for name, value in list(namespace.items())
-        if isinstance(name, str)
-        and name not in _MODULE_NAMES
+        if name not in _MODULE_NAMES
         and not (found is not None and _HISTORY.fullmatch(name) and name in hidden)
         and not (found is not None and _is_numbered_history(name))
         and hidden.get(name, missing) is not value

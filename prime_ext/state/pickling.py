@@ -13,9 +13,10 @@ import io
 import os
 import pickle
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from types import BuiltinFunctionType, ModuleType
-from typing import Any, Iterable
+from typing import Any
 
 from . import plans
 from .deadline import DeadlineExceeded, deadline
@@ -110,7 +111,7 @@ class ComponentPickler(Reducing, pickle.Pickler):
     """Tier 1."""
 
 
-class PythonPickler(Reducing, pickle._Pickler):  # type: ignore[name-defined,misc]
+class PythonPickler(Reducing, pickle._Pickler):
     """Tier 1 without the C stack: slow, for nesting that the C pickler cannot follow."""
 
 
@@ -214,7 +215,8 @@ def describe(error: BaseException) -> str:
 
 def safe_repr(value: Any, limit: int = 80) -> str:
     """A short representation that runs no code of the user's classes."""
-    if type(value).__repr__ is object.__repr__ or type(value).__module__ in _TRUSTED_REPR:
+    trusted = type(value).__module__ in _TRUSTED_REPR
+    if trusted or plans.inherits(type(value), "__repr__", object):
         try:
             text = repr(value)
         except Exception:

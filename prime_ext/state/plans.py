@@ -7,7 +7,8 @@ never imports the library.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .pickling import Reducing
@@ -47,6 +48,16 @@ def makes_plans(maker: PlanMaker) -> PlanMaker:
     """Register a function that looks at a type and gives a plan or None; asked last, in order."""
     _MAKERS.append(maker)
     return maker
+
+
+def inherits(kind: type, name: str, owner: type) -> bool:
+    """Whether ``kind`` has the method ``name`` of ``owner`` and none of its own."""
+    return getattr(kind, name) is getattr(owner, name)
+
+
+def reduces_by_default(kind: type) -> bool:
+    """Whether instances of ``kind`` are reduced by ``object``'s methods."""
+    return inherits(kind, "__reduce__", object) and inherits(kind, "__reduce_ex__", object)
 
 
 def plan_for(pickler: Reducing, kind: type) -> Plan:

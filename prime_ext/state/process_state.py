@@ -4,11 +4,14 @@ options of libraries, sources of cells."""
 from __future__ import annotations
 
 import decimal
+import functools
+import importlib
 import linecache
 import os
 import random
 import sys
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from .namespace import shell
 
@@ -31,7 +34,7 @@ def capture(sources: dict[str, str]) -> dict[str, Any]:
     """The state as plain data. What cannot be read is left out."""
     state: dict[str, Any] = {
         "cwd": _safely(os.getcwd),
-        "path": [entry for entry in sys.path if isinstance(entry, str)],
+        "path": list(map(str, sys.path)),
         "environment": _environment_changes(),
         "random": random.getstate(),
         "decimal": _safely(lambda: decimal.getcontext().copy()),
@@ -75,12 +78,14 @@ def apply_late(state: dict[str, Any], notes: list[str]) -> None:
     if found is not None:
         for name in state.get("extensions") or []:
             if name not in found.extension_manager.loaded:
-                _try(lambda name=name: found.run_line_magic("load_ext", name), notes, name)
+                load = functools.partial(found.run_line_magic, "load_ext", name)
+                _try(load, notes, f"the extension {name}")
         if state.get("autoreload") is not None:
             _try(lambda: _set_autoreload(state["autoreload"]), notes, "autoreload")
     for module, value in state["libraries"].items():
         if module in sys.modules:
-            _try(lambda: _LIBRARIES[module][1](value), notes, f"the options of {module}")
+            _, restore = _LIBRARIES[module]
+            _try(functools.partial(restore, value), notes, f"the options of {module}")
     if state.get("decimal") is not None:
         decimal.setcontext(state["decimal"])
     sys.setrecursionlimit(max(sys.getrecursionlimit(), state["recursion_limit"]))
@@ -103,9 +108,7 @@ def _try(action: Callable[[], Any], notes: list[str], what: str) -> None:
 
 def _environment_changes() -> dict[str, str | None]:
     changes: dict[str, str | None] = {
-        name: value
-        for name, value in os.environ.items()
-        if _INITIAL_ENVIRONMENT.get(name) != value
+        name: value for name, value in os.environ.items() if _INITIAL_ENVIRONMENT.get(name) != value
     }
     for name in _INITIAL_ENVIRONMENT:
         if name not in os.environ:
@@ -165,7 +168,7 @@ def _set_numpy(state: dict[str, Any]) -> None:
 
 def _pandas_options() -> dict[str, tuple[Any, Any]]:
     """Option → (value, default)."""
-    from pandas._config import config
+    config: Any = importlib.import_module("pandas._config.config")
 
     found = {}
     for name, option in config._registered_options.items():
@@ -184,8 +187,7 @@ def _read_pandas() -> dict[str, Any]:
 
 
 def _set_pandas(state: dict[str, Any]) -> None:
-    import pandas as pd
-
+    pd: Any = importlib.import_module("pandas")
     for name, value in state.items():
         pd.set_option(name, value)
 

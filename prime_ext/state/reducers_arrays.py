@@ -14,7 +14,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from .pickling import Reducing
-from .plans import reduces
+from .plans import inherits, reduces
 from .restorers import current, outside, restorer
 from .segments import MIN_BUFFER
 from .unrestorable import Unrestorable
@@ -56,9 +56,7 @@ def reduce_array(pickler: Reducing, array: np.ndarray[Any, Any]) -> Any:
 def _reduces_as_ndarray(kind: type) -> bool:
     import numpy as np
 
-    return (
-        kind.__reduce__ is np.ndarray.__reduce__ and kind.__reduce_ex__ is np.ndarray.__reduce_ex__
-    )
+    return inherits(kind, "__reduce__", np.ndarray) and inherits(kind, "__reduce_ex__", np.ndarray)
 
 
 def _reduce_owner(pickler: Reducing, array: np.ndarray[Any, Any]) -> Any:
@@ -97,7 +95,7 @@ def _reduce_plain(pickler: Reducing, array: np.ndarray[Any, Any]) -> Any:
         return restore_readonly, (array.copy(),)
     order = "C" if flags.c_contiguous else "F"
     # As bytes: dates and some extension types have no buffer format of their own.
-    memory = (array if order == "C" else array.T).reshape(-1).view(np.uint8)
+    memory: Any = (array if order == "C" else array.T).reshape(-1).view(np.uint8)
     return restore_array, (pickle.PickleBuffer(memory), array.dtype, array.shape, order)
 
 
@@ -106,7 +104,7 @@ def _attributes(array: Any) -> Any:
 
 
 @restorer
-def restore_array(memory: Any, dtype: Any, shape: Any, order: Any) -> np.ndarray[Any, Any]:
+def restore_array(memory: Any, dtype: Any, shape: Any, order: Any) -> Any:
     import numpy as np
 
     # Directly on the memory, without an array in between: it counts as an owner from then on.
@@ -173,7 +171,7 @@ def restore_strings(offsets: Any, data: Any, shape: tuple[int, ...]) -> Any:
     except ImportError:
         bounds = np.frombuffer(offsets, np.int64, count + 1).tolist()
         text = bytes(data)
-        strings = [text[a:b].decode("utf-8") for a, b in zip(bounds, bounds[1:])]
+        strings = [text[a:b].decode("utf-8") for a, b in zip(bounds, bounds[1:])]  # noqa: B905, RUF007
         made = np.empty(count, dtype=object)
         made[:] = strings
         return made
@@ -216,8 +214,7 @@ def _reduce_on_foreign_memory(pickler: Reducing, array: np.ndarray[Any, Any], ba
         start = address - _address(base)
         if 0 <= start <= len(base) - array.nbytes and not array.dtype.hasobject:
             window = (array.dtype, array.shape, start, array.flags.writeable)
-            made = (restore_on_bytes, (base, window, type(array)), _attributes(array))
-            return made
+            return restore_on_bytes, (base, window, type(array)), _attributes(array)
     return _reduce_owner(pickler, array)
 
 
@@ -274,8 +271,11 @@ def reduce_ufunc(pickler: Reducing, ufunc: Any) -> Any:
 
 
 @reduces(
-    "pyarrow.lib:Array", "pyarrow.lib:ChunkedArray", "pyarrow.lib:RecordBatch",
-    "pyarrow.lib:Table", subclasses=True,
+    "pyarrow.lib:Array",
+    "pyarrow.lib:ChunkedArray",
+    "pyarrow.lib:RecordBatch",
+    "pyarrow.lib:Table",
+    subclasses=True,
 )
 def reduce_arrow(_pickler: Reducing, value: Any) -> Any:
     """A slice is cut out first: as it is, it would drag the buffers of what it was cut from."""
@@ -292,7 +292,8 @@ def reduce_arrow(_pickler: Reducing, value: Any) -> Any:
             for batch in batches:
                 writer.write_batch(batch)
         return restore_arrow, (pickle.PickleBuffer(sink.getvalue()), isinstance(value, pa.Table))
-    return copyreg.dispatch_table.get(type(value), type(value).__reduce__)(_cut(value))
+    reduce: Any = copyreg.dispatch_table.get(type(value), type(value).__reduce__)
+    return reduce(_cut(value))
 
 
 def _cut(array: Any) -> Any:

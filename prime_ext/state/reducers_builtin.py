@@ -171,17 +171,17 @@ def restore_class_proxy(cls: type) -> Any:
 @reduces(memoryview)
 def reduce_memoryview(pickler: Reducing, view: memoryview) -> Any:
     source = view.obj
-    whole = source is not None and view.contiguous and memoryview(source).nbytes == view.nbytes
+    whole = view.contiguous and memoryview(source).nbytes == view.nbytes
     if not whole or not isinstance(source, (bytes, bytearray)):
         return pickler.lose(view, "only views of a whole bytes or bytearray object are kept")
     return restore_memoryview, (source, view.format, view.shape, view.readonly)
 
 
 @restorer
-def restore_memoryview(source: Any, format: str, shape: Any, readonly: bool) -> memoryview:
+def restore_memoryview(source: Any, layout: str, shape: Any, readonly: bool) -> memoryview:
     view = memoryview(source)
-    if (format, shape) != (view.format, view.shape):
-        view = view.cast("B").cast(format, shape)  # type: ignore[call-overload]
+    if (layout, shape) != (view.format, view.shape):
+        view = view.cast("B").cast(layout, shape)  # type: ignore[call-overload]
     return view.toreadonly() if readonly else view
 
 
@@ -237,7 +237,8 @@ def reduce_newtype(pickler: Reducing, value: Any) -> Any:
 
 @restorer
 def restore_newtype(name: str, supertype: Any, module: str) -> Any:
-    made = typing.NewType(name, supertype)  # type: ignore[valid-newtype]
+    make: Any = typing.NewType
+    made = make(name, supertype)
     made.__module__ = module
     return made
 

@@ -16,7 +16,11 @@ _DESTRUCTIVE = os.O_CREAT | os.O_TRUNC | os.O_EXCL
 
 
 @reduces(
-    io.TextIOWrapper, io.BufferedReader, io.BufferedWriter, io.BufferedRandom, io.FileIO,
+    io.TextIOWrapper,
+    io.BufferedReader,
+    io.BufferedWriter,
+    io.BufferedRandom,
+    io.FileIO,
     subclasses=False,
 )
 def reduce_file(pickler: Reducing, file: Any) -> Any:
@@ -40,7 +44,6 @@ def reduce_file(pickler: Reducing, file: Any) -> Any:
     layers = {
         "encoding": file.encoding if text else None,
         "errors": file.errors if text else None,
-        "newline": _newline(file) if text else None,
         "buffering": _buffering(file),
     }
     return restore_file, (os.path.abspath(name), _mode(file), position, layers, name)
@@ -89,12 +92,6 @@ def _mode(file: Any) -> str:
     return mode if "b" in mode else f"{mode}b"
 
 
-def _newline(file: io.TextIOWrapper) -> str | None:
-    # TextIOWrapper does not tell the newline argument; universal newlines is the default and
-    # the only one that translates, so what was seen decides.
-    return None if file.newlines is not None or not _writable(file) else None
-
-
 def _buffering(file: Any) -> int:
     if isinstance(file, io.FileIO):
         return 0
@@ -109,11 +106,14 @@ def restore_file(path: str, mode: str, position: int, layers: Any, name: str) ->
         return os.open(target, flags & ~_DESTRUCTIVE)
 
     try:
-        file = open(path, mode, opener=open_existing, **layers)
+        file = open(path, mode, opener=open_existing, **layers)  # noqa: SIM115
     except OSError as error:
         current().notes.append(f"{path} could not be opened again: {error}")
-        return Unrestorable("_io." + ("BufferedIOBase" if "b" in mode else "TextIOWrapper"),
-                            f"{path} could not be opened again: {error}", repr(name))
+        return Unrestorable(
+            "_io." + ("BufferedIOBase" if "b" in mode else "TextIOWrapper"),
+            f"{path} could not be opened again: {error}",
+            repr(name),
+        )
     if "a" not in mode:
         if os.path.getsize(path) < position and "r" not in mode:
             current().notes.append(f"{path} is shorter than it was; writing goes on at its end")
@@ -125,7 +125,7 @@ def restore_file(path: str, mode: str, position: int, layers: Any, name: str) ->
 
 @restorer
 def restore_closed_file(kind: str, name: Any, mode: str) -> Any:
-    file: Any = open(os.devnull, "r" if kind == "TextIOWrapper" else "rb")
+    file: Any = open(os.devnull, "r" if kind == "TextIOWrapper" else "rb")  # noqa: SIM115
     if kind == "TextIOWrapper":
         file.mode = mode
     file.close()
@@ -164,7 +164,7 @@ def reduce_database(pickler: Reducing, connection: Any) -> Any:
 def restore_memory_database(content: bytes | str, settings: dict[str, Any]) -> Any:
     import sqlite3
 
-    connection = sqlite3.connect(":memory:")
+    connection: Any = sqlite3.connect(":memory:")
     if isinstance(content, str):
         connection.executescript(content)
     elif content:
@@ -197,4 +197,4 @@ def reduce_shell(_pickler: Reducing, _shell: Any) -> Any:
 def restore_shell() -> Any:
     from IPython import get_ipython
 
-    return get_ipython()  # type: ignore[no-untyped-call]
+    return get_ipython()

@@ -27,7 +27,7 @@ _FUNCTION_ATTRIBUTES = (
     "__module__",
     "__type_params__",
 )
-_EMPTY = {
+_EMPTY: dict[str, Any] = {
     "__defaults__": None,
     "__kwdefaults__": None,
     "__doc__": None,
@@ -86,7 +86,7 @@ def module_is_importable(pickler: Reducing, module: types.ModuleType) -> bool:
     return True
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _is_installed(origin: str) -> bool:
     return "site-packages" in origin or origin.startswith(os.path.dirname(os.__file__))
 

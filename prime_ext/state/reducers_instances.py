@@ -9,6 +9,7 @@ built-in base and filled directly.
 
 from __future__ import annotations
 
+import contextlib
 import copyreg
 import enum
 import inspect
@@ -17,8 +18,8 @@ import types
 from typing import Any
 
 from .classes import saved_key
-from .pickling import Reducing
-from .plans import Plan, makes_plans
+from .pickling import Reducing, import_module
+from .plans import Plan, inherits, makes_plans, reduces_by_default
 from .restorers import current, restorer
 
 _ATOMS = (type(None), bool, int, float, complex, str, bytes)
@@ -64,7 +65,7 @@ def restore_enum_member(cls: Any, name: str | None, value: Any, payload: Any) ->
     made = current().enum_members
     slot = (cls, name, value)
     if slot not in made:
-        mixin = next((base for base in cls.__mro__[1:] if _is_data_type(base)), object)
+        mixin: Any = next((base for base in cls.__mro__[1:] if _is_data_type(base)), object)
         made[slot] = mixin.__new__(cls) if mixin is object else mixin.__new__(cls, payload)
     return made[slot]
 
@@ -82,13 +83,10 @@ def set_enum_state(member: Any, state: dict[str, Any]) -> None:
 def plan_exception(_pickler: Reducing, kind: type) -> Plan | None:
     if not issubclass(kind, BaseException):
         return None
-    if kind.__reduce__ not in _BUILTIN_EXCEPTION_REDUCES or _own_reduce_ex(kind):
+    reduce: Any = kind.__reduce__
+    if reduce not in _BUILTIN_EXCEPTION_REDUCES or not inherits(kind, "__reduce_ex__", object):
         return None
     return reduce_exception
-
-
-def _own_reduce_ex(kind: type) -> bool:
-    return kind.__reduce_ex__ is not object.__reduce_ex__
 
 
 _BUILTIN_EXCEPTION_REDUCES = {BaseException.__reduce__, OSError.__reduce__, ImportError.__reduce__}
@@ -140,7 +138,7 @@ def set_exception(error: BaseException, state: tuple[Any, Any, Any]) -> None:
 
 @makes_plans
 def plan_instance(pickler: Reducing, kind: type) -> Plan | None:
-    if kind.__reduce__ is not object.__reduce__ or _own_reduce_ex(kind):
+    if not reduces_by_default(kind):
         return None
     if kind in copyreg.dispatch_table or not kind.__flags__ & (1 << 9):
         return None
@@ -182,15 +180,15 @@ def reduce_instance(pickler: Reducing, value: Any) -> Any:
     found = _sentinel(pickler, value)
     if found is not None:
         return restore_attribute, found
-    kind = type(value)
+    kind: Any = type(value)
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = {}
     if _has_method(kind, "__getnewargs_ex__"):
-        args, kwargs = kind.__getnewargs_ex__(value)  # type: ignore[attr-defined]
+        args, kwargs = kind.__getnewargs_ex__(value)
     elif _has_method(kind, "__getnewargs__"):
-        args = kind.__getnewargs__(value)  # type: ignore[attr-defined]
+        args = kind.__getnewargs__(value)
     own_state = _has_method(kind, "__getstate__")
-    state = kind.__getstate__(value) if own_state else _state_of(value)  # type: ignore[attr-defined]
+    state = kind.__getstate__(value) if own_state else _state_of(value)
     early = None
     if not own_state and _python_method(kind, "__hash__"):
         # What a hash is most often made of: set before anything can refer to the object.
@@ -211,10 +209,8 @@ def _state_of(value: Any) -> tuple[dict[str, Any] | None, dict[str, Any]]:
         attributes = None
     slots = {}
     for name in copyreg._slotnames(type(value)):  # type: ignore[attr-defined]
-        try:
+        with contextlib.suppress(AttributeError):
             slots[name] = object.__getattribute__(value, name)
-        except AttributeError:
-            pass
     return attributes, slots
 
 
@@ -287,6 +283,4 @@ def _sentinel(pickler: Reducing, value: Any) -> tuple[str, str] | None:
 
 @restorer
 def restore_attribute(module: str, name: str) -> Any:
-    from .pickling import import_module
-
     return getattr(import_module(module, current().modules.get(module, "")), name)

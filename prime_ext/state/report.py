@@ -50,8 +50,16 @@ class NameStatus:
     size: int = 0
     action: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+    @classmethod
+    def from_entry(cls, entry: dict[str, Any]) -> NameStatus:
+        """From a manifest's entry."""
+        return cls(
+            status=entry["status"],
+            reason=entry["reason"],
+            recipe=None if entry["recipe"] is None else Recipe(**entry["recipe"]),
+            type=entry["type"],
+            size=entry["size"],
+        )
 
 
 @dataclass

@@ -9,9 +9,10 @@ from __future__ import annotations
 import sys
 import threading
 import types
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Callable, Iterator, TypeVar
+from typing import Any, TypeVar
 
 ALIAS = "_prime_state"
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from . import format, lock, offload, process_state, reducers, restorers, writer
-from .components import Budget, Hints, Pickled, pickle_namespace
+from . import format, lock, offload, process_state, verification, verifier, writer
+from .components import Budget, Pickled, pickle_all
 from .errors import SnapshotError, SnapshotMissing
 from .format import Manifest
 from .namespace import current_namespace, user_names
@@ -23,15 +23,10 @@ from .offload import Writing, monotonic_ms
 from .pickling import SaveContext
 from .process import PROCESS
 from .recipes import Recipes, type_name
-from .report import DEGRADED, SKIPPED, UNVERIFIED, NameStatus, Recipe, Report
+from .report import DEGRADED, SKIPPED, UNVERIFIED, NameStatus, Report
 from .signing import user_key
-from .verification import verified_fingerprints
 
-SECONDS_PER_VARIABLE = 5.0
-SECONDS_TOTAL = 30.0
 LOCK_SECONDS = 30.0
-
-_hints: dict[int, Hints] = {}
 
 
 class Saving:
@@ -92,8 +87,8 @@ def begin(
     exclude: list[str] | None = None,
     seq: int | None = None,
     kernelspec: str | None = None,
-    seconds_per_variable: float = SECONDS_PER_VARIABLE,
-    seconds_total: float = SECONDS_TOTAL,
+    seconds_per_variable: float = Budget.per_root,
+    seconds_total: float = Budget.total,
     lock_timeout: float = LOCK_SECONDS,
     fork: bool = True,
     wait: bool = False,
@@ -141,21 +136,13 @@ def begin(
             manifest=manifest,
             last=last,
             last_intact=intact,
-            verified=verified_fingerprints(target, key, last),
+            verified=verification.verified_fingerprints(target, key, last),
         )
         release = guard.pop_all()
     saving = Saving(report, release, started)
     Writing(job, fork=fork and offload.fork_is_safe(), wait=wait, done=saving._finish)
     report.pause_ms = monotonic_ms(started)
     return saving
-
-
-def pickle_all(namespace: dict[str, Any], names: list[str], budget: Budget) -> Pickled:
-    """Pickle the names with all reducers in place."""
-    reducers.load()
-    restorers.publish()
-    hints = _hints.setdefault(id(namespace), Hints())
-    return pickle_namespace(SaveContext(namespace), names, budget, hints)
 
 
 def pickle_process_state(context: SaveContext) -> bytes:
@@ -238,30 +225,14 @@ def _name_entries(namespace: dict[str, Any], pickled: Pickled) -> dict[str, dict
 def _report(manifest: Manifest) -> Report:
     report = Report("save")
     for name, entry in manifest.names.items():
-        report.names[name] = status_of(entry)
+        report.names[name] = NameStatus.from_entry(entry)
     return report
 
 
-def status_of(entry: dict[str, Any]) -> NameStatus:
-    """A manifest's entry as a report's."""
-    recipe = None if entry["recipe"] is None else Recipe(**entry["recipe"])
-    return NameStatus(
-        status=entry["status"],
-        reason=entry["reason"],
-        recipe=recipe,
-        type=entry["type"],
-        size=entry["size"],
-    )
-
-
-def fingerprint(namespace: dict[str, Any] | None = None, **budgets: float) -> str:
+def fingerprint(namespace: dict[str, Any] | None = None) -> str:
     """A digest of the namespace as a save would see it, without writing anything."""
     namespace = current_namespace() if namespace is None else namespace
-    budget = Budget(
-        budgets.get("seconds_per_variable", SECONDS_PER_VARIABLE),
-        budgets.get("seconds_total", SECONDS_TOTAL),
-    )
-    pickled = pickle_all(namespace, user_names(namespace), budget)
+    pickled = pickle_all(namespace, user_names(namespace), Budget())
     skipped = [name for what, name in pickled.skipped if what == "name"]
     parts = [component.fingerprint() for component in pickled.components]
     return writer.combine_fingerprints(parts, skipped)
@@ -283,7 +254,26 @@ def save(
     if verify not in ("background", "wait", "off"):
         raise ValueError(f"verify must be 'background', 'wait' or 'off', not {verify!r}.")
     report = begin(directory, namespace, wait=True, **options).wait()
+    if verify != "off":
+        verify_saved(Path(os.path.abspath(directory)), options.get("key"), report, verify == "wait")
     return report
+
+
+def verify_saved(directory: Path, key: bytes | None, report: Report, wait: bool) -> None:
+    """Read a snapshot back; with ``wait`` the report's statuses are brought up to date."""
+    key = user_key() if key is None else key
+    if all(status.status != UNVERIFIED for status in report.names.values()):
+        return
+    if not wait:
+        verifier.start(directory, key)
+        return
+    verifier.run(directory, key)
+    manifest = format.read_head(directory, key).manifest
+    verification.merge(manifest, verification.read(directory, key))
+    for name, entry in manifest.names.items():
+        if name in report.names:
+            report.names[name].status = entry["status"]
+            report.names[name].reason = entry["reason"]
 
 
 def is_current(

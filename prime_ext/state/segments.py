@@ -11,8 +11,8 @@ import mmap
 import os
 import stat
 import threading
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Callable, Iterable
 
 from . import digests
 from .errors import SnapshotCorrupt
@@ -50,7 +50,9 @@ class SegmentWriter:
         """Append a buffer; returns its extent with both digests."""
         if self._descriptor is None:
             self._descriptor = os.open(
-                self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600
+                self._path,
+                os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0),
+                0o600,
             )
         alignment = PAGE if data.nbytes >= _PAGE_ALIGNED_FROM else _ALIGNMENT
         offset = -(-self._position // alignment) * alignment

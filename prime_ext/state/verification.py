@@ -48,9 +48,7 @@ def write(directory: Path, key: bytes, results: dict[str, str]) -> None:
 
 def verified_fingerprints(directory: Path, key: bytes, last: Manifest | None) -> set[str]:
     """Fingerprints of components that need not be read back again."""
-    found = {
-        fingerprint for fingerprint, problem in read(directory, key).items() if not problem
-    }
+    found = {fingerprint for fingerprint, problem in read(directory, key).items() if not problem}
     if last is not None:
         found.update(c.fingerprint for c in last.components if c.verified)
     return found

@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import os
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 from . import digests, format, segments
 from .components import Component, combine
@@ -57,14 +58,14 @@ class Written:
     unchanged: bool
 
 
-def _written(manifest: Manifest, bytes: int, unchanged: bool) -> Written:
+def _written(manifest: Manifest, written: int, unchanged: bool) -> Written:
     names = {name: (entry["status"], entry["size"]) for name, entry in manifest.names.items()}
     return Written(
         names,
         manifest.generation,
         manifest.fingerprint,
         manifest.total_bytes,
-        bytes,
+        written,
         unchanged,
     )
 
@@ -206,8 +207,8 @@ def _carry_verification(manifest: Manifest, last: Manifest) -> None:
 
 
 def _recheck(job: Job, manifest: Manifest) -> None:
-    for component, record in zip(job.components, manifest.components):
-        for buffer, extent in zip(component.buffers, record.buffers):
+    for component, record in zip(job.components, manifest.components):  # noqa: B905
+        for buffer, extent in zip(component.buffers, record.buffers):  # noqa: B905
             if digests.fast(buffer.raw()) != extent.fast:
                 raise SnapshotWriteError(
                     "A variable changed while the snapshot was written, so it was dropped; "
@@ -294,7 +295,11 @@ def write_json(directory: Path, manifest: Manifest, head: list[bytes | memoryvie
 def _readable(value: Any) -> str:
     """JSON with a line for each entry (`indent` would take the slow encoder)."""
     if isinstance(value, dict) and value:
-        return "{\n" + ",\n".join(f" {json.dumps(k)}: {json.dumps(v)}" for k, v in value.items()) + "\n}"
+        return (
+            "{\n"
+            + ",\n".join(f" {json.dumps(k)}: {json.dumps(v)}" for k, v in value.items())
+            + "\n}"
+        )
     if isinstance(value, list) and value:
         return "[\n" + ",\n".join(f" {json.dumps(item)}" for item in value) + "\n]"
     return json.dumps(value)
@@ -302,7 +307,10 @@ def _readable(value: Any) -> str:
 
 def prepare_directory(directory: Path) -> None:
     """Make the directories (0700) and remove what interrupted writers left. Needs the lock."""
-    for path in (*directory.glob(f".{format.HEAD_NAME}.*"), *directory.glob(f".{format.JSON_NAME}.*")):
+    for path in (
+        *directory.glob(f".{format.HEAD_NAME}.*"),
+        *directory.glob(f".{format.JSON_NAME}.*"),
+    ):
         path.unlink(missing_ok=True)
     for path in (directory / format.DATA_NAME).glob(".*.dill.*"):
         path.unlink(missing_ok=True)

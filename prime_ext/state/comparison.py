@@ -1,0 +1,84 @@
+"""Whether what was read back is what was saved.
+
+The component is pickled again and the two streams are compared: byte by byte, and if that fails,
+by what they consist of. The order in a set and the sharing of equal strings may differ between
+two processes although nothing is wrong.
+"""
+
+from __future__ import annotations
+
+import io
+import pickletools
+from collections import Counter
+from typing import Any
+
+from . import digests
+from .components import dump
+from .format import ComponentRecord
+from .load import Loader
+from .pickling import ComponentPickler, PythonPickler, SaveContext
+from .recipes import type_name
+
+LARGEST_COMPARED = 32 * 1024 * 1024
+"""Bytes of a stream up to which it is taken apart; it takes about a second for a megabyte."""
+
+_BOOKKEEPING = frozenset({"PROTO", "FRAME", "STOP", "MEMOIZE", "PUT", "BINPUT", "LONG_BINPUT"})
+_GET = frozenset({"GET", "BINGET", "LONG_BINGET"})
+_TEXT = frozenset({"SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8"})
+
+
+def type_differs(value: Any, expected: str) -> str:
+    """What to say if the value is of another type than the one that was saved."""
+    found = type_name(value)
+    stand_ins = ("SandboxedResource", "Unrestorable", "Lost")
+    if found == expected or type(value).__name__ in stand_ins:
+        return ""
+    return f"it came back as {found} instead of {expected}"
+
+
+def differs(loader: Loader, record: ComponentRecord) -> str:
+    """What to say if the loaded component does not pickle as it was saved."""
+    if record.tier == "dill":
+        return ""  # dill's streams are not stable; that they load, with the right type, must do
+    context = SaveContext(loader.context.namespace, classes=dict(loader.context.classes))
+    kind = PythonPickler if record.tier == "python" else ComponentPickler
+    again = dump(context, [tuple(root) for root in record.roots], kind)
+    buffers = [digests.fast(buffer.raw()) for buffer in again.buffers]
+    original = bytes(loader.stream(record.stream))
+    if sorted(buffers) != sorted(extent.fast for extent in record.buffers):
+        return "its arrays came back with another content"
+    if again.stream == original or len(original) > LARGEST_COMPARED:
+        return ""
+    if _consists_of(again.stream) == _consists_of(original):
+        return ""
+    return "it came back different from what was saved"
+
+
+def _consists_of(stream: bytes) -> Counter[Any]:
+    """The operations of a stream with their arguments, without order, equal strings as one."""
+    found: Counter[Any] = Counter()
+    texts: dict[int, str] = {}
+    count = 0
+    latest: Any = None
+    file = io.BytesIO(stream)
+    while file.tell() < len(stream):  # a component is several pickles with one memo
+        for operation, argument, _ in pickletools.genops(file):
+            name = operation.name
+            if name == "MEMOIZE":
+                if latest is not None:
+                    texts[count] = latest
+                count += 1
+            elif name in _GET and argument in texts:
+                found["text", texts[argument]] += 1
+            elif name in _GET:
+                found["shared"] += 1
+            elif name in _TEXT:
+                found["text", argument] += 1
+            elif name not in _BOOKKEEPING:
+                found[name, _hashable(argument)] += 1
+            latest = argument if name in _TEXT else (latest if name == "FRAME" else None)
+    return found
+
+
+def _hashable(argument: Any) -> Any:
+    return bytes(argument) if isinstance(argument, bytearray) else argument

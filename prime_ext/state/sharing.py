@@ -1,0 +1,122 @@
+"""Which objects tie two roots together."""
+
+from __future__ import annotations
+
+import copyreg
+import datetime
+import decimal
+import enum
+import fractions
+import io
+import re
+import sys
+import types
+import zoneinfo
+from typing import Any
+
+from . import plans
+from .pickling import ComponentPickler, SaveContext
+
+LARGE = 64 * 1024
+"""Bytes from which a ``bytes`` object is worth storing once."""
+
+_MOST_CANDIDATES = 100_000
+_PLAIN = (str, bytes, int, float, complex)
+
+
+def memo_of(pickler: Any) -> dict[int, tuple[int, Any]]:
+    """Id → (number, object), of everything the pickler has met."""
+    memo = pickler.memo
+    copied: dict[int, tuple[int, Any]] = memo if isinstance(memo, dict) else memo.copy()
+    return copied
+
+
+def is_apart(context: SaveContext, large: Any, others: list[Any]) -> bool:
+    """Whether it is certain that a large pickler has met nothing that the others have met too.
+
+    Listing a large memo costs more than the pickling did. Here its memo is cloned,
+    which is quick, and the objects of the others are pickled with the clone: one that it knows
+    comes out as a mere reference. Children come before their parents, so each object costs its
+    own few bytes only. False means: not certain.
+    """
+    if not isinstance(large, ComponentPickler):
+        return False
+    file = io.BytesIO()
+    probe = ComponentPickler(file, context)
+    probe.memo = large.memo
+    candidates = 0
+    for other in others:
+        found = [pair for pair in memo_of(other).values() if type(pair[1]) not in _PLAIN]
+        candidates += len(found)
+        if candidates > _MOST_CANDIDATES:
+            return False
+        for _, value in sorted(found, key=lambda pair: pair[0], reverse=True):
+            file.seek(0)
+            file.truncate()
+            try:
+                probe.dump(value)
+            except Exception:
+                return False
+            # Protocol (2 bytes), then BINGET or LONG_BINGET, and that is all.
+            if file.tell() <= 8 and file.getbuffer()[2] in b"hj" and matters(context, value):
+                return False
+        probe.buffers.clear()
+    return True
+
+
+_VALUES: tuple[type, ...] = (
+    str,
+    int,
+    float,
+    complex,
+    type(None),
+    type,
+    types.ModuleType,
+    types.BuiltinFunctionType,
+    types.CodeType,
+    enum.Enum,
+    re.Pattern,
+    datetime.date,
+    datetime.time,
+    datetime.tzinfo,
+    datetime.timedelta,
+    decimal.Decimal,
+    fractions.Fraction,
+    zoneinfo.ZoneInfo,
+)
+
+
+def matters(context: SaveContext, shared: Any) -> bool:
+    """Whether two roots that both hold this object must be restored with one and the same."""
+    if id(shared) in context.references or isinstance(shared, _VALUES):
+        return False
+    kind = type(shared)
+    if kind is bytes:
+        return len(shared) >= LARGE
+    if kind is tuple:
+        return any(matters(context, item) for item in shared)
+    if kind in (list, dict, set, bytearray, types.FunctionType, types.CellType):
+        return True
+    if "numpy" in sys.modules and isinstance(shared, sys.modules["numpy"].dtype):
+        return False
+    if kind.__module__.startswith("pandas.") and kind.__name__.endswith("Dtype"):
+        return False
+    if context.plans.get(kind, plans.default) is not plans.default:
+        return True  # its reducer has noted it in `references` if it is saved by name
+    return not _is_named(shared)
+
+
+def _is_named(shared: Any) -> bool:
+    """Whether the object is looked up by a name when it is loaded, as loggers and ufuncs are."""
+    if plans.reduces_by_default(type(shared)):
+        return False
+    try:
+        reducer = copyreg.dispatch_table.get(type(shared))
+        reduction = shared.__reduce_ex__(4) if reducer is None else reducer(shared)
+    except Exception:
+        return False
+    if isinstance(reduction, str):
+        return True
+    return len(reduction) == 2 and all(
+        isinstance(item, (str, int, type(None))) for item in reduction[1]
+    )
