@@ -1,0 +1,1 @@
+"""Schemas of operational events, and what emits them through `jupyter_events`."""

@@ -1,0 +1,68 @@
+"""Tells Jupyter's event log of each compaction."""
+
+from __future__ import annotations
+
+from importlib.resources import as_file, files
+from typing import TYPE_CHECKING, Any
+
+from prime_ext.session.records import CompactionEnd, CompactionStart
+
+if TYPE_CHECKING:
+    from jupyter_events import EventLogger
+
+    from prime_ext.session.records import AnyRecord
+
+SCHEMA_ID = "https://events.jupyter.org/prime_ext/{}/v1"
+
+_START = ("compaction_id", "trigger", "tokens_before")
+_END = (
+    *_START,
+    "outcome",
+    "path",
+    "tokens_after",
+    "request_tokens",
+    "wait_ms",
+    "compaction_count",
+)
+_KERNEL_STATE = ("status", "snapshot_seq", "age_s")
+
+
+def register_schemas(event_logger: EventLogger) -> None:
+    """Make the schemas known, once for each event logger."""
+    for kind in (CompactionStart.kind, CompactionEnd.kind):
+        if SCHEMA_ID.format(kind) not in event_logger.schemas.schema_ids:
+            with as_file(files("prime_ext.events") / kind / "v1.yaml") as path:
+                event_logger.register_event_schema(path)
+
+
+def emit_compaction(event_logger: EventLogger, session_id: str, record: AnyRecord) -> None:
+    """Emit the event of a ``compaction_start`` or ``compaction_end`` record.
+
+    Other records are passed over. Of the record only figures and fixed words are taken: neither
+    the summary nor a reason, which may quote the conversation.
+    """
+    if isinstance(record, CompactionStart):
+        data = _fields(record, _START)
+    elif isinstance(record, CompactionEnd):
+        data = _fields(record, _END)
+        data["kernel_state"] = _kernel_state(record.kernel_state)
+    else:
+        return
+    register_schemas(event_logger)
+    data["session_id"] = session_id
+    event_logger.emit(schema_id=SCHEMA_ID.format(record.kind), data=data)
+
+
+def _fields(record: AnyRecord, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in names}
+
+
+def _kernel_state(state: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: state[name] for name in _KERNEL_STATE if name in state}
+    counts = state.get("names")
+    if isinstance(counts, dict):
+        kept["names"] = {
+            status: count if isinstance(count, int) else len(count)
+            for status, count in counts.items()
+        }
+    return kept
