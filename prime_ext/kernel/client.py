@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import uuid
 from collections.abc import Callable, Sequence
@@ -31,6 +32,8 @@ class Request:
         self.reply: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self.started = asyncio.Event()
         """The kernel has begun to work on it."""
+        self.entered = asyncio.Event()
+        """It is inside the code, where an interrupt reaches it; some kernels do not tell."""
         self.finished = asyncio.Event()
         """The kernel has gone idle after it: all its outputs are here."""
         self.on_output = on_output
@@ -40,6 +43,7 @@ class Request:
             self.reply.set_exception(error)
             self.reply.exception()  # Retrieved: nobody may be waiting for it any more.
         self.started.set()
+        self.entered.set()
         self.finished.set()
 
 
@@ -54,6 +58,8 @@ class KernelChannels:
         self._heard = asyncio.Event()
         self.running: set[str] = set()
         """Message ids of the code that the kernel is running now, ours and others'."""
+        self.last_cell: dict[str, Any] | None = None
+        """Header of the code that began last, as far as we have heard."""
         self.on_busy_change: Callable[[], None] = lambda: None
         self.info: dict[str, Any] = {}
         """The kernel's own description (``kernel_info_reply``)."""
@@ -194,16 +200,20 @@ class KernelChannels:
                 if state == "busy":
                     request.started.set()
                 elif state == "idle":
+                    request.entered.set()
                     request.finished.set()
             if parent.get("msg_type") in EXECUTE_TYPES:
-                self._track(msg_id, state)
-        elif request is not None and request.on_output is not None:
-            request.on_output(message["msg_type"], message["content"])
+                self._track(parent, state)
+        elif request is not None:
+            request.entered.set()
+            if request.on_output is not None:
+                request.on_output(message["msg_type"], message["content"])
 
-    def _track(self, msg_id: str, state: str) -> None:
+    def _track(self, header: dict[str, Any], state: str) -> None:
         if state == "busy":
-            self.running.add(msg_id)
+            self.running.add(header["msg_id"])
+            self.last_cell = json.loads(json.dumps(header, default=str))
         elif state == "idle":
-            self.running.discard(msg_id)
+            self.running.discard(header["msg_id"])
             self.running.discard("")
         self.on_busy_change()

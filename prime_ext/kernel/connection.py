@@ -24,6 +24,7 @@ CARRIED = ("bootstrap", "guard", "summary", "expression", "describe", "operation
 _POLL_SECONDS = 0.5
 _POLL_SECONDS_REMOTE = 5.0
 _RESTART_SECONDS = 30.0
+_PREPARE_SECONDS = 3.0
 _LATE_REPLY_SECONDS = 2.0
 
 
@@ -44,7 +45,7 @@ class KernelConnection:
         self._log = log
         self._channels: KernelChannels | None = None
         self._opening = asyncio.Lock()
-        self._preparing = asyncio.Lock()
+        self._preparation: asyncio.Task[None] | None = None
         self._prepared: bool | None = None
         self._lost: Reason | None = None
         self._alive = asyncio.Event()
@@ -155,6 +156,7 @@ class KernelConnection:
         self._lost = reason
         self._alive.clear()
         self._prepared = None
+        self._preparation = None
         channels, self._channels = self._channels, None
         if channels is not None:
             died = KernelDied(f"The kernel ended ({reason}).")
@@ -212,15 +214,25 @@ class KernelConnection:
 
         Only ipykernel and what is built on it can. Waits while the kernel is busy.
         """
-        async with self._preparing:
-            if self._prepared is None:
-                channels = await self.channels()
-                self._prepared = self.language == "python" and await self._bootstrap(channels)
-            return self._prepared
+        if self._prepared is None:
+            if self._preparation is None or self._preparation.done():
+                self._preparation = self.spawn(self._prepare())
+            # Shared: a caller that gives up does not take it from the others.
+            await asyncio.shield(self._preparation)
+        return bool(self._prepared)
+
+    async def _prepare(self) -> None:
+        channels = await self.channels()
+        if self.language != "python":
+            self._prepared = False
+            return
+        prepared = await self._bootstrap(channels)
+        if channels is self._channels:  # Else the process is another one by now.
+            self._prepared = prepared
 
     async def _bootstrap(self, channels: KernelChannels) -> bool:
         content = {
-            "code": bootstrap_code(),
+            "code": bootstrap_code(channels.last_cell),
             "silent": True,
             "store_history": False,
             "allow_stdin": False,
@@ -264,11 +276,15 @@ class KernelConnection:
             ``kernel_died``, or the code that the operation itself failed with.
         """
         channels = await self.channels()
-        if self._prepared is None and channels.running:
-            raise kernel_busy("It runs a cell and cannot be asked before that ends.")
         try:
-            if not await self.prepare():
-                raise self._wrong_language()
+            await asyncio.wait_for(self.prepare(), min(timeout, _PREPARE_SECONDS))
+        except asyncio.TimeoutError:
+            raise kernel_busy("It runs a cell and cannot be asked before that ends.") from None
+        except KernelDied:
+            raise _died_before_answer() from None
+        if not self._prepared:
+            raise self._wrong_language()
+        try:
             content = {"op": op, "params": params}
             request = channels.send(channel, "prime_request", content, buffers=buffers)
             try:
@@ -278,12 +294,7 @@ class KernelConnection:
         except asyncio.TimeoutError:
             raise kernel_busy(f"It has not answered for {timeout:g} seconds.") from None
         except KernelDied:
-            raise PrimeError(
-                "The kernel died before it answered.",
-                code="kernel_died",
-                hint="It is restarted; try again.",
-                status=503,
-            ) from None
+            raise _died_before_answer() from None
         return _result(message)
 
     async def _reply_or_silence(self, request: Request) -> Message:
@@ -331,8 +342,14 @@ class KernelConnection:
         """Run ``coroutine`` beside everything else until the connection is closed."""
         task = asyncio.create_task(coroutine)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._on_task_done)
         return task
+
+    def _on_task_done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, (KernelDied, PrimeError)):
+            self._log.error("Following kernel %s failed", self.kernel_id, exc_info=error)
 
     async def close(self) -> None:
         self._unfollow()
@@ -360,6 +377,15 @@ def _result(message: Message) -> dict[str, Any]:
     return result
 
 
+def _died_before_answer() -> PrimeError:
+    return PrimeError(
+        "The kernel died before it answered.",
+        code="kernel_died",
+        hint="It is restarted; try again.",
+        status=503,
+    )
+
+
 def kernel_dead() -> PrimeError:
     return PrimeError(
         "The notebook's kernel is dead.",
@@ -378,16 +404,17 @@ def kernel_busy(why: str) -> PrimeError:
     )
 
 
-def bootstrap_code() -> str:
+def bootstrap_code(last_cell: dict[str, Any] | None) -> str:
     """The one statement that installs our messages; it binds no name of the user's.
 
     It reaches the builtins through ``__import__``, since any of them may be shadowed.
     """
     folder = files("prime_ext.kernel.inside")
     sources = {name: folder.joinpath(f"{name}.py").read_text("utf-8") for name in CARRIED}
+    namespace = {"SOURCES": sources, "LAST_CELL": last_cell}
     return (
         "__import__('builtins').exec(__import__('builtins').compile("
-        f"{_INSTALL!r}, '<prime_ext>', 'exec'), {{'SOURCES': {sources!r}}})"
+        f"{_INSTALL!r}, '<prime_ext>', 'exec'), {namespace!r})"
     )
 
 
@@ -404,7 +431,7 @@ def install():
         modules[name] = module
         if name == "bootstrap":
             module.cover_tracks(shell)
-    modules["bootstrap"].install(shell.kernel, modules["operations"].OPERATIONS)
+    modules["bootstrap"].install(shell.kernel, modules["operations"].OPERATIONS, LAST_CELL)
 try:
     install()
 except Exception:

@@ -23,6 +23,7 @@ OUTPUT_INTERVAL_SECONDS = 0.05
 """Live outputs are handed on at most this often."""
 
 _LAST_OUTPUTS_SECONDS = 4.0
+_ENTER_SECONDS = 0.5
 _INTERRUPT_SECONDS = 5.0
 _ATTEMPTS = 5
 _WITHDRAW_SECONDS = 2.0
@@ -224,6 +225,11 @@ async def _take_back(
 
 
 async def _interrupt(connection: KernelConnection, request: Request) -> None:
+    # Between the start of a request and that of its code a kernel ignores interrupts.
+    with contextlib.suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(request.entered.wait(), _ENTER_SECONDS)
+    if request.finished.is_set():
+        return
     with contextlib.suppress(Exception):
         await connection.interrupt()
     # What follows should not find the kernel still busy with this; code that ignores the
@@ -237,8 +243,7 @@ async def _interrupt_later(
 ) -> None:
     try:
         await request.started.wait()
-        if not request.finished.is_set():
-            await _interrupt(connection, request)
+        await _interrupt(connection, request)
     finally:
         channels.forget(request)
 

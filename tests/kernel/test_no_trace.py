@@ -230,6 +230,7 @@ async def test_output_of_a_thread_still_goes_to_its_cell(
     assert connection is not None
     await connection.ask("variables", {}, timeout=30)
     await connection.ask("variables", {}, channel="shell", timeout=30)
+    await kernel.execute("print('aside')", store_history=False)
     (person.folder / "go").touch()
     await asyncio.wait_for(printed.wait(), 30)
 

@@ -19,6 +19,7 @@ the failure of somebody else's cell, can be withdrawn while it waits in the queu
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import os
 import sys
@@ -50,6 +51,7 @@ class RequestHandler:
         self.withdrawn: set[str] = set()
         self.begun: set[str] = set()
         self.patched: list[str] = []
+        self.last_cell: tuple[Any, Any] | None = None
 
     def install(self) -> None:
         kernel = self.kernel
@@ -95,10 +97,18 @@ class RequestHandler:
         def set_parent(ident: Any, parent: Any, channel: str = "shell") -> None:
             if _msg_type(parent) == REQUEST:
                 base.set_parent(kernel, ident, parent, channel)
-            else:
-                original(ident, parent, channel)
+                return
+            original(ident, parent, channel)
+            if channel == "shell" and not _is_aside(parent):
+                self.last_cell = (ident, parent)
 
         self._patch("set_parent", set_parent)
+
+    def _give_parent_back(self) -> None:
+        # Not before the idle status of the running request is out, which needs its own parent.
+        if self.last_cell is not None:
+            ident, parent = self.last_cell
+            asyncio.get_event_loop().call_soon(self.kernel.set_parent, ident, parent, "shell")
 
     # -- requests ---------------------------------------------------------------------------
 
@@ -169,7 +179,7 @@ class RequestHandler:
                 self.kernel.session.send(stream, "execute_reply", content, parent, ident=ident)
                 return
             history = None
-            if not parent["content"].get("store_history", True):
+            if _is_aside(parent):
                 history = HistoryState(self.kernel.shell)
             try:
                 answer = self.kernel.shell_handlers["execute_request"](stream, ident, parent)
@@ -178,6 +188,7 @@ class RequestHandler:
             finally:
                 if history is not None:
                     history.restore()
+                    self._give_parent_back()
         finally:
             self.begun.discard(msg_id)
 
@@ -189,41 +200,39 @@ class HistoryState:
 
     def __init__(self, shell: Any) -> None:
         self.shell = shell
-        self.count = shell.execution_count
         self.hook = shell.displayhook
         self.result = shell.last_execution_result
         self.succeeded = getattr(shell, "last_execution_succeeded", True)
         self.unders = {name: getattr(self.hook, name, "") for name in ("_", "__", "___")}
-        self.out = shell.user_ns.get("_oh")
-        names = ("_", "__", "___", f"_{self.count}")
+        # A result outside the history is filed under the number of the cell before or the one
+        # to come, depending on the version of IPython.
+        counts = (shell.execution_count - 1, shell.execution_count)
+        names = (*self.unders, *(f"_{count}" for count in counts))
         self.names = {name: shell.user_ns.get(name, _MISSING) for name in names}
-        self.shown = self.out.get(self.count, _MISSING) if isinstance(self.out, dict) else _MISSING
         self.errors = {name: getattr(sys, name, _MISSING) for name in self.LAST}
-        self.logs = []
+        logs = [shell.user_ns.get("_oh")]
         for attribute in ("outputs", "output_hist_reprs", "exceptions"):
-            log = getattr(shell.history_manager, attribute, None)
-            if isinstance(log, dict):
-                entry = log.get(self.count, _MISSING)
-                self.logs.append((log, list(entry) if isinstance(entry, list) else entry))
+            logs.append(getattr(shell.history_manager, attribute, None))
+        self.entries: list[tuple[Any, int, Any]] = []
+        for log in logs:
+            for count in counts if isinstance(log, dict) else ():
+                entry = log.get(count, _MISSING)
+                self.entries.append((log, count, list(entry) if type(entry) is list else entry))
 
     def restore(self) -> None:
         shell = self.shell
         shell.last_execution_result = self.result
         shell.last_execution_succeeded = self.succeeded
-        shown = dict(self.unders)
-        now = {name: getattr(self.hook, name, "") for name in shown}
+        moved = {name: getattr(self.hook, name, "") for name in self.unders}
         for name, value in self.unders.items():
             setattr(self.hook, name, value)
         for name, value in self.names.items():
             # `_` and its like are put back if the display hook moved them; if the code itself
             # assigned to one, that is the user's variable now.
-            if name in now and shell.user_ns.get(name, _MISSING) is not now[name]:
-                continue
-            _put(shell.user_ns, name, value)
-        if isinstance(self.out, dict):
-            _put(self.out, self.count, self.shown)
-        for log, entry in self.logs:
-            _put(log, self.count, entry)
+            if name not in moved or shell.user_ns.get(name, _MISSING) is moved[name]:
+                _put(shell.user_ns, name, value)
+        for log, count, entry in self.entries:
+            _put(log, count, entry)
         for name, value in self.errors.items():
             if value is not _MISSING:
                 setattr(sys, name, value)
@@ -243,22 +252,32 @@ def _msg_type(message: Any) -> str | None:
     return header.get("msg_type")
 
 
+def _is_aside(message: Any) -> bool:
+    """Whether it runs code outside the history."""
+    return _msg_type(message) == EXECUTE and not message["content"].get("store_history", True)
+
+
 def _current_loop() -> Any:
     from tornado.ioloop import IOLoop
 
     return IOLoop.current()
 
 
-def install(kernel: Any, operations: Any) -> RequestHandler:
+def install(kernel: Any, operations: Any, last_cell: Any) -> RequestHandler:
     """Make ``kernel`` answer our messages.
 
-    An earlier installation, perhaps of another version, is replaced.
+    An earlier installation, perhaps of another version, is replaced. ``last_cell`` is the header
+    of the request that ran last, as far as the server heard of it: it stays the one that gets
+    the output of background threads.
     """
     previous = kernel.shell_handlers.get(REQUEST)
     if previous is not None:
         previous.__self__.remove()
     handler = RequestHandler(kernel, operations)
     handler.install()
+    if last_cell is not None:
+        handler.last_cell = ([], {"header": last_cell, "content": {}})
+        handler._give_parent_back()
     return handler
 
 
