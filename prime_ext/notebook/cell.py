@@ -104,8 +104,8 @@ class CellConflict(PrimeError):
 
     def __init__(self, cell_id: str, current: str, proposed: str | None) -> None:
         parts = [
-            f"Cell {cell_id} was changed by someone else since you last saw it, so nothing was "
-            f"written.\n\nIt now holds (hash {source_hash(current)}):\n{fence(current)}"
+            f"Cell {cell_id} does not hold what you expect: it was changed since you last saw it. "
+            f"Nothing was done.\n\nIt now holds (hash {source_hash(current)}):\n{fence(current)}"
         ]
         if proposed is not None:
             parts.append(f"\n\nYou wanted:\n{fence(proposed)}")

@@ -31,9 +31,22 @@ from prime_ext.session.records import NotebookOp
 
 if TYPE_CHECKING:
     from prime_ext.kernel.execution import Execution
-    from prime_ext.kernel.notebook_kernel import NotebookKernel
 
 Outputs = list[dict[str, Any]]
+
+
+class Kernel(Protocol):
+    """The part of a notebook's kernel that a run needs: see ``NotebookKernel.execute``."""
+
+    async def execute(
+        self,
+        code: str,
+        *,
+        store_history: bool,
+        on_outputs: Callable[[Outputs], None] | None = None,
+        on_busy: Callable[[], None] | None = None,
+        cell_id: str | None = None,
+    ) -> Execution: ...
 
 
 class Recorder(Protocol):
@@ -143,7 +156,7 @@ class NotebookDocument:
                 "op": "edit_cell",
                 "cell_id": cell_id,
                 "source": clean_source(source),
-                "expected_hash": expected_hash,
+                "expected_hash": expected_hash and expected_hash.lower(),
             }
         )
 
@@ -160,7 +173,7 @@ class NotebookDocument:
     async def run(
         self,
         cell_id: str,
-        kernel: NotebookKernel,
+        kernel: Kernel,
         on_outputs: Callable[[Outputs], None] | None = None,
         *,
         on_busy: Callable[[], None] | None = None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from collections.abc import Callable
 from typing import Any
 
 from prime_ext.errors import PrimeError
@@ -33,6 +34,9 @@ class FakeBrowser:
         """Cell → run that it shows."""
         self.client: LeaseClient | None = None
         self._news = asyncio.Event()
+        # What a test replaces to have the page do something else.
+        self.apply: Callable[[dict[str, Any]], dict[str, Any]] = self._apply
+        self.answer: Callable[[LeaseClient | None, dict[str, Any]], None] = self._answer
 
     def connect(self, *, claim: bool = True) -> FakeBrowser:
         self.client = self.hub.connect(self._receive)
@@ -77,20 +81,20 @@ class FakeBrowser:
             self.held = frame["held"]
         elif frame["type"] == "op" and self.answers:
             # As over a socket: the answer comes later, never inside the call that asked.
-            asyncio.get_running_loop().call_soon(self._answer, self.client, frame)
+            asyncio.get_running_loop().call_soon(self.answer, self.client, frame)
 
     def _answer(self, client: LeaseClient | None, frame: dict[str, Any]) -> None:
         op_id = frame["op_id"]
         if client is None or client is not self.client:
             return
         if op_id not in self.applied:
-            self.applied[op_id] = self._ack(op_id, frame["op"])
+            self.applied[op_id] = self.ack(op_id, frame["op"])
         client.receive(self.applied[op_id])
         self._news.set()
 
-    def _ack(self, op_id: str, op: dict[str, Any]) -> dict[str, Any]:
+    def ack(self, op_id: str, op: dict[str, Any]) -> dict[str, Any]:
         try:
-            result = self._apply(op)
+            result = self.apply(op)
         except CellConflict as error:
             return self._error(op_id, error, source=error.current)
         except CellNotFound as error:

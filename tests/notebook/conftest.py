@@ -3,29 +3,48 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import nbformat
 import pytest
 
+from prime_ext.kernel.execution import Execution, Status
 from prime_ext.notebook.document import NotebookDocument, NotebookDocuments
 from prime_ext.notebook.lease import LeaseHub
 from prime_ext.session.records import NotebookOp
 
+Write = Callable[..., Awaitable[None]]
+Disk = Callable[..., Awaitable[dict[str, Any]]]
+
+
+def code_cell(source: str, cell_id: str) -> dict[str, Any]:
+    return {
+        "cell_type": "code",
+        "id": cell_id,
+        "metadata": {},
+        "source": source,
+        "outputs": [],
+        "execution_count": None,
+    }
+
+
+def text_cell(source: str, cell_id: str) -> dict[str, Any]:
+    return {"cell_type": "markdown", "id": cell_id, "metadata": {}, "source": source}
+
+
+def notebook_of(cells: list[dict[str, Any]], minor: int = 5) -> dict[str, Any]:
+    return {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": minor}
+
 
 def notebook(*sources: str, minor: int = 5) -> dict[str, Any]:
     """A notebook of code cells ``a``, ``b``, ``c``, … with these sources."""
-    cells = [nbformat.v4.new_code_cell(source) for source in sources]
-    for cell, cell_id in zip(cells, "abcdefghij", strict=False):
-        cell["id"] = cell_id
-    result: dict[str, Any] = nbformat.v4.new_notebook(cells=cells)
+    cells = [code_cell(source, "abcdefghij"[i]) for i, source in enumerate(sources)]
     if minor < 5:
-        result["nbformat_minor"] = minor
         for cell in cells:
             del cell["id"]
-    return result
+    return notebook_of(cells, minor)
 
 
 class Recorded:
@@ -40,15 +59,6 @@ class Recorded:
 
 
 @dataclass
-class Execution:
-    status: str
-    outputs: list[dict[str, Any]]
-    execution_count: int | None
-    error: dict[str, Any] | None = None
-    duration_ms: int = 1
-
-
-@dataclass
 class ScriptedKernel:
     """Puts out what the test says, when it says so."""
 
@@ -57,7 +67,7 @@ class ScriptedKernel:
     finish: asyncio.Event = field(default_factory=asyncio.Event)
     outputs: list[dict[str, Any]] = field(default_factory=list)
     publish: Callable[[list[dict[str, Any]]], None] | None = None
-    status: str = "ok"
+    status: Status = "ok"
 
     async def execute(self, code: str, **options: Any) -> Execution:
         assert options["store_history"] is True
@@ -103,7 +113,7 @@ def recorded() -> Recorded:
 
 
 @pytest.fixture
-def write(contents: Any) -> Callable[..., Any]:
+def write(contents: Any) -> Write:
     """Save a notebook, trusted as one made by the user is."""
 
     async def write(nb: dict[str, Any], path: str = "work.ipynb") -> None:
@@ -113,7 +123,7 @@ def write(contents: Any) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def disk(contents: Any) -> Callable[..., Any]:
+def disk(contents: Any) -> Disk:
     """The notebook on disk, valid or the test fails."""
 
     async def disk(path: str = "work.ipynb") -> dict[str, Any]:

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
 
 from prime_ext.errors import PrimeError
 from prime_ext.notebook.cell import CellConflict, source_hash
-from tests.notebook.conftest import ScriptedKernel, notebook
+from prime_ext.notebook.document import NotebookDocument, NotebookDocuments
+from tests.notebook.conftest import (
+    Disk,
+    Recorded,
+    ScriptedKernel,
+    Write,
+    code_cell,
+    notebook,
+    notebook_of,
+    text_cell,
+)
 
 FIGURE = {"output_type": "display_data", "data": {"text/html": "<b>1</b>"}, "metadata": {}}
 
@@ -20,7 +30,9 @@ def sources(nb: dict[str, Any]) -> list[str]:
     return [cell["source"] for cell in nb["cells"]]
 
 
-async def test_insert_at_each_place(document, write, disk, recorded):
+async def test_insert_at_each_place(
+    document: NotebookDocument, write: Write, disk: Disk, recorded: Recorded
+) -> None:
     await write(notebook("1"))
     last = await document.insert("last")
     first = await document.insert("# first", "markdown", after="")
@@ -35,7 +47,9 @@ async def test_insert_at_each_place(document, write, disk, recorded):
     assert op.after == {"source": "# first", "cell_type": "markdown", "index": 0}
 
 
-async def test_edit_delete_and_move(document, write, disk, recorded):
+async def test_edit_delete_and_move(
+    document: NotebookDocument, write: Write, disk: Disk, recorded: Recorded
+) -> None:
     await write(notebook("1", "2", "3"))
     await document.edit("b", "two\r\nlines", source_hash("2"))
     await document.move("a", "c")
@@ -43,11 +57,15 @@ async def test_edit_delete_and_move(document, write, disk, recorded):
     assert sources(await disk()) == ["two\nlines", "1"]
     edit, move, delete = recorded.records
     assert edit.before == {"source": "2", "cell_type": "code", "index": 1}
-    assert (move.before["index"], move.after["index"]) == (0, 2)
-    assert (delete.before["source"], delete.after) == ("3", None)
+    assert move.before == {"source": "1", "cell_type": "code", "index": 0}
+    assert move.after == {"source": "1", "cell_type": "code", "index": 2}
+    assert delete.before == {"source": "3", "cell_type": "code", "index": 1}
+    assert delete.after is None
 
 
-async def test_a_stale_hash_is_a_conflict_and_changes_nothing(document, write, disk, recorded):
+async def test_a_stale_hash_is_a_conflict_and_changes_nothing(
+    document: NotebookDocument, write: Write, disk: Disk, recorded: Recorded
+) -> None:
     await write(notebook("by the user"))
     with pytest.raises(CellConflict) as caught:
         await document.edit("a", "by the agent", source_hash("as it was before"))
@@ -60,7 +78,9 @@ async def test_a_stale_hash_is_a_conflict_and_changes_nothing(document, write, d
     assert (op.before, op.after) == ({"source": "by the user"}, {"source": "by the agent"})
 
 
-async def test_an_edit_since_the_last_look_is_a_conflict_once(document, write, disk):
+async def test_an_edit_since_the_last_look_is_a_conflict_once(
+    document: NotebookDocument, write: Write, disk: Disk
+) -> None:
     await write(notebook("1"))
     document.seen.look(await document.cells(), await document.cells())
     await write(notebook("changed by the user"))
@@ -72,7 +92,9 @@ async def test_an_edit_since_the_last_look_is_a_conflict_once(document, write, d
 
 
 @pytest.mark.parametrize("action", ["delete", "run"])
-async def test_deleting_and_running_mind_the_users_edit_too(action, document, write, disk):
+async def test_deleting_and_running_mind_the_users_edit_too(
+    action: str, document: NotebookDocument, write: Write, disk: Disk
+) -> None:
     await write(notebook("1"))
     document.seen.look(await document.cells(), await document.cells())
     await write(notebook("2"))
@@ -83,7 +105,9 @@ async def test_deleting_and_running_mind_the_users_edit_too(action, document, wr
     assert sources(await disk()) == ["2"]
 
 
-async def test_an_index_is_refused_and_near_ids_named(document, write):
+async def test_an_index_is_refused_and_near_ids_named(
+    document: NotebookDocument, write: Write
+) -> None:
     await write(notebook("x = 1", "y = 2", "z = 3", "far = 4"))
     with pytest.raises(PrimeError) as caught:
         await document.edit("1", "oops")
@@ -92,7 +116,7 @@ async def test_an_index_is_refused_and_near_ids_named(document, write):
     assert "- b (cell 2 of 4, code): y = 2" in caught.value.message
 
 
-async def test_an_unknown_id_names_similar_ones(document, write):
+async def test_an_unknown_id_names_similar_ones(document: NotebookDocument, write: Write) -> None:
     nb = notebook("x = 1")
     nb["cells"][0]["id"] = "f3a9c1d2"
     await write(nb)
@@ -101,11 +125,18 @@ async def test_an_unknown_id_names_similar_ones(document, write):
     assert "f3a9c1d2" in caught.value.message
 
 
-async def test_a_change_by_another_program_is_kept(document, write, disk, contents, monkeypatch):
+async def test_a_change_by_another_program_is_kept(
+    document: NotebookDocument,
+    write: Write,
+    disk: Disk,
+    contents: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The file changes between our reading and our saving."""
     await write(notebook("1", "2"))
     await document.cells()
-    real_get, raced = contents.get, []
+    real_get = contents.get
+    raced: list[bool] = []
 
     async def get(path: str, *args: Any, **kwargs: Any) -> Any:
         model = await real_get(path, *args, **kwargs)
@@ -121,9 +152,9 @@ async def test_a_change_by_another_program_is_kept(document, write, disk, conten
     assert sources(await disk()) == ["by the agent", "changed meanwhile"]
 
 
-async def test_parallel_operations_all_arrive(document, documents, write, disk):
-    from tests.notebook.conftest import Recorded
-
+async def test_parallel_operations_all_arrive(
+    document: NotebookDocument, documents: NotebookDocuments, write: Write, disk: Disk
+) -> None:
     await write(notebook("0"))
     other_session = Recorded()
     other = documents.get("/work.ipynb", other_session)
@@ -135,7 +166,9 @@ async def test_parallel_operations_all_arrive(document, documents, write, disk):
 
 
 @pytest.mark.parametrize("minor", [0, 4])
-async def test_old_notebooks_get_ids_that_last(minor, document, jp_root_dir, disk):
+async def test_old_notebooks_get_ids_that_last(
+    minor: int, document: NotebookDocument, jp_root_dir: Path, disk: Disk
+) -> None:
     old = notebook("1", "1", minor=minor)
     (jp_root_dir / "work.ipynb").write_text(json.dumps(old))
     before = (jp_root_dir / "work.ipynb").read_bytes()
@@ -148,21 +181,29 @@ async def test_old_notebooks_get_ids_that_last(minor, document, jp_root_dir, dis
     assert nb["nbformat_minor"] == 5
 
 
-async def test_notebook_of_nbformat_3(document, jp_root_dir, disk):
-    v3 = nbformat.v3.new_notebook(
-        worksheets=[nbformat.v3.new_worksheet(cells=[nbformat.v3.new_code_cell("print 1")])]
-    )
-    (jp_root_dir / "work.ipynb").write_text(nbformat.v3.writes_json(v3))
-    (cell,) = await document.cells()
-    assert cell.source == "print 1"
-    await document.edit(cell.id, "print(1)")
+async def test_notebook_of_nbformat_3(
+    document: NotebookDocument, jp_root_dir: Path, disk: Disk
+) -> None:
+    cell = {"cell_type": "code", "input": "print 1", "outputs": [], "metadata": {}}
+    v3 = {
+        "metadata": {"name": ""},
+        "nbformat": 3,
+        "nbformat_minor": 0,
+        "worksheets": [{"cells": [{**cell, "language": "python"}], "metadata": {}}],
+    }
+    (jp_root_dir / "work.ipynb").write_text(json.dumps(v3))
+    (read,) = await document.cells()
+    assert read.source == "print 1"
+    await document.edit(read.id, "print(1)")
     nb = await disk()
     assert (nb["nbformat"], sources(nb)) == (4, ["print(1)"])
 
 
 @pytest.mark.filterwarnings("ignore::nbformat.warnings.MissingIDFieldWarning")
 @pytest.mark.filterwarnings("ignore::nbformat.warnings.DuplicateCellId")
-async def test_notebook_with_missing_and_doubled_ids(document, jp_root_dir, disk):
+async def test_notebook_with_missing_and_doubled_ids(
+    document: NotebookDocument, jp_root_dir: Path, disk: Disk
+) -> None:
     broken = notebook("1", "2", "3")
     del broken["cells"][0]["id"]
     broken["cells"][2]["id"] = "b"
@@ -174,20 +215,26 @@ async def test_notebook_with_missing_and_doubled_ids(document, jp_root_dir, disk
     assert sources(await disk()) == ["one", "2", "three"]
 
 
-async def test_a_notebook_that_is_not_there(document):
+async def test_a_notebook_that_is_not_there(document: NotebookDocument) -> None:
     with pytest.raises(PrimeError) as caught:
         await document.insert("1")
     assert (caught.value.code, caught.value.status) == ("notebook_not_found", 404)
 
 
-async def test_a_file_that_is_no_notebook(document, jp_root_dir):
+async def test_a_file_that_is_no_notebook(document: NotebookDocument, jp_root_dir: Path) -> None:
     (jp_root_dir / "work.ipynb").write_text("{not json")
     with pytest.raises(PrimeError) as caught:
         await document.cells()
     assert caught.value.code == "notebook_invalid"
 
 
-async def test_a_read_only_notebook(document, write, contents, monkeypatch, recorded):
+async def test_a_read_only_notebook(
+    document: NotebookDocument,
+    write: Write,
+    contents: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    recorded: Recorded,
+) -> None:
     from tornado.web import HTTPError
 
     await write(notebook("1"))
@@ -203,7 +250,9 @@ async def test_a_read_only_notebook(document, write, contents, monkeypatch, reco
     assert recorded.records[-1].status == "failed"
 
 
-async def test_run_leaves_a_trusted_notebook_trusted(document, write, contents, disk):
+async def test_run_leaves_a_trusted_notebook_trusted(
+    document: NotebookDocument, write: Write, contents: Any, disk: Disk
+) -> None:
     nb = notebook("1", "2")
     for cell in nb["cells"]:
         cell["outputs"] = [dict(FIGURE)]
@@ -220,7 +269,9 @@ async def test_run_leaves_a_trusted_notebook_trusted(document, write, contents, 
     assert "trusted" not in stored["cells"][0]["metadata"]
 
 
-async def test_run_does_not_make_foreign_outputs_trusted(document, jp_root_dir, disk):
+async def test_run_does_not_make_foreign_outputs_trusted(
+    document: NotebookDocument, jp_root_dir: Path, disk: Disk
+) -> None:
     nb = notebook("1", "2")
     nb["cells"][1]["outputs"] = [dict(FIGURE)]
     (jp_root_dir / "work.ipynb").write_text(json.dumps(nb))
@@ -231,8 +282,8 @@ async def test_run_does_not_make_foreign_outputs_trusted(document, jp_root_dir, 
 
 
 async def test_run_of_a_notebook_deleted_meanwhile_keeps_its_outputs(
-    document, write, jp_root_dir, recorded
-):
+    document: NotebookDocument, write: Write, jp_root_dir: Path, recorded: Recorded
+) -> None:
     await write(notebook("1"))
     kernel = ScriptedKernel()
     running = asyncio.create_task(document.run("a", kernel))
@@ -246,7 +297,13 @@ async def test_run_of_a_notebook_deleted_meanwhile_keeps_its_outputs(
     assert recorded.records[-1].status == "failed"
 
 
-async def test_run_follows_a_rename(document, documents, write, disk, contents):
+async def test_run_follows_a_rename(
+    document: NotebookDocument,
+    documents: NotebookDocuments,
+    write: Write,
+    disk: Disk,
+    contents: Any,
+) -> None:
     await write(notebook("1"))
     kernel = ScriptedKernel()
     running = asyncio.create_task(document.run("a", kernel))
@@ -260,7 +317,7 @@ async def test_run_follows_a_rename(document, documents, write, disk, contents):
     assert document.path == "renamed.ipynb"
 
 
-async def test_rename_of_a_folder(documents, recorded):
+async def test_rename_of_a_folder(documents: NotebookDocuments, recorded: Recorded) -> None:
     document = documents.get("old/deep/work.ipynb", recorded)
     beside = documents.get("older/work.ipynb", recorded)
     documents.rename("old", "new")
@@ -268,16 +325,18 @@ async def test_rename_of_a_folder(documents, recorded):
     assert documents.get("new/deep/work.ipynb", recorded).path == "new/deep/work.ipynb"
 
 
-async def test_only_code_cells_run(document, write):
+async def test_only_code_cells_run(document: NotebookDocument, write: Write) -> None:
     nb = notebook("1")
-    nb["cells"].append({**nbformat.v4.new_markdown_cell("# hi"), "id": "text"})
+    nb["cells"].append(text_cell("# hi", "text"))
     await write(nb)
     with pytest.raises(PrimeError) as caught:
         await document.run("text", ScriptedKernel())
     assert caught.value.code == "not_a_code_cell"
 
 
-async def test_a_stopped_run_keeps_what_was_put_out(document, write, disk, recorded):
+async def test_a_stopped_run_keeps_what_was_put_out(
+    document: NotebookDocument, write: Write, disk: Disk, recorded: Recorded
+) -> None:
     await write(notebook("1"))
     kernel = ScriptedKernel()
     running = asyncio.create_task(document.run("a", kernel))
@@ -287,21 +346,20 @@ async def test_a_stopped_run_keeps_what_was_put_out(document, write, disk, recor
     with pytest.raises(asyncio.CancelledError):
         await running
     assert (await disk())["cells"][0]["outputs"] == kernel.outputs
-    assert recorded.records[-1].after["status"] == "aborted"
+    assert (recorded.records[-1].after or {})["status"] == "aborted"
 
 
-async def test_a_thousand_cells(document, write, disk):
-    nb = nbformat.v4.new_notebook(
-        cells=[{**nbformat.v4.new_code_cell(f"x{i} = {i}"), "id": f"c{i}"} for i in range(1000)]
-    )
-    await write(nb)
+async def test_a_thousand_cells(document: NotebookDocument, write: Write, disk: Disk) -> None:
+    await write(notebook_of([code_cell(f"x{i} = {i}", f"c{i}") for i in range(1000)]))
     for i in range(0, 1000, 100):
         await document.edit(f"c{i}", f"x{i} = -{i}")
     assert sources(await disk())[900] == "x900 = -900"
     assert len(await document.cells()) == 1000
 
 
-async def test_text_that_is_not_utf8_can_be_saved(document, write, disk):
+async def test_text_that_is_not_utf8_can_be_saved(
+    document: NotebookDocument, write: Write, disk: Disk
+) -> None:
     await write(notebook())
     await document.insert("s = '\ud83d'  # half a surrogate pair")
     assert sources(await disk()) == ["s = '\ufffd'  # half a surrogate pair"]

@@ -19,7 +19,7 @@ def browser(hub: LeaseHub, key: str = "page-1", path: str = PATH) -> FakeBrowser
     return FakeBrowser(hub, path, notebook("1"), key)
 
 
-async def test_first_claimant_holds_until_it_releases(hub):
+async def test_first_claimant_holds_until_it_releases(hub: LeaseHub) -> None:
     one, two = browser(hub, "one").connect(), browser(hub, "two").connect()
     assert (one.held, two.held) == (True, False)
     await hub.request(PATH, SAVE, "op-1")
@@ -29,7 +29,7 @@ async def test_first_claimant_holds_until_it_releases(hub):
     assert (len(one.saved), len(two.saved)) == (1, 1)
 
 
-async def test_claiming_twice_changes_nothing(hub):
+async def test_claiming_twice_changes_nothing(hub: LeaseHub) -> None:
     one = browser(hub).connect()
     epoch = hub.epoch(PATH)
     one.claim()
@@ -39,13 +39,13 @@ async def test_claiming_twice_changes_nothing(hub):
     assert not hub.held(PATH)
 
 
-async def test_without_a_client_the_lease_is_lost(hub):
+async def test_without_a_client_the_lease_is_lost(hub: LeaseHub) -> None:
     with pytest.raises(LeaseLost):
         await hub.request(PATH, SAVE, "op-1")
     assert not await hub.attached(PATH)
 
 
-async def test_unacknowledged_operations_are_sent_again_to_the_same_page(hub):
+async def test_unacknowledged_operations_are_sent_again_to_the_same_page(hub: LeaseHub) -> None:
     one = browser(hub).connect()
     one.answers = False
     waiting = asyncio.create_task(hub.request(PATH, SAVE, "op-1"))
@@ -60,7 +60,9 @@ async def test_unacknowledged_operations_are_sent_again_to_the_same_page(hub):
     assert hub.epoch(PATH) == epoch, "the same page still knows what it was told"
 
 
-async def test_an_operation_applied_before_the_connection_broke_is_applied_once(hub):
+async def test_an_operation_applied_before_the_connection_broke_is_applied_once(
+    hub: LeaseHub,
+) -> None:
     one = browser(hub).connect()
     insert = {
         "op": "insert_cell", "cell_id": "new", "source": "2", "cell_type": "code", "after": None
@@ -68,7 +70,7 @@ async def test_an_operation_applied_before_the_connection_broke_is_applied_once(
     one.answers = False
     waiting = asyncio.create_task(hub.request(PATH, insert, "op-1"))
     await one.until(lambda: one.ops("insert_cell"))
-    one.applied["op-1"] = one._ack("op-1", insert)
+    one.applied["op-1"] = one.ack("op-1", insert)
     one.drop()
     one.answers = True
     one.connect()
@@ -76,7 +78,7 @@ async def test_an_operation_applied_before_the_connection_broke_is_applied_once(
     assert [c["id"] for c in one.notebook["cells"]] == ["a", "new"]
 
 
-async def test_operations_go_to_the_reloaded_page(hub):
+async def test_operations_go_to_the_reloaded_page(hub: LeaseHub) -> None:
     one = browser(hub, "before").connect()
     one.answers = False
     waiting = asyncio.create_task(hub.request(PATH, SAVE, "op-1"))
@@ -89,7 +91,7 @@ async def test_operations_go_to_the_reloaded_page(hub):
     assert hub.epoch(PATH) != epoch
 
 
-async def test_a_page_that_was_only_cut_off_goes_before_one_that_waits(hub):
+async def test_a_page_that_was_only_cut_off_goes_before_one_that_waits(hub: LeaseHub) -> None:
     one, two = browser(hub, "one").connect(), browser(hub, "two").connect()
     one.drop()
     assert not two.held
@@ -97,14 +99,14 @@ async def test_a_page_that_was_only_cut_off_goes_before_one_that_waits(hub):
     assert (one.held, two.held) == (True, False)
 
 
-async def test_the_next_in_line_follows_a_page_that_does_not_come_back(hub):
+async def test_the_next_in_line_follows_a_page_that_does_not_come_back(hub: LeaseHub) -> None:
     one, two = browser(hub, "one").connect(), browser(hub, "two").connect()
     one.drop()
     assert await hub.attached(PATH)
     assert two.held
 
 
-async def test_nobody_comes_back(hub):
+async def test_nobody_comes_back(hub: LeaseHub) -> None:
     one = browser(hub).connect()
     waiting = asyncio.create_task(hub.request(PATH, SAVE, "op-1"))
     one.drop()
@@ -113,7 +115,7 @@ async def test_nobody_comes_back(hub):
     assert not hub.held(PATH)
 
 
-async def test_release_does_not_wait(hub):
+async def test_release_does_not_wait(hub: LeaseHub) -> None:
     hub = LeaseHub(grace_s=3600)
     one = browser(hub).connect()
     one.answers = False
@@ -124,7 +126,7 @@ async def test_release_does_not_wait(hub):
         await waiting
 
 
-async def test_a_frozen_tab_loses_its_lease(hub):
+async def test_a_frozen_tab_loses_its_lease(hub: LeaseHub) -> None:
     frozen = browser(hub, "frozen").connect()
     frozen.answers = False
     with pytest.raises(LeaseLost):
@@ -137,7 +139,7 @@ async def test_a_frozen_tab_loses_its_lease(hub):
     assert frozen.held, "once awake it may claim again"
 
 
-async def test_an_ack_from_someone_else_is_void(hub):
+async def test_an_ack_from_someone_else_is_void(hub: LeaseHub) -> None:
     one, two = browser(hub, "one").connect(), browser(hub, "two").connect()
     one.answers = False
     waiting = asyncio.create_task(hub.request(PATH, SAVE, "op-1"))
@@ -151,7 +153,7 @@ async def test_an_ack_from_someone_else_is_void(hub):
     await waiting
 
 
-async def test_a_panel_closed_at_this_moment(hub):
+async def test_a_panel_closed_at_this_moment(hub: LeaseHub) -> None:
     one = browser(hub).connect()
     one.answers = False
     waiting = asyncio.create_task(hub.request(PATH, SAVE, "op-1"))
@@ -163,7 +165,7 @@ async def test_a_panel_closed_at_this_moment(hub):
         await waiting
 
 
-async def test_a_refusal_says_why(hub):
+async def test_a_refusal_says_why(hub: LeaseHub) -> None:
     one = browser(hub).connect()
     edit = {"op": "edit_cell", "cell_id": "a", "source": "2", "expected_hash": "0" * 64}
     with pytest.raises(OperationRefused) as caught:
@@ -172,7 +174,7 @@ async def test_a_refusal_says_why(hub):
     assert one.cell("a")["source"] == "1"
 
 
-async def test_a_new_connection_is_given_time_to_say_what_it_has_open(hub):
+async def test_a_new_connection_is_given_time_to_say_what_it_has_open(hub: LeaseHub) -> None:
     page = browser(hub).connect(claim=False)
     attached = asyncio.create_task(hub.attached(PATH))
     await asyncio.sleep(0)
@@ -181,19 +183,19 @@ async def test_a_new_connection_is_given_time_to_say_what_it_has_open(hub):
     assert await attached
 
 
-async def test_a_connection_that_has_nothing_open_is_not_waited_for(hub):
+async def test_a_connection_that_has_nothing_open_is_not_waited_for(hub: LeaseHub) -> None:
     hub = LeaseHub(settle_s=3600)
     page = browser(hub).connect(claim=False)
     page.release()
     assert not await hub.attached(PATH)
 
 
-async def test_a_connection_that_never_says_is_waited_for_but_not_for_long(hub):
+async def test_a_connection_that_never_says_is_waited_for_but_not_for_long(hub: LeaseHub) -> None:
     browser(hub).connect(claim=False)
     assert not await hub.attached(PATH)
 
 
-async def test_renaming_keeps_lease_and_operations(hub):
+async def test_renaming_keeps_lease_and_operations(hub: LeaseHub) -> None:
     one = browser(hub).connect()
     one.answers = False
     waiting = asyncio.create_task(hub.request(PATH, SAVE, "op-1"))
@@ -209,7 +211,7 @@ async def test_renaming_keeps_lease_and_operations(hub):
     assert one.received[-1]["notebook"] == "new.ipynb"
 
 
-async def test_a_claim_of_the_new_path_may_come_before_the_rename(hub):
+async def test_a_claim_of_the_new_path_may_come_before_the_rename(hub: LeaseHub) -> None:
     one, two = browser(hub, "one").connect(), browser(hub, "two").connect()
     one.claim("new.ipynb")
     hub.rename(PATH, "new.ipynb")
@@ -231,20 +233,20 @@ async def test_a_claim_of_the_new_path_may_come_before_the_rename(hub):
         {"type": "ack", "op_id": "x", "ok": "yes"},
     ],
 )
-async def test_malformed_frames_are_answered(frame, hub):
+async def test_malformed_frames_are_answered(frame: dict[str, Any], hub: LeaseHub) -> None:
     sent: list[dict[str, Any]] = []
     hub.connect(sent.append).receive(frame)
     assert [f["code"] for f in sent] == ["bad_frame"]
 
 
-async def test_an_ack_for_nothing_is_ignored(hub):
+async def test_an_ack_for_nothing_is_ignored(hub: LeaseHub) -> None:
     browser(hub).connect()
     sent: list[dict[str, Any]] = []
     hub.connect(sent.append).receive({"type": "ack", "op_id": "gone", "ok": True})
     assert sent == []
 
 
-async def test_a_socket_that_raises_does_no_harm(hub):
+async def test_a_socket_that_raises_does_no_harm(hub: LeaseHub) -> None:
     def send(frame: dict[str, Any]) -> None:
         raise ConnectionError
 
@@ -258,5 +260,5 @@ async def test_a_socket_that_raises_does_no_harm(hub):
     ("path", "moved"),
     [("a/b.ipynb", "c/b.ipynb"), ("a", "c"), ("ab.ipynb", None), ("b/a", None)],
 )
-def test_moved_path(path, moved):
+def test_moved_path(path: str, moved: str | None) -> None:
     assert moved_path(path, "a", "c") == moved

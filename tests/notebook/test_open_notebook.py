@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from prime_ext.errors import PrimeError
+from prime_ext.kernel.execution import Execution
 from prime_ext.notebook.cell import CellConflict
+from prime_ext.notebook.document import NotebookDocument
+from prime_ext.notebook.lease import LeaseClient, LeaseHub
 from prime_ext.notebook.renames import follow_renames
 from tests.notebook.browser import FakeBrowser
-from tests.notebook.conftest import ScriptedKernel, notebook
+from tests.notebook.conftest import (
+    Disk,
+    Recorded,
+    ScriptedKernel,
+    Write,
+    code_cell,
+    notebook,
+    notebook_of,
+)
 
 PATH = "work.ipynb"
 
 
 @pytest.fixture
-def page(hub, jp_serverapp, jp_root_dir) -> FakeBrowser:
+def page(hub: LeaseHub, jp_serverapp: Any, jp_root_dir: Path) -> FakeBrowser:
     """A page with the notebook open; the same is on disk."""
     nb = notebook("1", "2")
     (jp_root_dir / PATH).write_text(json.dumps(nb))
@@ -29,7 +41,9 @@ def sources(nb: dict[str, Any]) -> list[str]:
     return [cell["source"] for cell in nb["cells"]]
 
 
-async def test_changes_go_to_the_browser_and_are_saved_by_it(document, page, disk, recorded):
+async def test_changes_go_to_the_browser_and_are_saved_by_it(
+    document: NotebookDocument, page: FakeBrowser, disk: Disk, recorded: Recorded
+) -> None:
     change = await document.insert("3", after="a")
     await document.edit("b", "two")
     await document.move("b", "")
@@ -42,23 +56,25 @@ async def test_changes_go_to_the_browser_and_are_saved_by_it(document, page, dis
     assert recorded.records[-1].before == {"source": "1", "cell_type": "code", "index": 1}
 
 
-async def test_reading_shows_what_is_not_saved_yet(document, page):
+async def test_reading_shows_what_is_not_saved_yet(
+    document: NotebookDocument, page: FakeBrowser
+) -> None:
     page.cell("a")["source"] = "unsaved"
     assert [cell.source for cell in await document.cells()] == ["unsaved", "2"]
 
 
-async def test_reading_a_large_notebook_in_pieces(document, hub, write):
-    import nbformat
-
-    nb = nbformat.v4.new_notebook(
-        cells=[{**nbformat.v4.new_code_cell(str(i)), "id": f"c{i}"} for i in range(1000)]
-    )
+async def test_reading_a_large_notebook_in_pieces(
+    document: NotebookDocument, hub: LeaseHub, write: Write
+) -> None:
+    nb = notebook_of([code_cell(str(i), f"c{i}") for i in range(1000)])
     page = FakeBrowser(hub, PATH, nb).connect()
     assert [c.id for c in await document.cells()] == [f"c{i}" for i in range(1000)]
     assert [op["start"] for op in page.ops("read")] == [0, 300, 600, 900]
 
 
-async def test_conflict_with_an_edit_that_is_not_saved(document, page, recorded):
+async def test_conflict_with_an_edit_that_is_not_saved(
+    document: NotebookDocument, page: FakeBrowser, recorded: Recorded
+) -> None:
     document.seen.look(await document.cells(), await document.cells())
     page.cell("a")["source"] = "typed by the user"
     with pytest.raises(CellConflict) as caught:
@@ -68,44 +84,52 @@ async def test_conflict_with_an_edit_that_is_not_saved(document, page, recorded)
     assert recorded.records[-1].status == "conflict"
 
 
-async def test_conflict_with_typing_between_reading_and_writing(document, page, recorded):
+async def test_conflict_with_typing_between_reading_and_writing(
+    document: NotebookDocument, page: FakeBrowser, recorded: Recorded
+) -> None:
     """The browser itself compares, in the moment it writes."""
-    real_apply = page._apply
+    real_apply = page.apply
 
     def apply(op: dict[str, Any]) -> dict[str, Any]:
         if op["op"] == "edit_cell":
             page.cell("a")["source"] = "typed this moment"
         return real_apply(op)
 
-    page._apply = apply
+    page.apply = apply
     with pytest.raises(CellConflict) as caught:
         await document.edit("a", "by the agent")
     assert caught.value.current == "typed this moment"
     assert recorded.records[-1].before == {"source": "typed this moment"}
 
 
-async def test_missing_cells_are_explained_by_what_the_browser_has(document, page):
+async def test_missing_cells_are_explained_by_what_the_browser_has(
+    document: NotebookDocument, page: FakeBrowser
+) -> None:
     with pytest.raises(PrimeError) as caught:
         await document.move("a", "0")
     assert "never by position" in caught.value.message
     assert "- a (cell 1 of 2, code): 1" in caught.value.message
 
 
-async def test_a_change_that_could_not_be_saved_says_so(document, page):
-    real_apply = page._apply
+async def test_a_change_that_could_not_be_saved_says_so(
+    document: NotebookDocument, page: FakeBrowser
+) -> None:
+    real_apply = page.apply
 
     def apply(op: dict[str, Any]) -> dict[str, Any]:
         if op["op"] == "save":
             raise PrimeError("work.ipynb has changed on disk.", code="save_conflict")
         return real_apply(op)
 
-    page._apply = apply
+    page.apply = apply
     change = await document.edit("a", "2")
     assert page.cell("a")["source"] == "2"
     assert "changed on disk" in (change.unsaved or "")
 
 
-async def test_the_server_writes_when_the_browser_does_not_come_back(document, page, disk):
+async def test_the_server_writes_when_the_browser_does_not_come_back(
+    document: NotebookDocument, page: FakeBrowser, disk: Disk
+) -> None:
     page.answers = False
     editing = asyncio.create_task(document.insert("3"))
     await page.until(lambda: page.ops("insert_cell"))
@@ -116,19 +140,21 @@ async def test_the_server_writes_when_the_browser_does_not_come_back(document, p
 
 
 @pytest.mark.parametrize("action", ["insert", "delete"])
-async def test_applied_and_saved_but_never_acknowledged(action, document, page, write, disk):
+async def test_applied_and_saved_but_never_acknowledged(
+    action: str, document: NotebookDocument, page: FakeBrowser, write: Write, disk: Disk
+) -> None:
     """The file is written instead, where the operation has its effect already."""
     applied = asyncio.Event()
-    real_answer = page._answer
+    real_answer = page.answer
 
-    def answer(client: Any, frame: dict[str, Any]) -> None:
+    def answer(client: LeaseClient | None, frame: dict[str, Any]) -> None:
         if frame["op"]["op"] in ("insert_cell", "delete_cell"):
-            page._apply(frame["op"])
+            page.apply(frame["op"])
             applied.set()
         else:
             real_answer(client, frame)
 
-    page._answer = answer
+    page.answer = answer
     working = asyncio.create_task(
         document.insert("3") if action == "insert" else document.delete("a")
     )
@@ -140,8 +166,11 @@ async def test_applied_and_saved_but_never_acknowledged(action, document, page, 
     assert sources(await disk()) == (["1", "2", "3"] if action == "insert" else ["2"])
 
 
-async def test_run_streams_into_the_open_notebook(document, page, recorded):
-    kernel, seen = ScriptedKernel(), []
+async def test_run_streams_into_the_open_notebook(
+    document: NotebookDocument, page: FakeBrowser, recorded: Recorded
+) -> None:
+    kernel = ScriptedKernel()
+    seen: list[list[dict[str, Any]]] = []
     running = asyncio.create_task(document.run("a", kernel, seen.append))
     await kernel.started.wait()
     assert page.cell("a")["id"] in page.runs, "shown as running"
@@ -161,7 +190,9 @@ async def test_run_streams_into_the_open_notebook(document, page, recorded):
     ]
 
 
-async def test_other_operations_are_not_held_up_by_a_run(document, page):
+async def test_other_operations_are_not_held_up_by_a_run(
+    document: NotebookDocument, page: FakeBrowser
+) -> None:
     kernel = ScriptedKernel()
     running = asyncio.create_task(document.run("a", kernel))
     await kernel.started.wait()
@@ -171,7 +202,9 @@ async def test_other_operations_are_not_held_up_by_a_run(document, page):
     assert sources(page.notebook) == ["1", "2", "3"]
 
 
-async def test_the_browser_goes_away_in_the_middle_of_a_run(document, page, disk, recorded):
+async def test_the_browser_goes_away_in_the_middle_of_a_run(
+    document: NotebookDocument, page: FakeBrowser, disk: Disk, recorded: Recorded
+) -> None:
     kernel = ScriptedKernel()
     running = asyncio.create_task(document.run("a", kernel))
     await kernel.started.wait()
@@ -187,7 +220,9 @@ async def test_the_browser_goes_away_in_the_middle_of_a_run(document, page, disk
     assert recorded.records[-1].writer == "server"
 
 
-async def test_closing_the_tab_in_the_middle_of_a_run(document, page, disk):
+async def test_closing_the_tab_in_the_middle_of_a_run(
+    document: NotebookDocument, page: FakeBrowser, disk: Disk
+) -> None:
     kernel = ScriptedKernel()
     running = asyncio.create_task(document.run("a", kernel))
     await kernel.started.wait()
@@ -198,7 +233,9 @@ async def test_closing_the_tab_in_the_middle_of_a_run(document, page, disk):
     assert (await disk())["cells"][0]["outputs"] == kernel.outputs
 
 
-async def test_reloading_the_page_in_the_middle_of_a_run(document, page, hub):
+async def test_reloading_the_page_in_the_middle_of_a_run(
+    document: NotebookDocument, page: FakeBrowser, hub: LeaseHub
+) -> None:
     kernel = ScriptedKernel()
     running = asyncio.create_task(document.run("a", kernel))
     await kernel.started.wait()
@@ -216,7 +253,9 @@ async def test_reloading_the_page_in_the_middle_of_a_run(document, page, hub):
     assert reloaded.saved[-1]["cells"][0]["execution_count"] == 7
 
 
-async def test_a_connection_that_breaks_for_a_moment_in_a_run(document, page):
+async def test_a_connection_that_breaks_for_a_moment_in_a_run(
+    document: NotebookDocument, page: FakeBrowser
+) -> None:
     kernel = ScriptedKernel()
     running = asyncio.create_task(document.run("a", kernel))
     await kernel.started.wait()
@@ -232,7 +271,9 @@ async def test_a_connection_that_breaks_for_a_moment_in_a_run(document, page):
     assert len(page.ops("run_start")) == 1
 
 
-async def test_an_update_for_the_old_page_reaches_a_new_one(document, page, hub):
+async def test_an_update_for_the_old_page_reaches_a_new_one(
+    document: NotebookDocument, page: FakeBrowser, hub: LeaseHub
+) -> None:
     """Outputs that were on their way when the page was reloaded."""
     kernel = ScriptedKernel()
     running = asyncio.create_task(document.run("a", kernel))
@@ -248,7 +289,9 @@ async def test_an_update_for_the_old_page_reaches_a_new_one(document, page, hub)
     assert reloaded.cell("a")["outputs"] == kernel.outputs
 
 
-async def test_opening_the_notebook_in_the_middle_of_a_run(document, hub, write):
+async def test_opening_the_notebook_in_the_middle_of_a_run(
+    document: NotebookDocument, hub: LeaseHub, write: Write
+) -> None:
     await write(notebook("1"))
     kernel = ScriptedKernel()
     running = asyncio.create_task(document.run("a", kernel))
@@ -263,7 +306,9 @@ async def test_opening_the_notebook_in_the_middle_of_a_run(document, hub, write)
     assert page.saved[-1]["cells"][0]["outputs"] == kernel.outputs
 
 
-async def test_the_user_deletes_the_cell_that_runs(document, page, recorded):
+async def test_the_user_deletes_the_cell_that_runs(
+    document: NotebookDocument, page: FakeBrowser, recorded: Recorded
+) -> None:
     kernel = ScriptedKernel()
     running = asyncio.create_task(document.run("a", kernel))
     await kernel.started.wait()
@@ -277,7 +322,9 @@ async def test_the_user_deletes_the_cell_that_runs(document, page, recorded):
     assert sources(page.notebook) == ["2"]
 
 
-async def test_stop_leaves_no_cell_shown_as_running(document, page):
+async def test_stop_leaves_no_cell_shown_as_running(
+    document: NotebookDocument, page: FakeBrowser
+) -> None:
     kernel = ScriptedKernel()
     running = asyncio.create_task(document.run("a", kernel))
     await kernel.started.wait()
@@ -288,9 +335,11 @@ async def test_stop_leaves_no_cell_shown_as_running(document, page):
     assert page.ops("run_end")[-1]["status"] == "aborted"
 
 
-async def test_a_kernel_that_cannot_start_leaves_no_cell_shown_as_running(document, page):
+async def test_a_kernel_that_cannot_start_leaves_no_cell_shown_as_running(
+    document: NotebookDocument, page: FakeBrowser
+) -> None:
     class Broken:
-        async def execute(self, code: str, **options: Any) -> None:
+        async def execute(self, code: str, **options: Any) -> Execution:
             raise PrimeError("The kernel cannot start.", code="kernel_start_failed")
 
     with pytest.raises(PrimeError, match="cannot start"):
@@ -298,7 +347,9 @@ async def test_a_kernel_that_cannot_start_leaves_no_cell_shown_as_running(docume
     assert page.runs == {}
 
 
-async def test_an_edit_that_was_stopped_is_either_done_or_not(document, page, recorded):
+async def test_an_edit_that_was_stopped_is_either_done_or_not(
+    document: NotebookDocument, page: FakeBrowser, recorded: Recorded
+) -> None:
     editing = asyncio.create_task(document.edit("a", "2"))
     await page.until(lambda: page.ops("edit_cell"))
     editing.cancel()
@@ -308,7 +359,7 @@ async def test_an_edit_that_was_stopped_is_either_done_or_not(document, page, re
     assert [r.status for r in recorded.records] == ["applied"]
 
 
-async def test_the_server_tells_of_renames(jp_serverapp, contents, write):
+async def test_the_server_tells_of_renames(jp_serverapp: Any, contents: Any, write: Write) -> None:
     await write(notebook("1"))
     heard: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
 

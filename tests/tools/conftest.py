@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
+from prime_ext.agent.tools.files import TOOLS
 from prime_ext.agent.tools.tool import ToolContext, ToolOutcome
+
+Call = Callable[..., Awaitable[ToolOutcome]]
 
 
 @pytest.fixture
@@ -42,13 +46,10 @@ def context(root: Path, session_folder: Path) -> ToolContext:
 
 
 @pytest.fixture
-def call(context: ToolContext) -> Callable[..., Any]:
+def call(context: ToolContext) -> Call:
     """Call a file tool as the agent does: arguments checked against the schema first."""
-    from prime_ext.agent.tools.files import TOOLS
 
     async def call(name: str, **arguments: Any) -> ToolOutcome:
-        from jsonschema import Draft202012Validator
-
         tool = next(tool for tool in TOOLS if tool.name == name)
         Draft202012Validator(tool.input_schema).validate(arguments)
         assert tool.summary(arguments)

@@ -6,19 +6,34 @@ import base64
 import json
 import os
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
 
 from prime_ext.agent.tools import files
 from prime_ext.agent.tools.files import TOOLS
 from prime_ext.agent.tools.paths import is_secret
+from prime_ext.agent.tools.tool import ToolContext
 from prime_ext.errors import PrimeError
+from tests.notebook.conftest import code_cell, notebook_of, text_cell
+from tests.tools.conftest import Call
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
+
+
+@pytest.fixture
+def read_only_root(root: Path) -> Iterator[Path]:
+    root.chmod(0o555)
+    yield root
+    root.chmod(0o755)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
 
 
 def text(outcome: Any) -> str:
@@ -26,7 +41,7 @@ def text(outcome: Any) -> str:
     return str(block["text"])
 
 
-async def refused(call: Any, *args: Any, **kwargs: Any) -> PrimeError:
+async def refused(call: Call, *args: Any, **kwargs: Any) -> PrimeError:
     with pytest.raises(PrimeError) as caught:
         await call(*args, **kwargs)
     return caught.value
@@ -39,7 +54,7 @@ async def refused(call: Any, *args: Any, **kwargs: Any) -> PrimeError:
     "path", ["../outside.txt", "/etc/passwd", "a/../../outside.txt", "link.txt", "linked/x.txt"]
 )
 @pytest.mark.parametrize("tool", ["read_file", "edit_file", "write_file"])
-async def test_paths_outside_of_the_root(tool, path, call, root):
+async def test_paths_outside_of_the_root(tool: str, path: str, call: Call, root: Path) -> None:
     outside = root.parent / "outside"
     outside.mkdir()
     (outside / "x.txt").write_text("private")
@@ -53,19 +68,19 @@ async def test_paths_outside_of_the_root(tool, path, call, root):
     assert (outside / "x.txt").read_text() == "private"
 
 
-async def test_listing_and_searching_outside_of_the_root(call, root):
+async def test_listing_and_searching_outside_of_the_root(call: Call, root: Path) -> None:
     assert (await refused(call, "list_files", path="..")).code == "path_outside_root"
     error = await refused(call, "search_files", pattern="x", path="/etc")
     assert error.code == "path_outside_root"
 
 
-async def test_an_absolute_path_below_the_root_is_fine(call, root):
+async def test_an_absolute_path_below_the_root_is_fine(call: Call, root: Path) -> None:
     (root / "a.txt").write_text("hello")
     assert "hello" in text(await call("read_file", path=str(root / "a.txt")))
 
 
 @pytest.mark.parametrize("path", ["a\0b", "x" * 4000])
-async def test_paths_that_cannot_be(path, call):
+async def test_paths_that_cannot_be(path: str, call: Call) -> None:
     assert (await refused(call, "read_file", path=path)).code in ("bad_path", "file_not_found")
 
 
@@ -79,11 +94,11 @@ async def test_paths_that_cannot_be(path, call):
         ("keyboard.txt", False), ("jupyter_server_config.py", True), ("terraform.tfstate", True),
     ],
 )  # fmt: skip
-def test_secrets_by_name(name, secret):
+def test_secrets_by_name(name: str, secret: bool) -> None:
     assert is_secret(name) is secret
 
 
-async def test_secrets_are_neither_read_nor_written_nor_found(call, root):
+async def test_secrets_are_neither_read_nor_written_nor_found(call: Call, root: Path) -> None:
     (root / "credentials.json").write_text('{"key": "sk-1"}')
     (root / "harmless.txt").symlink_to(root / "credentials.json")
     for path in ("credentials.json", "harmless.txt"):
@@ -94,7 +109,7 @@ async def test_secrets_are_neither_read_nor_written_nor_found(call, root):
     assert "may hold secrets" in text(await call("list_files"))
 
 
-async def test_hidden_files(call, root):
+async def test_hidden_files(call: Call, root: Path) -> None:
     (root / ".git").mkdir()
     (root / ".git" / "config").write_text("url = https://token@host")
     assert (await refused(call, "read_file", path=".git/config")).code == "hidden_file"
@@ -103,7 +118,9 @@ async def test_hidden_files(call, root):
     assert text(await call("list_files")) == "the server's root is empty."
 
 
-async def test_the_sessions_own_records_are_read_but_not_written(call, session_folder):
+async def test_the_sessions_own_records_are_read_but_not_written(
+    call: Call, session_folder: Path
+) -> None:
     log = str(session_folder / "session.jsonl")
     output = str(session_folder / "outputs" / "run.txt")
     assert "session_start" in text(await call("read_file", path=log))
@@ -123,7 +140,7 @@ async def test_the_sessions_own_records_are_read_but_not_written(call, session_f
 # -- list_files -------------------------------------------------------------------------------
 
 
-async def test_listing(call, root):
+async def test_listing(call: Call, root: Path) -> None:
     (root / "data").mkdir()
     (root / "b.csv").write_bytes(b"x" * 3100)
     (root / "A.txt").write_text("hello")
@@ -136,7 +153,7 @@ async def test_listing(call, root):
     assert text(await call("list_files", path="A.txt")).startswith("A.txt: text/plain, 5 bytes")
 
 
-async def test_listing_a_large_folder_or_none(call, root):
+async def test_listing_a_large_folder_or_none(call: Call, root: Path) -> None:
     for i in range(600):
         (root / f"f{i:03}").touch()
     listing = text(await call("list_files"))
@@ -148,7 +165,7 @@ async def test_listing_a_large_folder_or_none(call, root):
 # -- read_file --------------------------------------------------------------------------------
 
 
-async def test_reading_lines(call, root):
+async def test_reading_lines(call: Call, root: Path) -> None:
     (root / "a.txt").write_text("one\ntwo\nthree\n")
     assert text(await call("read_file", path="a.txt")) == "1\tone\n2\ttwo\n3\tthree"
     part = text(await call("read_file", path="a.txt", start=2, end=2))
@@ -158,7 +175,7 @@ async def test_reading_lines(call, root):
     assert text(await call("read_file", path="empty.txt")) == "empty.txt is empty."
 
 
-async def test_reading_a_long_file_says_how_long(call, root):
+async def test_reading_a_long_file_says_how_long(call: Call, root: Path) -> None:
     (root / "a.txt").write_text("".join(f"{i}\n" for i in range(5000)))
     assert "[Lines 1 to 2000 of 5000 of a.txt.]" in text(await call("read_file", path="a.txt"))
 
@@ -172,12 +189,12 @@ async def test_reading_a_long_file_says_how_long(call, root):
         (b"a\r\nb\r\n", "1\ta\n2\tb"),
     ],
 )
-async def test_encodings(raw, expected, call, root):
+async def test_encodings(raw: bytes, expected: str, call: Call, root: Path) -> None:
     (root / "a.txt").write_bytes(raw)
     assert expected in text(await call("read_file", path="a.txt"))
 
 
-async def test_binary_files_are_refused_with_facts(call, root):
+async def test_binary_files_are_refused_with_facts(call: Call, root: Path) -> None:
     (root / "data.parquet").write_bytes(b"PAR1\0\0\0" + os.urandom(2000))
     error = await refused(call, "read_file", path="data.parquet")
     assert error.code == "binary_file"
@@ -185,37 +202,37 @@ async def test_binary_files_are_refused_with_facts(call, root):
     assert "pandas.read_parquet" in error.hint
 
 
-async def test_huge_files_are_refused(call, root):
+async def test_huge_files_are_refused(call: Call, root: Path) -> None:
     with (root / "huge.txt").open("wb") as file:
         file.truncate(200_000_000)
     assert (await refused(call, "read_file", path="huge.txt")).code == "file_too_large"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs mkfifo")
-async def test_pipes_do_not_block(call, root):
+async def test_pipes_do_not_block(call: Call, root: Path) -> None:
     os.mkfifo(root / "pipe")
     assert (await refused(call, "read_file", path="pipe")).code == "not_a_file"
     assert "No match" in text(await call("search_files", pattern="x"))
 
 
-async def test_images_are_shown(call, root):
+async def test_images_are_shown(call: Call, root: Path) -> None:
     (root / "plot.png").write_bytes(PNG)
     outcome = await call("read_file", path="plot.png")
     assert outcome.content[1]["source"]["media_type"] == "image/png"
     assert base64.b64decode(outcome.content[1]["source"]["data"]) == PNG
 
 
-async def test_data_files_come_with_a_hint(call, root):
+async def test_data_files_come_with_a_hint(call: Call, root: Path) -> None:
     (root / "a.csv").write_text("x,y\n1,2\n")
     assert "pandas" in text(await call("read_file", path="a.csv"))
 
 
-async def test_notebooks_are_read_as_cells(call, root):
-    cell = nbformat.v4.new_code_cell("x = 1", execution_count=3, id="aaaa")
-    cell["outputs"] = [
-        nbformat.v4.new_output("display_data", {"image/png": "A" * 5000, "text/plain": "Figure"})
-    ]
-    nb = nbformat.v4.new_notebook(cells=[cell, nbformat.v4.new_markdown_cell("# Hi", id="bbbb")])
+async def test_notebooks_are_read_as_cells(call: Call, root: Path) -> None:
+    cell = code_cell("x = 1", "aaaa")
+    cell["execution_count"] = 3
+    data = {"image/png": "A" * 5000, "text/plain": "Figure"}
+    cell["outputs"] = [{"output_type": "display_data", "data": data, "metadata": {}}]
+    nb = notebook_of([cell, text_cell("# Hi", "bbbb")])
     (root / "other.ipynb").write_text(json.dumps(nb))
     shown = text(await call("read_file", path="other.ipynb"))
     assert "[aaaa] cell 1 of 2, code, run as [3]" in shown
@@ -226,7 +243,7 @@ async def test_notebooks_are_read_as_cells(call, root):
     assert text(await call("read_file", path="broken.ipynb")) == "1\t{"
 
 
-async def test_a_missing_file_is_looked_for_nearby(call, root):
+async def test_a_missing_file_is_looked_for_nearby(call: Call, root: Path) -> None:
     (root / "data").mkdir()
     (root / "data" / "a.csv").write_text("x\n")
     error = await refused(call, "read_file", path="a.csv")
@@ -237,13 +254,13 @@ async def test_a_missing_file_is_looked_for_nearby(call, root):
 # -- search_files -----------------------------------------------------------------------------
 
 
-async def test_searching(call, root):
+async def test_searching(call: Call, root: Path) -> None:
     (root / "src").mkdir()
     (root / "src" / "a.py").write_text("import os\n\ndef load(path):\n    return path\n")
     (root / "node_modules").mkdir()
     (root / "node_modules" / "x.js").write_text("load()")
     (root / "b.bin").write_bytes(b"\0load")
-    nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("y = load('x')", id="cccc")])
+    nb = notebook_of([code_cell("y = load('x')", "cccc")])
     (root / "n.ipynb").write_text(json.dumps(nb))
     found = text(await call("search_files", pattern=r"load\("))
     assert found.splitlines() == [
@@ -256,12 +273,12 @@ async def test_searching(call, root):
     assert "line 3" in text(await call("search_files", pattern=r"load\(", path="src/a.py"))
 
 
-async def test_what_is_no_regular_expression_is_taken_literally(call, root):
+async def test_what_is_no_regular_expression_is_taken_literally(call: Call, root: Path) -> None:
     (root / "a.txt").write_text("call(x\n")
     assert "line 1: call(x" in text(await call("search_files", pattern="call(x"))
 
 
-async def test_many_and_long_matches_are_cut(call, root):
+async def test_many_and_long_matches_are_cut(call: Call, root: Path) -> None:
     for i in range(30):
         (root / f"f{i:02}.txt").write_text(("x" * 5000 + "needle" + "y" * 5000 + "\n") * 50)
     found = text(await call("search_files", pattern="needle"))
@@ -270,7 +287,9 @@ async def test_many_and_long_matches_are_cut(call, root):
     assert found.count("needle") == 200
 
 
-async def test_a_pattern_that_never_ends_is_stopped(call, root, monkeypatch):
+async def test_a_pattern_that_never_ends_is_stopped(
+    call: Call, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(files, "SEARCH_SECONDS", 1.0)
     (root / "a.txt").write_text("a" * 5000 + "\n")
     found = text(await call("search_files", pattern=r"(a+)+$x"))
@@ -280,17 +299,17 @@ async def test_a_pattern_that_never_ends_is_stopped(call, root, monkeypatch):
 # -- edit_file and write_file -----------------------------------------------------------------
 
 
-async def test_editing(call, root):
+async def test_editing(call: Call, root: Path) -> None:
     (root / "a.py").write_text("x = 1\ny = 2\n")
     (root / "a.py").chmod(0o754)
     outcome = text(await call("edit_file", path="a.py", old="x = 1", new="x = 3"))
     assert "-x = 1\n+x = 3" in outcome
     assert (root / "a.py").read_text() == "x = 3\ny = 2\n"
     assert (root / "a.py").stat().st_mode & 0o777 == 0o754
-    assert [p.name for p in root.iterdir()] == ["a.py"], "no temporary file stays behind"
+    assert names(root) == ["a.py"], "no temporary file stays behind"
 
 
-async def test_an_edit_has_to_be_unique(call, root):
+async def test_an_edit_has_to_be_unique(call: Call, root: Path) -> None:
     (root / "a.py").write_text("x = 1\ny = 2\nx = 1\n")
     error = await refused(call, "edit_file", path="a.py", old="x = 1", new="z")
     assert error.code == "text_not_unique"
@@ -302,7 +321,7 @@ async def test_an_edit_has_to_be_unique(call, root):
     assert (root / "a.py").read_text() == "x = 1\ny = 2\nx = 1\n"
 
 
-async def test_line_ends_and_encoding_are_kept(call, root):
+async def test_line_ends_and_encoding_are_kept(call: Call, root: Path) -> None:
     (root / "a.txt").write_bytes("é\r\none\r\n".encode("latin-1"))
     await call("edit_file", path="a.txt", old="é\none", new="è\ntwo")
     assert (root / "a.txt").read_bytes() == "è\r\ntwo\r\n".encode("latin-1")
@@ -310,7 +329,7 @@ async def test_line_ends_and_encoding_are_kept(call, root):
     assert error.code == "file_not_written"
 
 
-async def test_writing(call, root):
+async def test_writing(call: Call, root: Path) -> None:
     new = text(await call("write_file", path="new/deep/a.txt", content="one\ntwo"))
     assert new == "Wrote new/deep/a.txt: 2 lines, 7 bytes."
     replaced = text(await call("write_file", path="new/deep/a.txt", content="one\nthree"))
@@ -320,7 +339,7 @@ async def test_writing(call, root):
     assert (await refused(call, "write_file", path="new", content="x")).code == "not_a_file"
 
 
-async def test_notebooks_are_not_written_as_text(call, root):
+async def test_notebooks_are_not_written_as_text(call: Call, root: Path) -> None:
     (root / "n.ipynb").write_text("{}")
     for tool, more in (("edit_file", {"old": "{", "new": "["}), ("write_file", {"content": "x"})):
         assert (await refused(call, tool, path="n.ipynb", **more)).code == "is_notebook"
@@ -329,14 +348,12 @@ async def test_notebooks_are_not_written_as_text(call, root):
 @pytest.mark.skipif(
     sys.platform == "win32" or os.geteuid() == 0, reason="needs a user whom modes stop"
 )
-async def test_a_read_only_folder(call, root):
-    root.chmod(0o555)
+async def test_a_read_only_folder(call: Call, read_only_root: Path) -> None:
     error = await refused(call, "write_file", path="a.txt", content="x")
-    root.chmod(0o755)
     assert error.code == "file_not_written"
 
 
-async def test_previews_show_the_difference(context, root):
+async def test_previews_show_the_difference(context: ToolContext, root: Path) -> None:
     tools = {tool.name: tool for tool in TOOLS}
     (root / "a.txt").write_text("one\n")
     edit, write = tools["edit_file"].preview, tools["write_file"].preview
