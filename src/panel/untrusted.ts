@@ -48,9 +48,11 @@ export function withoutRemoteImages(
   }
   // A parsed document loads nothing.
   const { body } = new DOMParser().parseFromString(html, 'text/html');
-  body
-    .querySelectorAll('[style*="url(" i]')
-    .forEach(element => element.removeAttribute('style'));
+  body.querySelectorAll('[style]').forEach(element => {
+    if (/url\(|\\/i.test(element.getAttribute('style')!)) {
+      element.removeAttribute('style');
+    }
+  });
   body
     .querySelectorAll<HTMLElement>('img, source, video, audio')
     .forEach(element => {

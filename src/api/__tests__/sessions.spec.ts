@@ -1,0 +1,126 @@
+import { StateDB } from '@jupyterlab/statedb';
+
+import { ISessions } from '../../tokens';
+import { ISessionSummary, PrimeApi } from '../rest';
+import { Sessions } from '../sessions';
+
+/** The server's side, newest session first. */
+class FakeApi {
+  sessionsOf: Record<string, string[]> = {};
+  asked = 0;
+
+  async sessions(notebook = ''): Promise<ISessionSummary[]> {
+    this.asked += 1;
+    return (this.sessionsOf[notebook] ?? []).map(id => this._summary(id));
+  }
+
+  async createSession({ notebook }: { notebook: string }): Promise<any> {
+    const id = `new-${notebook}`;
+    this.sessionsOf[notebook] = [id, ...(this.sessionsOf[notebook] ?? [])];
+    return this._summary(id, notebook);
+  }
+
+  async patchSession(id: string, changes: any): Promise<any> {
+    for (const ids of Object.values(this.sessionsOf)) {
+      const index = ids.indexOf(id);
+      if (index >= 0) {
+        ids.splice(index, 1);
+      }
+    }
+    this.sessionsOf[changes.notebook] = [
+      ...(this.sessionsOf[changes.notebook] ?? []),
+      id
+    ];
+    return this._summary(id, changes.notebook);
+  }
+
+  async deleteSession(id: string): Promise<void> {
+    for (const [notebook, ids] of Object.entries(this.sessionsOf)) {
+      this.sessionsOf[notebook] = ids.filter(other => other !== id);
+    }
+  }
+
+  private _summary(id: string, notebook = ''): any {
+    return { id, notebook, title: null };
+  }
+}
+
+describe('Sessions', () => {
+  let api: FakeApi;
+  let stateDB: StateDB;
+  let sessions: Sessions;
+  let changes: ISessions.IChange[];
+
+  function make(): Sessions {
+    const made = new Sessions(api as unknown as PrimeApi, stateDB);
+    changes = [];
+    made.changed.connect((_, change) => {
+      changes.push(change);
+    });
+    return made;
+  }
+
+  beforeEach(() => {
+    api = new FakeApi();
+    api.sessionsOf = { 'a.ipynb': ['newest', 'older'] };
+    stateDB = new StateDB();
+    sessions = make();
+  });
+
+  it('takes the newest session of a notebook, and asks once', async () => {
+    expect(sessions.current('a.ipynb')).toBeUndefined();
+    await Promise.all([
+      sessions.resolve('a.ipynb'),
+      sessions.resolve('a.ipynb')
+    ]);
+    await sessions.resolve('a.ipynb');
+    expect(sessions.current('a.ipynb')).toBe('newest');
+    expect(api.asked).toBe(1);
+    expect(changes).toEqual([{ notebook: 'a.ipynb', current: 'newest' }]);
+  });
+
+  it('knows that a notebook has none', async () => {
+    await expect(sessions.resolve('b.ipynb')).resolves.toBeNull();
+    expect(sessions.current('b.ipynb')).toBeNull();
+  });
+
+  it('remembers a choice over a reload', async () => {
+    await sessions.select('a.ipynb', 'older');
+    await expect(make().resolve('a.ipynb')).resolves.toBe('older');
+  });
+
+  it('falls back when the remembered session is gone', async () => {
+    await sessions.select('a.ipynb', 'deleted elsewhere');
+    await expect(make().resolve('a.ipynb')).resolves.toBe('newest');
+  });
+
+  it('chooses a session that was made', async () => {
+    const { id } = await sessions.create({ notebook: 'b.ipynb' });
+    expect(sessions.current('b.ipynb')).toBe(id);
+    expect(changes).toEqual([{ notebook: 'b.ipynb', current: id }]);
+  });
+
+  it('a choice made during the look-up wins', async () => {
+    const looking = sessions.resolve('a.ipynb');
+    await sessions.select('a.ipynb', 'older');
+    await expect(looking).resolves.toBe('older');
+    expect(sessions.current('a.ipynb')).toBe('older');
+  });
+
+  it('shows the next one when the current is deleted', async () => {
+    await sessions.resolve('a.ipynb');
+    await sessions.delete('newest');
+    expect(sessions.current('a.ipynb')).toBe('older');
+    await sessions.delete('older');
+    expect(sessions.current('a.ipynb')).toBeNull();
+  });
+
+  it('goes with a notebook that is renamed', async () => {
+    await sessions.select('a.ipynb', 'older');
+    await sessions.rename('a.ipynb', 'b.ipynb');
+    expect(sessions.current('b.ipynb')).toBe('older');
+    expect(sessions.current('a.ipynb')).toBeUndefined();
+    expect(api.sessionsOf['b.ipynb'].sort()).toEqual(['newest', 'older']);
+    await expect(make().resolve('b.ipynb')).resolves.toBe('older');
+  });
+});

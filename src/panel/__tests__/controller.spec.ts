@@ -1,0 +1,334 @@
+import { Signal } from '@lumino/signaling';
+
+import { ServerFrame } from '../../api/frames';
+import { ApiError, PrimeApi } from '../../api/rest';
+import { Log, recordFrame, state } from '../../model/__tests__/records';
+import { ISessions, ISessionStream, ISessionStreams } from '../../tokens';
+import { PanelController } from '../controller';
+import { Drafts } from '../drafts';
+
+class FakeStream {
+  frames: ServerFrame[] = [];
+  status = 'connected';
+  disposed = false;
+  frameReceived = new Signal<any, ServerFrame>(this);
+  connectionChanged = new Signal<any, any>(this);
+
+  replay(): ServerFrame[] {
+    return this.frames;
+  }
+
+  reconnect(): void {
+    /* Nothing to do: it is connected. */
+  }
+
+  dispose(): void {
+    this.disposed = true;
+    Signal.clearData(this);
+  }
+}
+
+class FakeSessions {
+  chosen = new Map<string, string | null>();
+  changed = new Signal<any, ISessions.IChange>(this);
+  create = jest.fn(async ({ notebook }: { notebook: string }) => {
+    await this.select(notebook, 'made');
+    return { id: 'made' };
+  });
+  patch = jest.fn(async () => ({}));
+  delete = jest.fn(async () => undefined);
+  list = jest.fn(async () => []);
+
+  async resolve(notebook: string): Promise<string | null> {
+    return this.chosen.get(notebook) ?? null;
+  }
+
+  async select(notebook: string, id: string | null): Promise<void> {
+    this.chosen.set(notebook, id);
+    this.changed.emit({ notebook, current: id });
+  }
+}
+
+/** What has to happen, in the test's hands. */
+class Gate {
+  promise: Promise<any>;
+  open!: (value?: any) => void;
+  fail!: (reason: unknown) => void;
+
+  constructor() {
+    this.promise = new Promise((resolve, reject) => {
+      this.open = resolve;
+      this.fail = reject;
+    });
+  }
+}
+
+describe('PanelController', () => {
+  let api: Record<string, jest.Mock>;
+  let sessions: FakeSessions;
+  let streams: Map<string, FakeStream>;
+  let controller: PanelController;
+  let storage: Map<string, string>;
+  let scheduled: (() => void)[];
+
+  function drafts(): Drafts {
+    return new Drafts(
+      {
+        getItem: key => storage.get(key) ?? null,
+        setItem: (key, value) => void storage.set(key, value),
+        removeItem: key => void storage.delete(key)
+      },
+      'hub/'
+    );
+  }
+
+  function make(): PanelController {
+    return new PanelController({
+      api: api as unknown as PrimeApi,
+      sessions: sessions as unknown as ISessions,
+      streams: {
+        acquire: (id: string) => {
+          const stream = new FakeStream();
+          streams.set(id, stream);
+          return stream as unknown as ISessionStream;
+        }
+      } as ISessionStreams,
+      drafts: drafts(),
+      activate: jest.fn(),
+      isVisible: () => true,
+      schedule: callback => scheduled.push(callback),
+      newSessionDefaults: { permissionMode: null, model: null },
+      messages: { noNotebook: 'No notebook.', nothingToCompact: 'Nothing.' }
+    });
+  }
+
+  function push(id: string, ...frames: ServerFrame[]): void {
+    for (const frame of frames) {
+      streams.get(id)!.frameReceived.emit(frame);
+    }
+  }
+
+  beforeEach(async () => {
+    api = {
+      status: jest.fn(async () => ({ default_permission_mode: 'ask' })),
+      send: jest.fn(async () => ({ seq: 2, queued: false })),
+      interrupt: jest.fn(async () => undefined),
+      decide: jest.fn(async () => undefined),
+      unqueue: jest.fn(async () => undefined),
+      compact: jest.fn(async () => undefined),
+      setCredentials: jest.fn(async () => undefined)
+    };
+    sessions = new FakeSessions();
+    streams = new Map();
+    storage = new Map();
+    scheduled = [];
+    controller = make();
+    await controller.setNotebook('a.ipynb');
+  });
+
+  it('makes the session with the first message', async () => {
+    expect(controller.sessionId).toBeNull();
+    controller.setDraft('  hello ');
+    await controller.sendDraft();
+    expect(sessions.create).toHaveBeenCalledWith({ notebook: 'a.ipynb' });
+    expect(api.send).toHaveBeenCalledWith('made', 'hello', []);
+    expect(controller.sessionId).toBe('made');
+    expect(controller.snapshot().draft).toBe('');
+  });
+
+  it('gives a new session the chosen permissions', async () => {
+    await controller.setPermissionMode('plan');
+    expect(controller.permissionMode).toBe('plan');
+    await controller.submit('hello');
+    expect(sessions.create).toHaveBeenCalledWith({
+      notebook: 'a.ipynb',
+      permission_mode: 'plan'
+    });
+  });
+
+  it('puts a refused message back, before what was typed meanwhile', async () => {
+    await sessions.select('a.ipynb', 's1');
+    const gate = new Gate();
+    api.send.mockReturnValueOnce(gate.promise);
+    controller.setDraft('a long message');
+    const sending = controller.sendDraft();
+    expect(controller.snapshot()).toMatchObject({
+      draft: '',
+      sending: 'a long message'
+    });
+    controller.setDraft('more');
+    gate.fail(new ApiError(413, 'message_too_large', 'Too large.', 'A file.'));
+    await sending;
+    expect(controller.snapshot()).toMatchObject({
+      draft: 'a long message\nmore',
+      sending: null,
+      failure: { code: 'message_too_large', hint: 'A file.' }
+    });
+  });
+
+  it('keeps a refused message for its notebook when another is in front', async () => {
+    await sessions.select('a.ipynb', 's1');
+    const gate = new Gate();
+    api.send.mockReturnValueOnce(gate.promise);
+    controller.setDraft('for a');
+    const sending = controller.sendDraft();
+    await controller.setNotebook('b.ipynb');
+    gate.fail(new ApiError(0, 'server_unreachable', 'Down.'));
+    await sending;
+    expect(controller.snapshot().draft).toBe('');
+    await controller.setNotebook('a.ipynb');
+    expect(controller.snapshot().draft).toBe('for a');
+  });
+
+  it('keeps drafts by notebook, over a reload', async () => {
+    controller.setDraft('half a thought');
+    await controller.setNotebook('b.ipynb');
+    expect(controller.snapshot().draft).toBe('');
+    controller = make();
+    await controller.setNotebook('a.ipynb');
+    expect(controller.snapshot().draft).toBe('half a thought');
+  });
+
+  it('stops from the first moment: a message still on its way too', async () => {
+    await sessions.select('a.ipynb', 's1');
+    const gate = new Gate();
+    api.send.mockReturnValueOnce(gate.promise);
+    const sending = controller.submit('run for ever');
+    const stopping = controller.interrupt();
+    expect(controller.snapshot().stopping).toBe(true);
+    expect(api.interrupt).not.toHaveBeenCalled();
+    gate.open({ seq: 2, queued: false });
+    await Promise.all([sending, stopping]);
+    expect(api.interrupt).toHaveBeenCalledWith('s1');
+  });
+
+  it('says that it is stopping until the turn has ended', async () => {
+    await sessions.select('a.ipynb', 's1');
+    push('s1', { type: 'state', state: state({ running: true }) });
+    await controller.interrupt();
+    expect(controller.snapshot().stopping).toBe(true);
+    push('s1', { type: 'state', state: state({ running: false }) });
+    expect(controller.snapshot().stopping).toBe(false);
+  });
+
+  it('does not stop what does not run', async () => {
+    await sessions.select('a.ipynb', 's1');
+    await controller.interrupt();
+    expect(api.interrupt).not.toHaveBeenCalled();
+  });
+
+  it('decides once, and takes it that another tab was faster', async () => {
+    await sessions.select('a.ipynb', 's1');
+    const gate = new Gate();
+    api.decide.mockReturnValueOnce(gate.promise);
+    const first = controller.decide('c1', 'allow', 'session');
+    void controller.decide('c1', 'deny');
+    expect(controller.snapshot().deciding.has('c1')).toBe(true);
+    gate.fail(new ApiError(409, 'approval_decided', 'Already decided.'));
+    await first;
+    expect(api.decide).toHaveBeenCalledTimes(1);
+    expect(api.decide).toHaveBeenCalledWith('s1', 'c1', 'allow', 'session');
+    expect(controller.snapshot()).toMatchObject({ failure: null });
+    expect(controller.snapshot().deciding.size).toBe(0);
+  });
+
+  it('carries out /new and /compact itself', async () => {
+    await sessions.select('a.ipynb', 's1');
+    await controller.submit('/compact keep the plots');
+    expect(api.compact).toHaveBeenCalledWith('s1', 'keep the plots');
+    await controller.submit('/new');
+    expect(controller.sessionId).toBeNull();
+    await controller.submit('/compact');
+    expect(controller.snapshot().failure?.code).toBe('nothing_to_compact');
+    expect(api.send).not.toHaveBeenCalled();
+  });
+
+  it('follows the notebook and lets go of the stream before', async () => {
+    sessions.chosen.set('b.ipynb', 's2');
+    await sessions.select('a.ipynb', 's1');
+    const log = new Log();
+    push('s1', recordFrame(log.add('user_message', { text: 'in a' })));
+    await controller.setNotebook('b.ipynb');
+    expect(streams.get('s1')!.disposed).toBe(true);
+    expect(controller.sessionId).toBe('s2');
+    expect(controller.conversation?.items).toEqual([]);
+  });
+
+  it('ignores a look-up that comes too late', async () => {
+    const gate = new Gate();
+    const real = sessions.resolve.bind(sessions);
+    jest
+      .spyOn(sessions, 'resolve')
+      .mockImplementation(async notebook =>
+        notebook === 'slow.ipynb' ? gate.promise : real(notebook)
+      );
+    const slow = controller.setNotebook('slow.ipynb');
+    await controller.setNotebook('a.ipynb');
+    gate.open('session of slow');
+    await slow;
+    expect(controller.notebook).toBe('a.ipynb');
+    expect(controller.sessionId).toBeNull();
+  });
+
+  it('repaints once for many frames', async () => {
+    await sessions.select('a.ipynb', 's1');
+    scheduled.forEach(callback => callback());
+    scheduled = [];
+    let repaints = 0;
+    controller.changed.connect(() => {
+      repaints += 1;
+    });
+    const delta = { type: 'delta', turn: 't', message: 'm', index: 0 } as const;
+    for (let i = 0; i < 100; i++) {
+      push('s1', { ...delta, block: 'text', text: 'word ' });
+    }
+    expect(scheduled).toHaveLength(1);
+    scheduled[0]();
+    expect(repaints).toBe(1);
+  });
+
+  it('announces only what happens live', async () => {
+    await sessions.select('a.ipynb', 's1');
+    const live: ServerFrame[] = [];
+    controller.liveFrame.connect((_, frame) => {
+      live.push(frame);
+    });
+    const log = new Log();
+    push('s1', recordFrame(log.add('error', { code: 'x', message: 'old' })));
+    push('s1', { type: 'ready', last_seq: 1, state: state() });
+    const news = recordFrame(log.add('error', { code: 'x', message: 'new' }));
+    push('s1', news);
+    expect(live).toEqual([news]);
+  });
+
+  it('offers to try again only what was the last thing to happen', async () => {
+    await sessions.select('a.ipynb', 's1');
+    const log = new Log();
+    push(
+      's1',
+      recordFrame(log.add('user_message', { turn: 't1', text: 'hi' })),
+      recordFrame(
+        log.add('error', { turn: 't1', code: 'overloaded', message: 'Busy.' })
+      ),
+      recordFrame(log.add('turn_end', { turn: 't1', status: 'error' }))
+    );
+    const error = controller.conversation!.items[1];
+    if (error.kind !== 'error') {
+      throw new Error(error.kind);
+    }
+    expect(controller.retryText(error)).toBe('hi');
+    push(
+      's1',
+      recordFrame(log.add('user_message', { turn: 't2', text: 'other' }))
+    );
+    expect(controller.retryText(error)).toBeNull();
+  });
+
+  it('hands a key over and keeps nothing of it', async () => {
+    await controller.connectModel({ provider: 'anthropic', api_key: 'sk-1' });
+    expect(api.setCredentials).toHaveBeenCalledTimes(1);
+    expect(api.status).toHaveBeenCalledTimes(2);
+    expect(JSON.stringify(controller.snapshot())).not.toContain('sk-1');
+    expect([...storage.values()].join()).not.toContain('sk-1');
+  });
+});

@@ -1,0 +1,293 @@
+import { nullTranslator } from '@jupyterlab/translation';
+
+import { Conversation } from '../../model/conversation';
+import { ICompactionItem } from '../../model/items';
+import { Log, recordFrame, state } from '../../model/__tests__/records';
+import { announcement } from '../announcements';
+import { compactionLine, summaryParts } from '../compactionText';
+import { meterReading } from '../contextMeter';
+import { lineDiff } from '../diffView';
+import { age, cost, duration, shortCount } from '../format';
+import { hintFor } from '../hints';
+import { InputHistory } from '../inputHistory';
+import { completions, localCommand, slashCommands } from '../slash';
+import { EMPTY_STATE } from '../state';
+import { toolFace, toolSummary } from '../tools';
+
+const trans = nullTranslator.load('prime_ext');
+
+const compaction: ICompactionItem = {
+  kind: 'compaction',
+  key: 'k',
+  turn: null,
+  status: 'ok',
+  trigger: 'threshold',
+  path: 'single_pass',
+  tokensBefore: 300_000,
+  tokensAfter: 20_000,
+  waitMs: 100,
+  count: 1,
+  kernelState: { status: 'current' },
+  summary: null,
+  reason: null
+};
+
+describe('compactionLine', () => {
+  it('says that the state is preserved if the snapshot is current', () => {
+    expect(compactionLine(compaction, trans)).toBe(
+      '[compaction] context reduced, kernel state preserved'
+    );
+  });
+
+  it.each([
+    [{ status: 'busy', age_s: 720 }, 'kernel busy, last snapshot 12 min ago'],
+    [{ status: 'busy' }, 'kernel busy, no snapshot yet'],
+    [{ status: 'stale', age_s: 7200 }, 'last kernel snapshot 2 h ago'],
+    [{ status: 'none' }, 'no kernel state to preserve'],
+    [{}, 'no kernel state to preserve']
+  ])('never says so otherwise: %j', (kernelState, expected) => {
+    const line = compactionLine(
+      { ...compaction, kernelState } as ICompactionItem,
+      trans
+    );
+    expect(line).toBe(`[compaction] context reduced; ${expected}`);
+    expect(line).not.toContain('preserved');
+  });
+
+  it('tells other outcomes apart', () => {
+    const line = (changes: Partial<ICompactionItem>): string =>
+      compactionLine({ ...compaction, ...changes }, trans);
+    expect(line({ path: 'prune' })).toContain('old tool outputs shortened');
+    expect(line({ status: 'failed', reason: 'no answer' })).toContain(
+      'failed: no answer'
+    );
+    expect(line({ status: 'skipped', reason: 'small' })).toContain(
+      'not needed: small'
+    );
+    expect(line({ status: 'cancelled' })).toContain('cancelled');
+    expect(line({ status: 'running' })).toContain('reducing');
+  });
+
+  it('takes the summary turn apart', () => {
+    expect(
+      summaryParts(
+        '<compaction-summary>\n# Goals\nx\n<recovery_hint>\nSearch.\n</recovery_hint>\n</compaction-summary>'
+      )
+    ).toEqual({ summary: '# Goals\nx', hint: 'Search.' });
+  });
+});
+
+describe('meterReading', () => {
+  function reading(tokens: number | null, threshold: number) {
+    const conversation = new Conversation(() => 0);
+    conversation.apply({
+      type: 'ready',
+      last_seq: 0,
+      state: state({ context_tokens: tokens, threshold })
+    });
+    return meterReading(conversation.snapshot(), trans);
+  }
+
+  it('shows the share of the threshold', () => {
+    expect(reading(75_000, 300_000)).toMatchObject({
+      share: 0.25,
+      label: '25%'
+    });
+    expect(reading(400_000, 300_000).share).toBe(1);
+  });
+
+  it('says when the size is not known', () => {
+    const unknown = reading(null, 300_000);
+    expect(unknown).toMatchObject({ share: null, label: '–' });
+    expect(unknown.details).toContain('not known until the next reply');
+  });
+
+  it('is empty before the first message', () => {
+    expect(meterReading(null, trans)).toMatchObject({ share: 0, label: '0%' });
+  });
+});
+
+describe('format', () => {
+  it.each([
+    [12, '12 ms'],
+    [400, '0.4 s'],
+    [12_400, '12 s'],
+    [59_600, '1 min 0 s'],
+    [185_000, '3 min 5 s'],
+    [7_800_000, '2 h 10 min']
+  ])('duration %d', (ms, expected) => {
+    expect(duration(ms, trans)).toBe(expected);
+  });
+
+  it.each([
+    [40, '40 s'],
+    [720, '12 min'],
+    [9000, '3 h'],
+    [200_000, '2 d']
+  ])('age %d', (seconds, expected) => {
+    expect(age(seconds, trans)).toBe(expected);
+  });
+
+  it.each([
+    [850, '850'],
+    [4242, '4.2k'],
+    [9960, '10k'],
+    [128_400, '128k'],
+    [999_600, '1.0M']
+  ])('count %d', (count, expected) => {
+    expect(shortCount(count)).toBe(expected);
+  });
+
+  it('cost', () => {
+    expect(cost(0.004)).toBe('< $0.01');
+    expect(cost(1.239)).toBe('$1.24');
+  });
+});
+
+describe('slash commands', () => {
+  const commands = slashCommands(trans);
+  const names = (text: string): string[] =>
+    completions(commands, text).map(({ name }) => name);
+
+  it('completes the start of a command and nothing else', () => {
+    expect(names('/')).toEqual(['help', 'tour', 'compact', 'new']);
+    expect(names('/Co')).toEqual(['compact']);
+    expect(names('/compact ')).toEqual([]);
+    expect(names('see /c')).toEqual([]);
+    expect(names('/x')).toEqual([]);
+  });
+
+  it('carries out only what is the panel’s', () => {
+    expect(localCommand(' /compact  keep\nall ')).toEqual({
+      name: 'compact',
+      rest: 'keep\nall'
+    });
+    expect(localCommand('/NEW')).toEqual({ name: 'new', rest: '' });
+    expect(localCommand('/newer')).toBeNull();
+    expect(localCommand('/help')).toBeNull();
+    expect(localCommand('what does /new do?')).toBeNull();
+  });
+});
+
+describe('InputHistory', () => {
+  it('goes back, forth, and to what was being written', () => {
+    const history = new InputHistory();
+    const sent = ['one', 'two'];
+    expect(history.move('older', sent, 'dra')).toBe('two');
+    expect(history.move('older', sent, 'two')).toBe('one');
+    expect(history.move('older', sent, 'one')).toBeNull();
+    expect(history.move('newer', sent, 'one')).toBe('two');
+    expect(history.move('newer', sent, 'two')).toBe('dra');
+    expect(history.move('newer', sent, 'dra')).toBeNull();
+  });
+
+  it('starts over after something was written', () => {
+    const history = new InputHistory();
+    history.move('older', ['one', 'two'], '');
+    history.reset();
+    expect(history.move('older', ['one', 'two'], 'x')).toBe('two');
+    expect(history.move('newer', ['one', 'two'], 'two')).toBe('x');
+  });
+});
+
+describe('tools', () => {
+  it('sums code up by its first telling line', () => {
+    const face = toolFace('run_code', trans);
+    expect(
+      toolSummary(face, { code: '# load\nimport pandas\n\ndf = load()\n' })
+    ).toBe('df = load()');
+    expect(toolSummary(face, { code: '# only a comment' })).toBe(
+      '# only a comment'
+    );
+    expect(toolSummary(face, {})).toBe('');
+  });
+
+  it('shows a tool it does not know by its name', () => {
+    expect(toolFace('launch_rocket', trans).name).toBe('launch_rocket');
+  });
+});
+
+describe('lineDiff', () => {
+  it('shows what changed with a little around it', () => {
+    const before = 'a\nb\nc\nd\ne\nf\ng';
+    expect(lineDiff(before, before.replace('f', 'F'))).toEqual([
+      { kind: 'gap', text: '' },
+      { kind: 'same', text: 'd' },
+      { kind: 'same', text: 'e' },
+      { kind: 'removed', text: 'f' },
+      { kind: 'added', text: 'F' },
+      { kind: 'same', text: 'g' }
+    ]);
+  });
+
+  it('does not call the last line changed when one is added below it', () => {
+    expect(lineDiff('a', 'a\nb').map(({ kind }) => kind)).toEqual([
+      'same',
+      'added'
+    ]);
+  });
+});
+
+describe('hintFor', () => {
+  const running = { ...EMPTY_STATE, sending: 'hello' };
+
+  it('fits what goes on, and comes once', () => {
+    expect(hintFor(EMPTY_STATE, new Set(), trans)).toBeNull();
+    expect(hintFor(running, new Set(), trans)?.id).toBe('queue');
+    expect(hintFor(running, new Set(['queue']), trans)).toBeNull();
+  });
+});
+
+describe('announcement', () => {
+  function said(kind: string, fields: Record<string, unknown>): string | null {
+    const log = new Log();
+    const conversation = new Conversation(() => 0);
+    const frame = recordFrame(log.add(kind, fields));
+    conversation.apply(frame);
+    return announcement(frame, conversation.snapshot(), trans);
+  }
+
+  it('speaks of decisions, errors and compaction', () => {
+    expect(
+      said('approval_request', {
+        call_id: 'c',
+        what: 'tool',
+        summary: 'Run code'
+      })
+    ).toBe('Decision needed: Run code');
+    expect(
+      said('error', { code: 'x', message: 'It broke.', hint: 'Mend it.' })
+    ).toBe('It broke. Mend it.');
+    expect(
+      said('compaction_end', {
+        compaction_id: 'k',
+        outcome: 'ok',
+        trigger: 'manual',
+        tokens_before: 2,
+        tokens_after: 1,
+        kernel_state: { status: 'current' }
+      })
+    ).toBe('[compaction] context reduced, kernel state preserved');
+  });
+
+  it('reads a complete answer out, and says nothing of single words', () => {
+    const conversation = new Conversation(() => 0);
+    const delta: any = {
+      type: 'delta',
+      turn: 't',
+      message: 'm',
+      index: 0,
+      block: 'text',
+      text: 'Forty-two.'
+    };
+    conversation.apply(delta);
+    expect(announcement(delta, conversation.snapshot(), trans)).toBeNull();
+    expect(
+      announcement(
+        { type: 'message_complete', turn: 't', seq: 3 },
+        conversation.snapshot(),
+        trans
+      )
+    ).toBe('Answer complete. Forty-two.');
+  });
+});
