@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import stat
 import sys
 from typing import Any
 
@@ -30,7 +31,7 @@ def reduce_file(pickler: Reducing, file: Any) -> Any:
     if file.closed:
         return restore_closed_file, (type(file).__name__, _name(file), getattr(file, "mode", "r"))
     name = _name(file)
-    if not isinstance(name, str) or not os.path.isfile(name):
+    if not isinstance(name, str) or not _is_regular(file):
         return pickler.lose(file, "it is not a file on disk that can be opened again")
     if not _still_named(file, name):
         return pickler.lose(file, f"{name} was deleted or replaced since it was opened")
@@ -73,6 +74,13 @@ def _name(file: Any) -> Any:
     return getattr(file, "name", None)
 
 
+def _is_regular(file: Any) -> bool:
+    try:
+        return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+    except OSError:
+        return False
+
+
 def _still_named(file: Any, name: str) -> bool:
     try:
         return os.path.samestat(os.fstat(file.fileno()), os.stat(name))
@@ -102,11 +110,11 @@ def _buffering(file: Any) -> int:
 def restore_file(path: str, mode: str, position: int, layers: Any, name: str) -> Any:
     """Reopen without creating or truncating, whatever the mode says."""
 
-    def open_existing(target: str, flags: int) -> int:
-        return os.open(target, flags & ~_DESTRUCTIVE)
+    def open_existing(_name: str, flags: int) -> int:
+        return os.open(path, flags & ~_DESTRUCTIVE)
 
     try:
-        file = open(path, mode, opener=open_existing, **layers)  # noqa: SIM115
+        file = open(name, mode, opener=open_existing, **layers)  # noqa: SIM115
     except OSError as error:
         current().notes.append(f"{path} could not be opened again: {error}")
         return Unrestorable(

@@ -1,0 +1,241 @@
+"""Objects that reach outside of the process, or cannot outlive it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from .kernels import Case, CasesInKernels, Kernel
+
+CASES = [
+    Case(
+        "files",
+        "reading appending writing binary closed text_buffer byte_buffer gone streams logger",
+        """
+        import io, logging, os, sys
+        for name in ("in.txt", "append.txt", "out.txt", "bin.dat", "gone.txt"):
+            with open(name, "w") as file:
+                file.write("line one\\nline two\\nline three\\n")
+        reading = open("in.txt"); reading.readline()
+        appending = open("append.txt", "a"); appending.write("appended\\n")
+        writing = open("out.txt", "w"); writing.write("written so far\\n")
+        binary = open("bin.dat", "r+b"); binary.seek(5)
+        closed = open("in.txt"); closed.close()
+        text_buffer, byte_buffer = io.StringIO("abc"), io.BytesIO(b"xyz")
+        text_buffer.read(1)
+        gone = open("gone.txt")
+        os.remove("gone.txt")
+        streams = {"out": sys.stdout, "err": sys.stderr}
+        logger = logging.getLogger("mine")
+        """,
+        """
+        import io, logging, sys
+        assert open("append.txt").read().endswith("line three\\nappended\\n")
+        assert open("out.txt").read() == "written so far\\n", "restoring must not truncate"
+        assert reading.readline() == "line two\\n" and reading.mode == "r"
+        assert appending.mode == "a" and writing.mode == "w" and writing.tell() == 15
+        assert writing.name == "out.txt" and binary.tell() == 5 and binary.read(3) == b"one"
+        assert closed.closed and text_buffer.read() == "bc" and byte_buffer.read() == b"xyz"
+        assert "Unrestorable" in repr(gone) and "deleted" in repr(gone)
+        try:
+            gone.read()
+        except AttributeError as error:
+            assert "running the cell" in str(error)
+        else:
+            raise AssertionError("a placeholder was usable")
+        assert streams["out"] is sys.stdout and logger is logging.getLogger("mine")
+        binary.seek(5); text_buffer.seek(1); byte_buffer.seek(0)
+        reading.seek(9)
+        """,
+    ),
+    Case(
+        "placeholders",
+        "generator coroutine thread executor sock process beside task_like frame digest trace",
+        """
+        import concurrent.futures, hashlib, socket, subprocess, sys, threading
+        def count():
+            yield from range(3)
+        generator = count(); next(generator)
+        async def later(): return 1
+        coroutine = later()
+        _stop = threading.Event()
+        thread = threading.Thread(target=_stop.wait, daemon=True); thread.start()
+        executor = concurrent.futures.ThreadPoolExecutor(1)
+        task_like = executor.submit(int, "3")
+        sock = socket.socket()
+        process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+        frame, digest = sys._getframe(), hashlib.sha256(b"x")
+        try:
+            1 / 0
+        except ZeroDivisionError as _error:
+            trace = _error.__traceback__
+        beside = {"data": [1, 2, 3], "sock": sock, "gen": generator}
+        """,
+        """
+        for name in ("generator coroutine thread executor sock process task_like frame "
+                     "digest trace").split():
+            status = _loaded.names[name]
+            assert status.status == "degraded", (name, status)
+            assert "Unrestorable" in repr(globals()[name]), name
+            assert status.recipe is not None and status.recipe.type, name
+        assert beside["data"] == [1, 2, 3] and "Unrestorable" in repr(beside["sock"])
+        assert beside["gen"] is generator and beside["sock"] is sock
+        assert "def count" in _loaded.names["generator"].recipe.source
+        assert "_Unrestorable" not in globals()
+        try:
+            next(generator)
+        except RuntimeError as error:
+            assert "generator" in str(error)
+        else:
+            raise AssertionError("a placeholder was usable")
+        """,
+    ),
+    Case(
+        "databases",
+        "memory_db file_db cursor",
+        """
+        import sqlite3
+        memory_db = sqlite3.connect(":memory:")
+        memory_db.row_factory = sqlite3.Row
+        memory_db.execute("create table t (a, b)")
+        memory_db.executemany("insert into t values (?, ?)", [(1, "x"), (2, "y")])
+        memory_db.commit()
+        file_db = sqlite3.connect("data.sqlite")
+        file_db.execute("create table if not exists kept (n)")
+        file_db.execute("insert into kept values (7)")
+        file_db.commit()
+        cursor = memory_db.execute("select * from t")
+        """,
+        """
+        import sqlite3
+        rows = memory_db.execute("select a, b from t order by a").fetchall()
+        assert [tuple(row) for row in rows] == [(1, "x"), (2, "y")] and rows[0]["b"] == "x"
+        memory_db.execute("insert into t values (3, 'z')")
+        memory_db.rollback()
+        assert file_db.execute("select n from kept").fetchone()[0] == 7
+        assert "Unrestorable" in repr(cursor)
+        """,
+    ),
+    Case(
+        "locks_and_queues",
+        "lock held rlock event condition semaphore barrier fifo lifo simple aqueue box",
+        """
+        import asyncio, queue, threading
+        lock, held, rlock = threading.Lock(), threading.Lock(), threading.RLock()
+        held.acquire()
+        event, condition = threading.Event(), threading.Condition()
+        event.set()
+        semaphore, barrier = threading.Semaphore(3), threading.Barrier(2)
+        fifo, lifo, simple = queue.Queue(5), queue.LifoQueue(), queue.SimpleQueue()
+        for item in (1, 2): fifo.put(item); lifo.put(item); simple.put(item)
+        aqueue = asyncio.Queue()
+        aqueue.put_nowait("a")
+        class Box:
+            def __init__(self): self.lock, self.value = lock, 1
+        box = Box()
+        """,
+        """
+        assert lock.acquire(blocking=False); lock.release()
+        assert held.acquire(blocking=False), "a held lock comes back free"; held.release()
+        assert "held" in _loaded.names["held"].reason
+        with rlock, rlock: pass
+        assert event.is_set() and box.lock is lock
+        with condition: condition.notify_all()
+        for _ in range(3): assert semaphore.acquire(blocking=False)
+        assert not semaphore.acquire(blocking=False)
+        for _ in range(3): semaphore.release()
+        assert barrier.parties == 2 and fifo.maxsize == 5
+        for q, order in ((fifo, (1, 2)), (lifo, (2, 1)), (simple, (1, 2))):
+            assert (q.get_nowait(), q.get_nowait()) == order
+            for item in (1, 2): q.put(item)
+        assert aqueue.get_nowait() == "a"
+        """,
+    ),
+    Case(
+        "awkward_reductions",
+        "raises exits hangs unaffected",
+        """
+        class Raises:
+            def __reduce__(self): raise RuntimeError("no pickling today")
+        class Exits:
+            def __reduce__(self):
+                import sys
+                sys.exit(3)
+        class Hangs:
+            def __reduce__(self):
+                import time
+                time.sleep(1000)
+        raises, exits, hangs = [Raises(), 1], {"exits": Exits(), "kept": 2}, [Hangs(), 3]
+        unaffected = [1, 2, 3]
+        """,
+        """
+        assert unaffected == [1, 2, 3]
+        assert raises[1] == 1 and "no pickling today" in repr(raises[0])
+        assert exits["kept"] == 2 and "SystemExit" in repr(exits["exits"])
+        assert hangs[1] == 3 and "longer than" in repr(hangs[0])
+        for name in ("raises", "exits", "hangs"):
+            assert _loaded.names[name].status == "degraded"
+        """,
+    ),
+]
+
+
+@pytest.mark.parametrize("where", ["hot", "cold"])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_behaviour(restored: CasesInKernels, case: Case, where: str) -> None:
+    restored.check(case, where)
+
+
+def test_live_resources_survive_a_hot_restore(
+    kernel_at: Callable[..., Kernel], tmp_path: Path
+) -> None:
+    kernel_at().run(
+        f"""
+        import socket, threading
+        from prime_ext import state
+        generator = (i for i in range(5)); next(generator)
+        sock, file = socket.socket(), open("out.txt", "w")
+        thread = threading.current_thread()
+        before = (generator, sock, file)
+        state.save({str(tmp_path / "s")!r}, verify="off")
+        report = state.load({str(tmp_path / "s")!r})
+        assert (generator, sock, file) == before and next(generator) == 1
+        assert {{status.action for status in report.names.values()}} == {{"kept"}}, report
+        file.write("still open"); file.flush()
+        assert open("out.txt").read() == "still open"
+        """
+    )
+
+
+def test_reading_back_reaches_nothing_outside(
+    tmp_path: Path, kernel_at: Callable[..., Kernel]
+) -> None:
+    """Objects that act when they are loaded act neither on files nor on this process."""
+    mark = tmp_path / "mark"
+    kernel = kernel_at()
+    kernel.run(
+        f"""
+        from prime_ext import state
+        class OnLoad:
+            def __reduce__(self): return (exec, ("open({str(mark)!r}, 'w').write('x')",))
+        class OnDelete:
+            def __del__(self): open({str(mark)!r}, "w").write("deleted")
+        class Liar:
+            def __reduce__(self): return (int, (3,))
+        class Aborts:
+            def __reduce__(self): return (exec, ("import os; os.abort()",))
+        acts, deletes, lies, nested, aborts = OnLoad(), OnDelete(), Liar(), [Liar()], Aborts()
+        fine = {{"a": [1, 2]}}
+        report = state.save({str(tmp_path / "s")!r}, verify="wait")
+        status = {{name: one.status for name, one in report.names.items()}}
+        assert status["fine"] == status["deletes"] == "verified", status
+        for name in ("acts", "lies", "nested", "aborts"):
+            assert status[name] == "unverified", (name, status)
+        assert "instead of" in report.names["lies"].reason
+        assert "different from what was saved" in report.names["nested"].reason
+        assert "signal" in report.names["aborts"].reason
+        """
+    )
+    assert not mark.exists()
