@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from prime_ext.models.credentials import SHARED_VARIABLES
 from prime_ext.models.model import ContextOverflow, ModelError
 
 TRANSIENT = frozenset({408, 409, 425, 429})
@@ -194,6 +195,10 @@ def _key_hint(peer: Peer) -> str:
         return "Enter a key in the panel, or set PRIME_API_KEY and restart the server."
     if peer.key_origin == "the panel":
         return "Enter a valid key in the panel."
+    if peer.key_origin in SHARED_VARIABLES:
+        return (
+            f"Enter a valid key in the panel, or correct {peer.key_origin} and restart the server."
+        )
     return f"Correct {peer.key_origin} and restart the server."
 
 
@@ -222,7 +227,7 @@ def not_installed(provider: str, package: str) -> ModelError:
     return ModelError(
         f"The provider {provider!r} needs the package {package}, which is not installed.",
         code="not_installed",
-        hint=f'Run `pip install "anthropic[{provider}]"` and restart the server.',
+        hint=f'Run `pip install "prime_ext[{provider}]"` and restart the server.',
     )
 
 

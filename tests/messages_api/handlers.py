@@ -28,13 +28,8 @@ class ApiHandler(web.RequestHandler):
         self.api = api
         self.request_id = api.new_id("req")
         self.left = asyncio.Event()
-        self.received = Received(
-            self.request.path, dict(self.request.headers.get_all()), {}, api.clock.now()
-        )
-        # Header names as HTTP/1.1 clients may send them.
-        self.received.headers = {
-            name.lower(): value for name, value in self.request.headers.get_all()
-        }
+        headers = {name.lower(): value for name, value in self.request.headers.get_all()}
+        self.received = Received(self.request.path, headers, {}, api.clock.now())
 
     def check_access(self) -> None:
         headers = self.received.headers
@@ -89,7 +84,14 @@ class ApiHandler(web.RequestHandler):
 
 
 class MessagesHandler(ApiHandler):
-    async def post(self) -> None:
+    content_type = "text/event-stream; charset=utf-8"
+    """Of a stream."""
+
+    async def post(self, *_: str) -> None:
+        await self.answer()
+
+    async def answer(self) -> None:
+        """Check the request and send what the script says."""
         try:
             self.check_access()
             self.read_body()
@@ -151,7 +153,7 @@ class MessagesHandler(ApiHandler):
         self, reply: Reply, rendered: Rendered, message: dict[str, Any], latency: Latency
     ) -> None:
         self.set_header("request-id", self.request_id)
-        self.set_header("content-type", "text/event-stream; charset=utf-8")
+        self.set_header("content-type", self.content_type)
         self.set_header("cache-control", "no-cache")
         try:
             for number, event in enumerate(events(rendered, message)):
@@ -166,8 +168,11 @@ class MessagesHandler(ApiHandler):
             self.received.closed.set()
             self.received.done.set()
 
+    def encode(self, event: Event) -> bytes:
+        return event.encode()
+
     async def _send(self, event: Event) -> None:
-        self.write(event.encode())
+        self.write(self.encode(event))
         await self.flush()
 
     async def _misbehave(self, reply: Reply) -> bool:

@@ -6,13 +6,14 @@ import asyncio
 import itertools
 import threading
 from collections import deque
+from dataclasses import dataclass
 from typing import Any
 
 from tornado import web
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 
-from tests.messages_api import conversation, shape
+from tests.messages_api import clouds, conversation, shape
 from tests.messages_api.cache import Diagnosis, PromptCache, fingerprint, messages_salt
 from tests.messages_api.catalogue import MODELS, ModelSpec
 from tests.messages_api.clock import Clock
@@ -155,6 +156,7 @@ class MessagesAPI:
                 (r"/v1/messages/count_tokens", CountHandler, {"api": self}),
                 (r"/v1/models", ModelsHandler, {"api": self}),
                 (r"/v1/models/([^/]+)", ModelHandler, {"api": self}),
+                *((path, handler, {"api": self}) for path, handler in clouds.ROUTES),
             ],
             default_handler_class=UnknownHandler,
             default_handler_args={"api": self},
@@ -278,22 +280,18 @@ class MessagesAPI:
         return {"diagnostics": found}
 
 
+@dataclass(frozen=True)
 class Checked:
     """A valid request."""
 
-    def __init__(
-        self,
-        spec: ModelSpec,
-        system: list[dict[str, Any]],
-        tools: list[dict[str, Any]],
-        messages: list[dict[str, Any]],
-        found: list[Position],
-        salt: str,
-    ) -> None:
-        self.spec = spec
-        self.system = system
-        self.tools = tools
-        self.messages = messages
-        self.positions = found
-        self.salt = salt
-        self.tokens = REQUEST_OVERHEAD + sum(position.tokens for position in found)
+    spec: ModelSpec
+    system: list[dict[str, Any]]
+    tools: list[dict[str, Any]]
+    messages: list[dict[str, Any]]
+    positions: list[Position]
+    salt: str
+
+    @property
+    def tokens(self) -> int:
+        """Of the whole prompt."""
+        return REQUEST_OVERHEAD + sum(position.tokens for position in self.positions)

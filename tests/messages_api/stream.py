@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from prime_ext.context.tokens import count_text
 from tests.messages_api.catalogue import ModelSpec
 from tests.messages_api.prompt import scaled
-from tests.messages_api.script import Reply, Text, Thinking, ToolCall
+from tests.messages_api.script import Part, Reply, Text, Thinking, ToolCall
 
 CHUNK_CHARS = 24
+
+Sign = Callable[[str, list[dict[str, Any]]], str]
+"""Thinking as shown, and the blocks before it → signature."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +56,8 @@ def render(
     room: int,
     shows_thinking: bool,
     thinks: bool,
-    sign: Any,
-    new_tool_id: Any,
+    sign: Sign,
+    new_tool_id: Callable[[], str],
 ) -> Rendered:
     """Turn the parts of ``reply`` into blocks.
 
@@ -92,7 +95,9 @@ def render(
     return Rendered(tuple(blocks), stop, max(1, used))
 
 
-def _block(part: Any, spec: ModelSpec, shows_thinking: bool, new_tool_id: Any) -> Block:
+def _block(
+    part: Part, spec: ModelSpec, shows_thinking: bool, new_tool_id: Callable[[], str]
+) -> Block:
     if isinstance(part, Text):
         pieces = [
             Piece({"type": "text_delta", "text": chunk}, scaled(count_text(chunk), spec))
@@ -127,7 +132,7 @@ def _chunks(text: str) -> Iterator[str]:
 
 
 def _finished(
-    block: Block, pieces: tuple[Piece, ...], before: list[dict[str, Any]], sign: Any, *, cut: bool
+    block: Block, pieces: tuple[Piece, ...], before: list[dict[str, Any]], sign: Sign, *, cut: bool
 ) -> Block:
     """The block with what was kept of it, whole: signed, its input parsed."""
     kind = block.start["type"]

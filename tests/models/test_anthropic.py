@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -414,6 +415,19 @@ async def test_a_server_without_a_key_is_sent_none(
     headers = messages_api.requests[0].headers
     assert "authorization" not in headers
     assert "x-api-key" not in headers
+
+
+async def test_without_a_key_for_the_real_api_nothing_is_sent(
+    make_model: MakeModel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # Without a profile of the SDK's own either.
+    monkeypatch.setenv("HOME", str(tmp_path))
+    model = make_model(api_key="", base_url="")
+    with pytest.raises(ModelError) as caught:
+        await collect(model, ask())
+    assert caught.value.code == "no_credentials"
+    assert "api.anthropic.com" in caught.value.message
+    assert "PRIME_API_KEY" in caught.value.hint
 
 
 async def test_lone_surrogates_are_replaced_the_same_way_each_time(

@@ -88,7 +88,11 @@ def test_an_error_within_a_stream_is_known_by_its_type() -> None:
     [
         ("", "Enter a key in the panel, or set PRIME_API_KEY and restart the server."),
         ("the panel", "Enter a valid key in the panel."),
-        ("ANTHROPIC_API_KEY", "Correct ANTHROPIC_API_KEY and restart the server."),
+        ("PRIME_API_KEY", "Correct PRIME_API_KEY and restart the server."),
+        (
+            "ANTHROPIC_API_KEY",
+            "Enter a valid key in the panel, or correct ANTHROPIC_API_KEY and restart the server.",
+        ),
     ],
 )
 def test_a_refused_key_says_where_it_came_from(origin: str, hint: str) -> None:
