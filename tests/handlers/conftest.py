@@ -261,3 +261,23 @@ def request_api(jp_web_app: Any, jp_fetch: Any) -> Callable[..., Any]:
         return Answer(response.code, dict(response.headers), response.body.decode())
 
     return request
+
+
+@pytest.fixture
+def log_in(
+    jp_serverapp: Any, http_server_client: Any, jp_base_url: str, jp_http_port: int
+) -> Callable[[], Any]:
+    """``await log_in()``: headers of a browser that has logged in, with an XSRF cookie."""
+
+    async def cookies() -> dict[str, str]:
+        host = {"Host": f"127.0.0.1:{jp_http_port}"}  # the cookie's name depends on it
+        response = await http_server_client.fetch(
+            f"{jp_base_url}login?token={jp_serverapp.identity_provider.token}",
+            headers=host,
+            follow_redirects=False,
+            raise_error=False,
+        )
+        given = [cookie.split(";")[0] for cookie in response.headers.get_list("Set-Cookie")]
+        return {**host, "Cookie": "; ".join([*given, "_xsrf=0123456789abcdef"])}
+
+    return cookies

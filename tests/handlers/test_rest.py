@@ -342,15 +342,9 @@ async def test_without_a_token(
 
 
 async def test_with_a_cookie_but_without_xsrf(
-    jp_web_app: Any, jp_serverapp: Any, http_server_client: Any, jp_base_url: str
+    jp_web_app: Any, log_in: Callable[[], Any], http_server_client: Any, jp_base_url: str
 ) -> None:
-    token = jp_serverapp.identity_provider.token
-    login = await http_server_client.fetch(
-        f"{jp_base_url}login?token={token}", follow_redirects=False, raise_error=False
-    )
-    cookies = [c.split(";")[0] for c in login.headers.get_list("Set-Cookie")]
-    cookies.append("_xsrf=0123456789abcdef")
-    headers = {"Cookie": "; ".join(cookies)}
+    headers = await log_in()
     looked = await fetch_without_token(http_server_client, jp_base_url, "status", headers=headers)
     assert looked.code == 200
     response = await fetch_without_token(
