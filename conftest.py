@@ -32,6 +32,7 @@ def jp_server_config() -> dict[str, Any]:
     return {
         "ServerApp": {
             "jpserver_extensions": {"prime_ext": True},
+            "terminals_enabled": False,
             "allow_unauthenticated_access": False,
         }
     }

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from prime_ext.context import tokens
-from prime_ext.context.projection import ProjectedMessage, Projection, sendable
+from prime_ext.context.projection import (
+    ProjectedMessage,
+    Projection,
+    last_compaction,
+    project,
+    sendable,
+)
+from prime_ext.session.records import AnyRecord, AssistantMessage
 
 
 class ContextMeter:
@@ -68,7 +76,7 @@ class ContextMeter:
             if isinstance(record, AssistantMessage) and record.usage:
                 await tokens.load()
                 answered = project(records[:index])
-                await asyncio.to_thread(self.observe, answered, record.usage)
+                await asyncio.to_thread(self.observe, answered, record.usage, record.content)
                 await self.context_tokens(project(records))
                 return
 
