@@ -32,7 +32,8 @@ class KernelConnection:
     """A kernel, by id, whoever started it.
 
     It follows the process behind the kernel: when that ends, open requests fail with
-    ``KernelDied``; when another takes its place, ``on_renewed`` is called with the reason.
+    ``KernelDied`` and ``on_lost`` is called, unless the kernel was shut down; when another takes
+    its place, ``on_renewed`` is called with the reason.
     """
 
     def __init__(self, kernel_id: str, kernel_manager: Any, log: logging.Logger) -> None:
@@ -40,6 +41,7 @@ class KernelConnection:
         self.turn = asyncio.Lock()
         """Held by the one of our executions whose turn it is."""
         self.on_state: list[Callable[[], None]] = []
+        self.on_lost: list[Callable[[], None]] = []
         self.on_renewed: list[Callable[[Reason], None]] = []
         self._kernel_manager = kernel_manager
         self._log = log
@@ -121,6 +123,7 @@ class KernelConnection:
             self._lose("user")
             self._renew()
         elif data.get("action") == "shutdown":
+            self._gone = True
             self._lose("user")
 
     async def _watch(self) -> None:
@@ -138,8 +141,8 @@ class KernelConnection:
                 self._lose("user" if self._is_being_replaced() else "crash")
             elif alive and self._lost is not None and not self._is_being_replaced():
                 self._renew()
-        self._lose("user")
         self._gone = True
+        self._lose("user")
         self._alive.set()
         self._unfollow()
         self._changed()
@@ -162,6 +165,9 @@ class KernelConnection:
             died = KernelDied(f"The kernel ended ({reason}).")
             channels.abandon(died)
             self.spawn(channels.close(died))
+        if not self._gone:
+            for callback in list(self.on_lost):
+                callback()
         self._changed()
 
     def _renew(self) -> None:

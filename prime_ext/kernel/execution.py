@@ -20,7 +20,9 @@ BUSY_NOTICE_SECONDS = 0.3
 """How long a run may stand in the queue before the caller is told that it waits."""
 
 OUTPUT_INTERVAL_SECONDS = 0.05
-"""Live outputs are handed on at most this often."""
+OUTPUT_SHARE = 0.1
+"""Live outputs are handed on at most this often, and take at most this share of the time: those
+with many figures are large."""
 
 _LAST_OUTPUTS_SECONDS = 4.0
 _ENTER_SECONDS = 0.5
@@ -61,6 +63,7 @@ class _LiveOutputs:
         self.collector = OutputCollector()
         self._on_outputs = on_outputs
         self._timer: asyncio.TimerHandle | None = None
+        self._pause = OUTPUT_INTERVAL_SECONDS
         self._last_message = 0.0
 
     def add(self, msg_type: str, content: Message) -> None:
@@ -71,12 +74,15 @@ class _LiveOutputs:
     def _schedule(self) -> None:
         if self._on_outputs is not None and self._timer is None:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(OUTPUT_INTERVAL_SECONDS, self._hand_on)
+            self._timer = loop.call_later(self._pause, self._hand_on)
 
     def _hand_on(self) -> None:
         self._timer = None
         if self._on_outputs is not None:
+            begun = time.monotonic()
             self._on_outputs(self.collector.outputs)
+            took = time.monotonic() - begun
+            self._pause = max(OUTPUT_INTERVAL_SECONDS, took / OUTPUT_SHARE)
 
     def idle_seconds(self) -> float:
         return time.monotonic() - self._last_message

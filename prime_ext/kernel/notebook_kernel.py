@@ -117,7 +117,8 @@ class NotebookKernel:
     def __init__(self, path: str, kernels: NotebookKernels) -> None:
         self.path = path
         self.generation = 0
-        """Grows whenever another process takes the place of the one the agent knew."""
+        """Grows whenever the process that the agent knew is gone, before another takes its place:
+        whoever sees it grow knows that the variables are gone too."""
         self.on_state: list[Callable[[str], None]] = []
         """Called with each new `state`."""
         self.on_restarted: list[Callable[[Reason], None]] = []
@@ -242,15 +243,18 @@ class NotebookKernel:
         assert self._connection is not None
         return await self._connection.ask(op, params, timeout=timeout)
 
-    async def variables(self, *, limit: int | None = None) -> list[dict[str, Any]]:
+    async def variables(self) -> list[dict[str, Any]]:
         """The user's variables, oldest first: ``{name, type, kind, repr, shape?, size?}``.
 
         ``kind`` is ``data``, ``function``, ``class`` or ``module``; ``size`` is in bytes, without
         what the value refers to. Nothing is computed and no attribute of a user's class is read.
         """
-        answer = await self.ask("variables", {"limit": limit})
-        variables: list[dict[str, Any]] = answer["variables"]
+        variables: list[dict[str, Any]] = (await self.list_variables())["variables"]
         return variables
+
+    async def list_variables(self) -> dict[str, Any]:
+        """``{variables, omitted}``: as `variables`, and how many older ones are left out."""
+        return await self.ask("variables", {})
 
     async def inspect(self, name: str, expression: str | None = None) -> dict[str, Any]:
         """One variable in full: ``{name, expression?, type, text, image?}``.
@@ -276,17 +280,22 @@ class NotebookKernel:
             return current
         connection = self._kernels.connection(kernel_id)
         connection.on_state.append(self._changed)
+        connection.on_lost.append(self._lost)
         connection.on_renewed.append(self._renewed)
         self._connection = connection
         if current is not None:
             with contextlib.suppress(ValueError):
                 current.on_state.remove(self._changed)
+                current.on_lost.remove(self._lost)
                 current.on_renewed.remove(self._renewed)
+            self._lost()
             self._renewed("new")
         return connection
 
-    def _renewed(self, reason: Reason) -> None:
+    def _lost(self) -> None:
         self.generation += 1
+
+    def _renewed(self, reason: Reason) -> None:
         for callback in list(self.on_restarted):
             callback(reason)
 
