@@ -64,6 +64,7 @@ class ApiHandler(web.RequestHandler):
     def fail(self, error: ApiError) -> None:
         self.received.status = error.status
         self.received.error = error.message
+        self.received.done.set()
         self.set_status(error.status)
         for name, value in error.headers.items():
             self.set_header(name, value)
@@ -138,7 +139,7 @@ class MessagesHandler(ApiHandler):
             await self._stream(reply, rendered, message, latency)
         else:
             await api.clock.sleep(latency.of_output(rendered.output_tokens))
-            received.reply = rendered.content
+            self._conclude(rendered)
             self.send_json(
                 {
                     **message,
@@ -147,7 +148,13 @@ class MessagesHandler(ApiHandler):
                     "usage": {**message["usage"], "output_tokens": rendered.output_tokens},
                 }
             )
-        received.duration_s = api.clock.now() - started
+
+    def _conclude(self, rendered: Rendered) -> None:
+        """Note what became of the request before the client can see that it is over."""
+        received = self.received
+        received.reply = rendered.content
+        received.duration_s = self.api.clock.now() - received.at
+        received.done.set()
 
     async def _stream(
         self, reply: Reply, rendered: Rendered, message: dict[str, Any], latency: Latency
@@ -161,8 +168,9 @@ class MessagesHandler(ApiHandler):
                 if at_fault and await self._misbehave(reply):
                     return
                 await self.api.clock.sleep(latency.of_output(event.tokens))
+                if event.name == "message_stop":
+                    self._conclude(rendered)
                 await self._send(event)
-            self.received.reply = rendered.content
             self.finish()
         except iostream.StreamClosedError:
             self.received.closed.set()

@@ -269,7 +269,8 @@ async def test_a_silent_stream_is_taken_for_dead(
     events = await collect(model, ask())
     assert [e.reason for e in events if isinstance(e, Retry)] == ["no answer"]
     assert texts(events).endswith("ok")
-    assert messages_api.requests[0].closed.is_set(), "the dead connection was closed"
+    closed = messages_api.requests[0].closed
+    assert await asyncio.to_thread(closed.wait, 10), "the dead connection was closed"
 
 
 @pytest.mark.parametrize("how", ["close", "cancel"])
