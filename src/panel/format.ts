@@ -47,8 +47,10 @@ export function shortCount(count: number): string {
   return `${(count / 1e6).toFixed(1)}M`;
 }
 
+const NUMBER = new Intl.NumberFormat();
+
 export function fullCount(count: number): string {
-  return count.toLocaleString();
+  return NUMBER.format(count);
 }
 
 export function cost(usd: number): string {

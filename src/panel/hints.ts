@@ -14,8 +14,7 @@ export function hintFor(
   trans: TranslationBundle
 ): IHint | null {
   const { conversation } = state;
-  const turns =
-    conversation?.items.filter(item => item.kind === 'turn').length ?? 0;
+  const items = conversation?.items ?? [];
   const share =
     conversation?.contextTokens && conversation.threshold
       ? conversation.contextTokens / conversation.threshold
@@ -40,12 +39,14 @@ export function hintFor(
       text: trans.__(
         'Click a tool’s line to see what was run and what came of it.'
       ),
-      fits: turns >= 1 && !!conversation?.items.some(i => i.kind === 'tool')
+      fits: items.some(({ kind }) => kind === 'tool')
     },
     {
       id: 'slash',
       text: trans.__('Type / for commands; Up brings earlier messages back.'),
-      fits: turns >= 2
+      fits: items.some(
+        ({ kind }, index) => kind === 'turn' && index < items.length - 1
+      )
     }
   ];
   return hints.find(({ id, fits }) => fits && !seen.has(id)) ?? null;

@@ -99,7 +99,7 @@ export function MessageList(props: {
           {start > 0 && (
             <button
               type="button"
-              className="jp-prime-Link"
+              className="jp-prime-Link jp-prime-Earlier"
               onClick={() => {
                 atEnd.current = false;
                 setExtra(extra + PAGE);

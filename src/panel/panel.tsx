@@ -13,7 +13,7 @@ import { SendingMessage } from './items';
 import { MessageList } from './messageList';
 import { ModelForm } from './modelForm';
 import { QueueList } from './queue';
-import { IPanelState } from './state';
+import { IFailure, IPanelState } from './state';
 
 /** The panel from top to bottom. */
 export function Panel(): JSX.Element {
@@ -132,7 +132,7 @@ function ConnectionBanner(props: { state: IPanelState }): JSX.Element | null {
     <div className="jp-prime-Banner" role="status">
       <span>
         {unavailable
-          ? `${serverFailure.message} ${serverFailure.hint}`
+          ? unavailableText(serverFailure, trans)
           : trans.__(
               'Disconnected from the server. The agent works on; reconnecting…'
             )}
@@ -146,4 +146,16 @@ function ConnectionBanner(props: { state: IPanelState }): JSX.Element | null {
       </button>
     </div>
   );
+}
+
+function unavailableText(
+  failure: IFailure,
+  trans: ReturnType<typeof usePanel>['trans']
+): string {
+  // The doors of the server extension are not there at all: an answer without a code of ours.
+  return failure.code === 'http_error'
+    ? trans.__(
+        'The server part of Prime is not running. See what “jupyter server extension list” says.'
+      )
+    : `${failure.message} ${failure.hint}`;
 }
