@@ -152,7 +152,9 @@ class PrimeExtension(ExtensionApp):
     def _emit_compaction(self, session: Session, record: AnyRecord) -> None:
         from prime_ext.events.emitter import emit_compaction
 
-        emit_compaction(self._server.event_logger, session.id, record)
+        logger = self._server.event_logger
+        if logger is not None:
+            emit_compaction(logger, session.id, record)
 
     def _warn_of_unknown_config(self) -> None:
         """A typo in a trait is reported by traitlets; one in the class name is silent."""

@@ -158,8 +158,9 @@ class Compactor:
 
         if not _worth_it(projection):
             return end("skipped", before, reason="There is nothing to summarise yet.")
-        # Who asks for a compaction wants the conversation short, not its last part verbatim.
-        keep = 0 if trigger in ("manual", "model") else limits.keep_tail
+        # Who asks for a compaction wants the conversation short, not its last part verbatim; and
+        # after an overflow nothing is known of how much must go.
+        keep = limits.keep_tail if trigger in ("threshold", "turn_end") else 0
         try:
             return await self._compact(
                 projection, before, end, model, limits, keep, frozen, instructions

@@ -61,7 +61,7 @@ class ToolRegistry:
         PrimeError
             ``invalid_arguments``, naming the first thing that does not fit.
         """
-        from jsonschema.exceptions import best_match  # type: ignore[import-untyped]
+        from jsonschema.exceptions import best_match
 
         error = best_match(self._validators[tool.name].iter_errors(arguments))
         if error is not None:
@@ -76,6 +76,6 @@ class ToolRegistry:
 
     @cached_property
     def _validators(self) -> dict[str, Any]:
-        from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+        from jsonschema import Draft202012Validator
 
         return {t.name: Draft202012Validator(t.input_schema) for t in self._tools.values()}
