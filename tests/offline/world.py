@@ -225,14 +225,14 @@ class World:
 
     def _list_variables(self) -> Outcome:
         if not self.variables:
-            return "No variables are defined.", False
-        rows = [f"{name}: {kind}" for name, (kind, _) in self.variables.items()]
-        return "\n".join(rows), False
+            return "The user has defined no variables yet.", False
+        rows = [f"  {name}: {kind} = <{kind}>" for name, (kind, _) in self.variables.items()]
+        return "\n".join(["Variables, oldest first:", *rows, "Modules: pd"]), False
 
     def _inspect_variable(self, name: str) -> Outcome:
         if name not in self.variables:
             return f"There is no variable {name!r} in the kernel.", True
-        return self.variables[name][1], False
+        return f"{name}: {self.variables[name][1]}", False
 
     def _read_notebook(self) -> Outcome:
         total = len(self.cells)

@@ -1,118 +1,106 @@
-"""Rules of the parser for cells, files, errors and the session's record."""
+"""What is said about cells, errors, files and the session's record."""
 
 from __future__ import annotations
 
 import re
 
 from prime_ext.models.offline import intents as i
-from prime_ext.models.offline.phrases import DATA_FILE, Rule, group, unquote
-
-_CELL = (
-    r"(?:the\s+)?(?:(?P<{0}a>first|last|previous|next|top|\d+(?:st|nd|rd|th))\s+(?:code\s+)?cell|"
-    r"(?:code\s+)?cell\s+(?:number\s+|no\.?\s+|#\s?|id\s+)?[`'\"]?(?P<{0}b>[\w-]+)[`'\"]?|"
-    r"(?:cell\s+)?(?P<{0}c>(?:in|out)?\s?\[\d+\])|(?P<{0}d>it|this cell|that cell|the cell))"
-)
-
-
-def _cell_pattern(prefix: str = "") -> str:
-    return _CELL.format(prefix)
-
-
-def _cell(match: re.Match[str], prefix: str = "") -> str | None:
-    for part in "abcd":
-        found = group(match, prefix + part)
-        if found is not None:
-            return _reference(found)
-    return None
-
-
-_ORDINALS = {"one": "1", "two": "2", "three": "3", "four": "4", "five": "5"}
-
-
-def _reference(text: str) -> str:
-    text = text.strip().lower() if len(text) < 8 else text.strip()
-    execution = re.fullmatch(r"(?:in|out)?\s?\[(\d+)\]", text)
-    if execution is not None:
-        return f"In[{execution[1]}]"
-    ordinal = re.fullmatch(r"(\d+)(?:st|nd|rd|th)", text)
-    if ordinal is not None:
-        return ordinal[1]
-    if text in ("it", "this cell", "that cell", "the cell", "last", "previous"):
-        return "last"
-    return {"top": "first"}.get(text, _ORDINALS.get(text, text))
-
+from prime_ext.models.offline.grammar import DATA_FILE, Found, match, rule
+from prime_ext.models.offline.phrases import unquote
 
 _PLACE = (
-    r"(?:\s+(?:at|to|on)\s+the\s+(?P<end>top|start|beginning|end|bottom)|"
-    r"\s+(?P<side>after|below|under|behind|following)\s+" + _cell_pattern("p") + r")?"
+    "[(at|to|on) the {end:top|start|beginning|end|bottom}|"
+    "(after|below|under|behind|following) {place:cell}]"
 )
+_KIND = "{kind:markdown|text|code}"
 
 
-def _after(match: re.Match[str]) -> str | None:
-    end = group(match, "end")
-    if end:
-        return "top" if end.lower() in ("top", "start", "beginning") else None
-    return _cell(match, "p")
+def _cell(found: Found, slot: str = "cell") -> str | None:
+    """The reference in a slot of type ``cell``: a position, ``In[n]``, first, last or an id."""
+    ordinal, name = found[f"{slot}_ordinal"], found[f"{slot}_name"]
+    count, it = found[f"{slot}_count"], found[f"{slot}_it"]
+    if count:
+        return f"In[{re.sub(r'[^0-9]', '', count)}]"
+    if ordinal:
+        return _ORDINALS.get(ordinal.lower(), re.sub(r"[a-z]+$", "", ordinal.lower()))
+    if name:
+        return _NUMBERS.get(name.lower(), name)
+    return "last" if it else None
 
 
-_INSERT = re.compile(
-    r"(?:insert|add|create|make|put|append|write|new)\b.*?\b(?P<kind>markdown|text|code)?\s*"
-    r"(?:cell|note|heading)\b" + _PLACE + r"(?P<rest>.*)",
-    re.I | re.S,
+_ORDINALS = {"first": "first", "top": "first", "last": "last", "previous": "last", "next": "last"}
+_NUMBERS = {"one": "1", "two": "2", "three": "3", "four": "4", "five": "5"}
+
+
+def _after(found: Found) -> str | None:
+    if found["end"]:
+        return "top" if found.text("end").lower() in ("top", "start", "beginning") else None
+    return _cell(found, "place")
+
+
+def _cell_type(found: Found) -> str:
+    return "markdown" if found.text("kind").lower() in ("markdown", "text") else "code"
+
+
+_EDIT = (
+    "(edit|change|replace|update|overwrite|set|rewrite) [the (source|code|contents?) of] "
+    "{cell:cell} [to|with|by|so that it (reads|says|is)|as|into] [this|the following]",
+    "(put|write|paste) [this|it|the code] (in|into) {cell:cell}",
 )
-_EDIT = re.compile(
-    r"(?:edit|change|replace|update|overwrite|set|rewrite)\s+(?:the\s+(?:source|code|content)s?\s+"
-    r"of\s+)?" + _cell_pattern() + r"(?:\s+(?:to|with|by|so that it (?:reads|says|is)|as|into))?"
-    r"(?:\s+(?:this|the following))?",
-    re.I,
+_NEW_CELL = f"(insert|add|create|make|put|append) [a|an|the] [new] [{_KIND}] (cell|note) {_PLACE}"
+_WITH = "(with|containing|saying|reading|that (says|reads|contains)) [the (code|text|source)]"
+_INSERT = (
+    "(insert|add|create|make|put|append|write|new) [a|an|another|the|this|it] [as|in|into] [a] "
+    f"[new] [{_KIND}] (cell|note) {_PLACE} *"
 )
-_PUT_IN = re.compile(r"(?:put|write|paste)\s+(?:this|it|the code)?\s*(?:in|into)\s+"
-                     + _cell_pattern(), re.I)  # fmt: skip
 
 
 def cell_with_source(prose: str, code: str, *, markdown: bool) -> i.Intent | None:
     """What to do with the cell whose ``code`` the message fences, if it is about a cell."""
-    for pattern in (_EDIT, _PUT_IN):
-        edit = pattern.fullmatch(prose)
-        if edit is not None:
-            return i.EditCell(_cell(edit) or "last", code)
-    insert = _INSERT.match(prose)
-    if insert is not None:
-        kind = (insert["kind"] or "").lower()
-        is_markdown = markdown or kind in ("markdown", "text")
-        run = not is_markdown and re.search(r"\b(?:run|execute)\b", prose, re.I) is not None
-        return i.InsertCell(
-            code, "markdown" if is_markdown else "code", after=_after(insert), run=run
-        )
-    return None
+    for template in _EDIT:
+        found = match(template, prose)
+        if found is not None:
+            return i.EditCell(_cell(found) or "last", code)
+    found = match(_INSERT, prose)
+    if found is None:
+        return None
+    kind = "markdown" if markdown else _cell_type(found)
+    run = kind == "code" and re.search(r"\b(?:run|execute)\b", prose, re.I) is not None
+    return i.InsertCell(code, kind, after=_after(found), run=run)
 
 
-def _insert_inline(match: re.Match[str]) -> i.Intent | None:
-    source = match["source"].strip()
-    kind = (group(match, "kind") or "").lower()
-    markdown = kind in ("markdown", "text") or (source.startswith("# ") and kind != "code")
+def _insert(found: Found) -> i.Intent:
+    source, kind = found.text("source").strip(), _cell_type(found)
+    if not found["kind"] and source.startswith("# "):
+        kind = "markdown"
     if len(source) > 1 and source[0] == source[-1] and source[0] in "`\"'":
         source = source[1:-1]
-    return i.InsertCell(
-        source,
-        "markdown" if markdown else "code",
-        after=_after(match),
-        run=bool(group(match, "run") or group(match, "run2")),
-    )
+    return i.InsertCell(source, kind, after=_after(found), run=found["run"] is not None)
 
 
-def _cell_type(kind: str | None) -> str:
-    return "markdown" if (kind or "").lower() in ("markdown", "text") else "code"
+def _heading(found: Found) -> i.Intent:
+    return i.InsertCell(f"## {unquote(found['title'])}", "markdown", after=_after(found))
 
 
-def _heading(match: re.Match[str]) -> i.Intent:
-    return i.InsertCell(f"## {unquote(match['title'])}", "markdown", after=_after(match))
+def _show_cell(found: Found) -> i.Intent | None:
+    return None if found["cell_it"] else i.ReadNotebook(_cell(found))
 
 
-def _recall(match: re.Match[str]) -> i.Intent | None:
+def _replace(found: Found) -> i.Intent:
+    return i.ReplaceInCell(_cell(found) or "last", found.text("old"), found.text("new"))
+
+
+def _read_file(found: Found) -> i.Intent | None:
+    path = unquote(found["path"])
+    if re.search(rf"\.{DATA_FILE}$", path, re.I) and not found["raw"]:
+        return None  # it is loaded instead
+    return i.ReadFile(path)
+
+
+def _recall(found: Found) -> i.Intent | None:
     words = [
         word
-        for word in re.findall(r"[\w./+-]*\w", match["query"])
+        for word in re.findall(r"[\w./+-]*\w", found.text("query"))
         if word.lower() not in _STOP_WORDS
     ]
     return i.Recall(" ".join(words)) if words else None
@@ -130,107 +118,102 @@ _STOP_WORDS = frozenset(
     )
 )
 
-
-def _read_file(match: re.Match[str]) -> i.Intent | None:
-    path = unquote(match["path"])
-    raw = re.search(r"text|contents?|raw|plain", match["plain"], re.I)
-    if re.search(rf"\.{DATA_FILE}$", path, re.I) and not raw:
-        return None
-    return i.ReadFile(path)
-
-
-_FILE = r"[`'\"]?(?P<path>[\w./~+-][\w ./~+-]*\.[A-Za-z]\w{0,9})[`'\"]?"
-
-RULES: list[Rule] = [
-    # errors
-    (r"(?:explain|describe|understand|show|what(?:'s| is| was| does| about)?|diagnose|debug|why)?"
-     r"(?:\s+me)?(?:\s+(?:is|was|does|did))?\s*(?:the|this|that|my|last|an)?\s*(?:last|latest|"
-     r"previous|recent)?\s*(?:error|exception|traceback|failure|stack ?trace)s?"
-     r"(?:\s+(?:mean|means|about|happen(?:ed)?|message|please|is|was|in .+))?",
-     lambda m: i.ExplainError()),
-    (r"(?:why|how come) (?:did|does|do|is|was) (?:it|that|this|the (?:cell|code|plot|run|"
-     r"last cell))"
-     r" (?:fail|failed|failing|crash|break|broken|not work(?:ing)?|raise|throw|go wrong).*",
-     lambda m: i.ExplainError()),
-    (r"what (?:went|is|has gone|did go) wrong.*|what happened|what(?:'s| is) broken|"
-     r"why (?:do|did|am) i (?:get|getting|got) (?:an?|this|that|the) (?:error|exception).*|"
-     r"(?:it|that|this) (?:failed|doesn't work|does not work|broke|didn't work)",
-     lambda m: i.ExplainError()),
-    # cells
-    (r"(?:insert|add|create|make|put|append)\s+(?:a|an|the)?\s*(?:new\s+)?(?P<kind>markdown|text|"
-     r"code)?"
-     r"\s*(?:cell|note)" + _PLACE +
-     r"(?P<run>\s+and (?:run|execute) it)?\s*(?:(?:with|containing|that (?:says|reads|contains)|"
-     r"saying|reading)(?:\s+the\s+(?:code|text|source))?\s*:?|:)\s+(?P<source>.+?)"
-     r"(?P<run2>\s+and\s+(?:run|execute)\s+it)?",
-     lambda m: _insert_inline(m)),
-    (r"(?:insert|add|create|make)\s+(?:a|an|another)\s+(?:new\s+|empty\s+)*(?P<kind>markdown|text|"
-     r"code)?\s*cell" + _PLACE,
-     lambda m: i.InsertCell("", _cell_type(m["kind"]), _after(m))),
-    (r"(?:insert|add|create|put)\s+(?:a\s+|the\s+)?(?:section\s+)?(?:heading|title|"
-     r"header)" + _PLACE +
-     r"\s*:?\s+(?P<title>.+)", _heading),
-    (r"(?:re-?)?(?:run|execute)\s+(?:all(?:\s+(?:the\s+)?cells)?|(?:the\s+)?(?:whole|entire|full)"
-     r"?\s*"
-     r"notebook|everything|every cell)(?:\s+again)?", lambda m: i.RunCell("all")),
-    (r"(?:re-?)?(?:run|execute|evaluate)\s+" + _cell_pattern(),
-     lambda m: i.RunCell(_cell(m) or "last")),
-    (r"(?:delete|remove|drop)\s+" + _cell_pattern(), lambda m: i.DeleteCell(_cell(m) or "last")),
-    (r"move\s+" + _cell_pattern() + r"\s+(?:to\s+the\s+(?P<end>top|start|beginning|end|bottom)|"
-     r"(?:to\s+)?(?:after|below|behind|under)\s+" + _cell_pattern("p") + ")",
-     lambda m: i.MoveCell(_cell(m) or "last", _after(m) or "end")),
-    (r"(?:in|within)\s+" + _cell_pattern() + r",?\s+(?:replace|change|rename)\s+"
-     r"(?P<q1>[`'\"])(?P<old>.+?)(?P=q1)\s+(?:with|by|to|into)\s+(?P<q2>[`'\"])(?P<new>.*?)(?P=q2)",
-     lambda m: i.ReplaceInCell(_cell(m) or "last", m["old"], m["new"])),
-    (r"(?:replace|change|rename)\s+(?P<q1>[`'\"])(?P<old>.+?)(?P=q1)\s+(?:with|by|to|into)\s+"
-     r"(?P<q2>[`'\"])(?P<new>.*?)(?P=q2)\s+in\s+" + _cell_pattern(),
-     lambda m: i.ReplaceInCell(_cell(m) or "last", m["old"], m["new"])),
-    (r"(?:edit|change|set|replace)\s+" + _cell_pattern() +
-     r"\s+(?:to|with|by)\s*:?\s+(?P<q>[`'\"])(?P<source>.+)(?P=q)",
-     lambda m: i.EditCell(_cell(m) or "last", m["source"])),
-    (r"(?:read|show|print|display|what(?:'s| is) in)\s+(?:me\s+)?" + _cell_pattern(),
-     lambda m: None if _cell(m) is None or m["d"] else i.ReadNotebook(_cell(m))),
-    (r"(?:read|show|outline|summari[sz]e|describe|explain|look at|go through|list|open)"
-     r"\s+(?:me\s+)?"
-     r"(?:the\s+|this\s+|my\s+|what is in the\s+)?(?:cells(?: of the notebook)?|notebook|"
-     r"(?:the\s+)?notebook's cells|outline)(?:\s+(?:do(?:es)?|for me))?",
-     lambda m: i.ReadNotebook()),
-    (r"what(?:'s| is| does| are)?\s+(?:in\s+)?(?:the|this|my)\s+(?:notebook|cells)(?:\s+(?:do|"
-     r"about|"
-     r"contain|doing))?|what(?:'s| is) in here", lambda m: i.ReadNotebook()),
-    # files
-    (r"(?:list|show|ls|dir|what(?:'s| are| is)?|which|see|are there(?: any)?)\s*(?:me\s+)"
-     r"?(?:all\s+)?"
-     r"(?:the\s+|my\s+)?(?:available\s+)?(?:data\s+|csv\s+)?(?:files?|data ?sets|folder|directory)"
-     r"(?:\s+(?:are|is|do i have|can i (?:load|use)|exist)?\s*(?:there|here|available|in (?:here|"
-     r"this (?:folder|directory)|the (?:folder|directory))|do i have)?)?"
-     r"(?:\s+(?:in|of|under)\s+(?:the\s+)?(?:folder\s+|directory\s+)?[`'\"]?(?P<path>[\w./-]+)"
-     r"[`'\"]?(?:\s+(?:folder|directory))?)?|ls(?:\s+(?P<path2>[\w./-]+))?|what(?:'s| is)"
-     r" in (?:this|the|here|my) (?:folder|directory)",
-     lambda m: i.ListFiles(m["path"] or m["path2"])),
-    (r"(?:search|grep|look)\s+(?:through\s+|in\s+)?(?:the\s+|all\s+|my\s+)?files?\s+for\s+"
-     r"(?P<what>.+)", lambda m: i.SearchFiles(unquote(m["what"]))),
-    (r"(?:find|search(?: for)?|grep)\s+(?:for\s+)?(?P<what>.+?)\s+in\s+(?:the\s+|all\s+|my\s+)"
-     r"?files?",
-     lambda m: i.SearchFiles(unquote(m["what"]))),
-    (r"grep\s+(?:for\s+)?(?P<what>.+)", lambda m: i.SearchFiles(unquote(m["what"]))),
-    (r"(?:read|open|print|cat|view|display|(?:show\s+(?:me\s+)?)?what(?:'s| is) in|show)"
-     r"\s+(?:me\s+)?(?:the\s+)?"
-     r"(?P<plain>(?:text of\s+|(?:raw\s+)?contents? of\s+|raw\s+|plain\s+)?(?:the\s+)?(?:file\s+)"
-     r"?)" + _FILE,
-     _read_file),
-    # the session's record
-    (r"(?:search|look)\s+(?:through\s+|in\s+|up\s+in\s+)?(?:the\s+|this\s+|our\s+|my\s+)"
-     r"?(?:session|"
-     r"conversation|history|record|records|chat|log)\s+(?:for|about)\s+(?P<query>.+)", _recall),
-    (r"(?:find|search(?: for)?|look up)\s+(?P<query>.+?)\s+in\s+(?:the\s+|this\s+|our\s+)"
-     r"?(?:session|"
-     r"conversation|history|record|records|chat|log)", _recall),
-    (r"what\s+(?:was|were)\s+(?:the\s+|that\s+|my\s+|our\s+)?(?:exact\s+)?(?P<query>.+)", _recall),
-    (r"what\s+(?:exact\s+)?(?P<query>\w+(?:\s+\w+)?\s+did\s+(?:i|we|you)\s+.+)", _recall),
-    (r"(?:what|when|where|why|how|which .+?)\s+did\s+(?:i|we|you)\s+(?P<query>.+)", _recall),
-    (r"(?:remind me(?: of| about| what)?|recall|do you remember|remember)"
-     r"\s+(?P<query>.+)", _recall),
-    (r"(?P<query>.+?)\s+(?:that\s+)?(?:i|we|you)\s+(?:used|ran|said|mentioned|decided|tried|had)\s+"
-     r"(?:earlier|before|last time|yesterday)", _recall),
-]  # fmt: skip
+RULES = [
+    rule(
+        lambda _: i.ExplainError(),
+        "[explain|describe|understand|show|what's|what is|what was|what does|what about|what|"
+        "diagnose|debug|why|why is|why was] [me] [the|this|that|my|an] "
+        "[last|latest|previous|recent] (errors?|exceptions?|tracebacks?|failures?|stack trace) "
+        "[mean|means|about|happened|message|is|was|in *]",
+        "(why|how come) (did|does|do|is|was) (it|that|this|the (cell|code|plot|run|last cell)) "
+        "(fail|failed|failing|crash|break|broken|not work|not working|raise|throw|go wrong) *",
+        "what (went|is|has gone|did go) wrong *",
+        "what happened",
+        "(what's|what is) broken",
+        "why (do|did|am) i (get|getting|got) [an|a|this|that|the] (error|exception) *",
+        "(it|that|this) (failed|doesn't work|does not work|broke|didn't work)",
+    ),
+    rule(
+        _insert,
+        f"{_NEW_CELL} ({_WITH} [:]|:) {{source}} {{run:and run it|and execute it}}",
+        f"{_NEW_CELL} [{{run:and run it|and execute it}}] ({_WITH} [:]|:) {{source}}",
+    ),
+    rule(
+        lambda found: i.InsertCell("", _cell_type(found), _after(found)),
+        f"(insert|add|create|make) (a|an|another) [new|empty]* [{_KIND}] cell {_PLACE}",
+    ),
+    rule(
+        _heading,
+        f"(insert|add|create|put) [a|the] [section] (heading|title|header) {_PLACE} [:] {{title}}",
+    ),
+    rule(
+        lambda _: i.RunCell("all"),
+        "(run|rerun|re-run|execute) (all|all [the] cells|everything|every cell|"
+        "[the] [whole|entire|full] notebook) [again]",
+    ),
+    rule(
+        lambda found: i.RunCell(_cell(found) or "last"),
+        "(run|rerun|re-run|execute|evaluate) {cell:cell}",
+    ),
+    rule(
+        lambda found: i.DeleteCell(_cell(found) or "last"),
+        "(delete|remove|drop) {cell:cell}",
+    ),
+    rule(
+        lambda found: i.MoveCell(_cell(found) or "last", _after(found) or "end"),
+        "move {cell:cell} to the {end:top|start|beginning|end|bottom}",
+        "move {cell:cell} [to] (after|below|behind|under) {place:cell}",
+    ),
+    rule(
+        _replace,
+        "(in|within) {cell:cell}, (replace|change|rename) {old:quoted} (with|by|to|into) "
+        "{new:quoted}",
+        "(replace|change|rename) {old:quoted} (with|by|to|into) {new:quoted} in {cell:cell}",
+    ),
+    rule(
+        lambda found: i.EditCell(_cell(found) or "last", found.text("source")),
+        "(edit|change|set|replace) {cell:cell} (to|with|by) [:] {source:quoted}",
+    ),
+    rule(_show_cell, "(read|show|print|display|what's in|what is in) [me] {cell:cell}"),
+    rule(
+        lambda _: i.ReadNotebook(),
+        "(read|show|outline|summarize|summarise|describe|explain|look at|go through|list|open) "
+        "[me] [the|this|my|what is in the] (notebook|cells|outline|cells of the notebook|"
+        "notebook's cells) [do|does]",
+        "what (is|does|are|is in) (the|this|my) (notebook|cells) [do|about|contain|doing]",
+        "what's (in|in the|in this|in my) (notebook|cells)",
+        "(what's|what is) in (here|[the|this|my] notebook)",
+    ),
+    rule(
+        lambda found: i.ListFiles(found["path"]),
+        "[list|show|ls|dir|what|what's|what are|what is|which|see|are there|are there any] [me] "
+        "[all] [the|my] [available] <files> [are|is|do i have|can i load|can i use|exist] "
+        "[there|here|available|in here|in (this|the) (folder|directory)|do i have] "
+        "[(in|of|under) [the] [folder|directory] {path:folder} [folder|directory]]",
+        "(what's|what is) in (this|the|here|my) (folder|directory)",
+        "ls [{path:folder}]",
+    ),
+    rule(
+        lambda found: i.SearchFiles(unquote(found["what"])),
+        "(search|grep|look) [through|in] [the|all|my] files? for {what}",
+        "(find|search|search for|grep|grep for) {what} in [the|all|my] files?",
+        "grep [for] {what}",
+    ),
+    rule(
+        _read_file,
+        "(read|open|print|cat|view|display|show me what's in|show what's in|what's in|what is in|"
+        "show me|show) [the] [{raw:text of|contents of|content of|raw|plain}] [the] [file] "
+        "{path:file}",
+    ),
+    rule(
+        _recall,
+        "(search|look) [through|in|up in] [the|this|our|my] <record> (for|about) {query}",
+        "(find|search|search for|look up) {query} in [the|this|our] <record>",
+        "what (was|were) [the|that|my|our] [exact] {query}",
+        "what [exact] {what:words} did (i|we|you) {query}",
+        "(what|when|where|why|how|which {what}) did (i|we|you) {query}",
+        "(remind me|recall|remember|do you remember) [of|about|what] {query}",
+        "{query} [that] (i|we|you) (used|ran|said|mentioned|decided|tried|had) "
+        "(earlier|before|last time|yesterday)",
+    ),
+]

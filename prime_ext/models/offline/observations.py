@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 
@@ -14,7 +13,10 @@ class Variable:
 
     name: str
     type: str
-    detail: str = ""
+    size: str = ""
+    """Shape or length, and bytes if there are many."""
+    value: str = ""
+    """Short ``repr``."""
 
     @property
     def is_frame(self) -> bool:
@@ -86,19 +88,20 @@ class RecordSeen:
 
 
 def variables(text: str) -> list[Variable]:
-    """Variables in a ``list_variables`` result."""
-    return list(_variables(text))
-
-
-def _variables(text: str) -> Iterator[Variable]:
+    """Variables that hold data, in a ``list_variables`` result; oldest first."""
+    found = []
     for line in text.splitlines():
-        match = re.match(
-            r"^\s*(?:[-*|]\s*)?`?([A-Za-z_]\w*)`?\s*(?::|\||\s{2,}|—|–|-)"
-            r"\s*`?([\w.]+)`?(.*)$",
-            line,
-        )
-        if match is not None and match[1] not in ("name", "Name"):
-            yield Variable(match[1], match[2], match[3].strip(" ,;|"))
+        match = re.match(r"^ {2}(\w+): ([\w.]+)(.*?) = (.*)$", line)
+        if match is not None:
+            found.append(Variable(match[1], match[2], match[3].lstrip(", "), match[4]))
+    return found
+
+
+def other_names(text: str) -> list[str]:
+    """What a ``list_variables`` result says of functions, classes and modules, a line for each."""
+    return [
+        line for line in text.splitlines() if re.match(r"(?:Functions|Classes|Modules): ", line)
+    ]
 
 
 def frame(name: str, text: str) -> Frame:
@@ -180,8 +183,13 @@ def files(text: str) -> list[str]:
 
 
 def output(text: str) -> str:
-    """What a run printed or returned, without the tool's own words."""
-    return text
+    """What a run printed or returned, without the tool's own words and its marks for images."""
+    lines = [
+        line
+        for line in text.splitlines()
+        if line != "Ran without output." and not re.search(r"\[image \d+\]$", line)
+    ]
+    return "\n".join(lines).strip("\n")
 
 
 _RECORD = re.compile(

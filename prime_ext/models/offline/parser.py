@@ -9,10 +9,16 @@ from __future__ import annotations
 import ast
 import re
 
-from prime_ext.models.offline import data_phrases as data
+from prime_ext.models.offline import (
+    agent_phrases,
+    compute_phrases,
+    figure_phrases,
+    look_phrases,
+    notebook_phrases,
+)
 from prime_ext.models.offline import intents as i
-from prime_ext.models.offline import notebook_phrases as notebook
-from prime_ext.models.offline.phrases import DATA_FILE, Rule, clean, first_match
+from prime_ext.models.offline.grammar import DATA_FILE, first_match
+from prime_ext.models.offline.phrases import clean
 
 _FENCE = re.compile(r"```[ \t]*([\w+-]*)[^\S\n]*\n(.*?)\n?[ \t]*```", re.S)
 _RUN = re.compile(
@@ -21,37 +27,18 @@ _RUN = re.compile(
     re.I,
 )
 
-_TOPICS: list[Rule] = [
-    (r"/?help|/\?|\?+|commands|what (?:else )?can you (?:do|help (?:me )?with)|what do you do|"
-     r"how (?:do|can) i use (?:you|this)|(?:show|list) (?:the |your )?commands|get started|"
-     r"(?:i need |some |need )help|"
-     r"what (?:can|should) i (?:ask|do|say|type|try)(?: (?:you|here|next|now|first))?",
-     lambda m: i.Help()),
-    (r"/tour(?:\s+(?:(?P<n>\d+)|step (?P<n2>\d+)|(?P<go>continue|resume|next)))?",
-     lambda m: i.Tour(_number(m["n"] or m["n2"]), resume=bool(m["go"]))),
-    (r"(?:start|begin|take|play|give|show|do|run)\s+(?:me\s+)?(?:the|a)\s+(?:guided\s+)?tour",
-     lambda m: i.Tour()),
-    (r"(?:continue|resume|go on with)(?:\s+with)?\s+the\s+tour", lambda m: i.Tour(resume=True)),
-    (r"/?compact(?:\s+(?:the\s+)?(?:conversation|context|chat|session|history|now))?"
-     r"(?:\s*[:,]?\s*(?:and )?(?P<how>(?:keep|focus|mind|with|remember).+))?",
-     lambda m: i.Compact(m["how"])),
-    (r"(?:summari[sz]e|shorten|reduce)\s+(?:the|this|our)\s+(?:conversation|context|chat|session)",
-     lambda m: i.Compact()),
-    (r"(?:hi|hello|hey|good (?:morning|afternoon|evening)|yo|greetings)(?: there)?[ !.]*",
-     lambda m: i.Greeting()),
-    (r"(?:thanks?(?: you)?(?: (?:a lot|so much|very much))?|thx|cheers|great|nice|cool|perfect|"
-     r"ok(?:ay)?|good|awesome)(?:,? (?:thanks?(?: you)?|great|work|job))?[ !.]*",
-     lambda m: i.Thanks()),
-    (r"(?:are|r) you (?:an? )?(?:ai|llm|language model|real|human|bot|claude|gpt|chatgpt).*|"
-     r"(?:who|what) are you.*|what(?:'s| is) your name|what(?:'s| is) (?:this|the) (?:offline )"
-     r"?(?:agent|assistant).*|"
-     r"what model (?:are you|is this).*|why (?:are|can't) you .*",
-     lambda m: i.About()),
-    (r".*\b(?:connect|set(?: ?up)?|configure|use|add|switch to|enable|enter)\b.*\b(?:model|llm|"
-     r"claude|"
-     r"anthropic|api[ _-]?key|sonnet|opus|haiku|ollama|bedrock|vertex|local server)\b.*",
-     lambda m: i.ConnectModel()),
-]  # fmt: skip
+_RULES = (
+    *agent_phrases.RULES,
+    *notebook_phrases.RULES,
+    *look_phrases.LOAD_RULES,
+    *compute_phrases.RULES,
+    *figure_phrases.RULES,
+    *compute_phrases.ROW_RULES,
+    *look_phrases.ROW_RULES,
+    *compute_phrases.AGGREGATE_RULES,
+    *look_phrases.RULES,
+    *figure_phrases.LAST_RULES,
+)
 
 
 def parse(text: str) -> list[i.Intent]:
@@ -86,11 +73,7 @@ def _clause(text: str) -> i.Intent:
     code = _direct_code(cleaned)
     if code is not None:
         return i.RunCode(code)
-    for rules in (_TOPICS, notebook.RULES, data.RULES):
-        found = first_match(rules, cleaned)
-        if found is not None:
-            return found
-    return i.Unknown(text)
+    return first_match(_RULES, cleaned) or i.Unknown(text)
 
 
 _VERBS = (
@@ -122,7 +105,7 @@ def _with_code(text: str, fence: re.Match[str]) -> i.Intent:
     prose = clean(text[: fence.start()] + " " + text[fence.end() :]).rstrip(":").strip()
     if _traceback(code):
         return i.ExplainError(code)
-    found = notebook.cell_with_source(prose, code, markdown=language in ("markdown", "md"))
+    found = notebook_phrases.cell_with_source(prose, code, markdown=language in ("markdown", "md"))
     if found is not None:
         return found
     if re.search(r"\b(?:explain|review|fix|improve|translate|optimi[sz]e|refactor|rewrite|why)\b",
@@ -199,7 +182,3 @@ def _traceback(text: str) -> str | None:
     ):
         return text
     return None
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text else None

@@ -124,15 +124,23 @@ def _is_data(path: str) -> bool:
 
 
 def list_variables(_intent: i.ListVariables, bench: Bench) -> Plan:
-    known = yield from bench.variables()
-    if not known:
+    listing = yield from bench.must("list_variables")
+    known = observations.variables(listing.text)
+    others = observations.other_names(listing.text)
+    if not known and not others:
         return "No variables are defined in the kernel."
-    rows = "\n".join(
-        f"| `{v.name}` | `{v.type}` | {v.detail.replace('|', ' ')[:80]} |" for v in known[:40]
-    )
-    more = f"\n\nand {len(known) - 40} more." if len(known) > 40 else ""
-    count = "1 variable is" if len(known) == 1 else f"{len(known)} variables are"
-    return f"{count} defined:\n\n| name | type | |\n|---|---|---|\n{rows}{more}"
+    parts = []
+    if known:
+        rows = [f"| `{v.name}` | `{v.type}` | {v.size} | {_short(v.value)} |" for v in known[-40:]]
+        parts.append("\n".join(["| name | type | size | value |", "|---|---|---|---|", *rows]))
+    if len(known) > 40:
+        parts.append(f"and {len(known) - 40} older ones.")
+    return "\n\n".join(["Defined in the kernel:", *parts, *others])
+
+
+def _short(value: str) -> str:
+    value = value if len(value) <= 60 else value[:59] + "…"
+    return f"`{value.replace('`', chr(39)).replace('|', '¦')}`"
 
 
 def inspect(intent: i.Inspect, bench: Bench) -> Plan:
