@@ -30,7 +30,7 @@ from .format import Manifest
 from .inventory import inventory
 from .load import load
 from .report import NameStatus, Recipe, Report
-from .save import Saving, begin, fingerprint, is_current, save
+from .save import Saving, begin, fingerprint, is_current, save, verify_saved
 from .signing import user_key
 from .unrestorable import Unrestorable, UnrestorableError
 
@@ -55,6 +55,7 @@ __all__ = [
     "is_current",
     "load",
     "save",
+    "verify_saved",
 ]
 
 

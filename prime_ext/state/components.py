@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import classes, digests, reducers, restorers
+from . import classes, digests, patches, reducers, restorers
 from .deadline import DeadlineExceeded, deadline, stop_thread
 from .pickling import (
     ComponentPickler,
@@ -117,7 +117,8 @@ def pickle_namespace(
     work = _Work(context, budget)
     with _Quiet():
         with work.alarm:
-            work.run([("name", name) for name in names], hints)
+            patched = [("patch", where) for where in patches.find(context.namespace)]
+            work.run([("name", name) for name in names] + patched, hints)
         skeletons, keys = work.skeletons()
     hints.groups = [c.roots for c in work.components() if len(c.roots) > 1]
     hints.costs = {root: c.cost for c in work.components() for root in c.roots}
@@ -382,6 +383,8 @@ def _parts(context: SaveContext, roots: list[Any]) -> Iterator[Any]:
     for what, value in roots:
         if what == "name":
             yield context.namespace[value]
+        elif what == "patch":
+            yield patches.value_at(value)
         else:
             methods, attributes, registered = classes.contents(context.classes[value])
             yield methods

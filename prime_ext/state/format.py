@@ -61,7 +61,8 @@ class Extent:
 class ComponentRecord:
     """One connected component of the namespace.
 
-    ``roots`` are ``["class", key]`` or ``["name", name]`` in the order of the stream; ``uses``
+    ``roots`` are ``["class", key]``, ``["name", name]`` or ``["patch", place]`` in the order of the
+    stream; ``uses``
     the keys of the classes whose instances occur in it; ``verified`` that this very content was
     read back before.
     """

@@ -11,7 +11,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import classes, digests, format, process_state, reducers, restorers, verification
+from . import (
+    classes,
+    digests,
+    format,
+    patches,
+    process_state,
+    reducers,
+    restorers,
+    verification,
+)
 from .components import Budget, contents_digest, pickle_all
 from .deadline import DeadlineExceeded, deadline
 from .errors import SnapshotCorrupt, SnapshotMissing
@@ -39,6 +48,7 @@ class _Restored:
     values: dict[str, Any] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     degraded: dict[str, str] = field(default_factory=dict)
+    patched: dict[str, Any] = field(default_factory=dict)
 
 
 def load(
@@ -98,8 +108,9 @@ def load(
     if not hot and restore_process_state:
         state = loader.process_state()
         process_state.apply_early(state, report.notes)
-    restored = loader.restore(to_load)
+    restored = loader.restore(to_load, patched=not hot and names is None)
     namespace.update(restored.values)
+    _patch(restored.patched, report)
     if state is not None:
         process_state.apply_late(state, report.notes)
     _fill_report(report, head, to_load, restored)
@@ -112,6 +123,14 @@ def load(
         check_in_background(reader, loader.lent, lambda problem: _alarm(report, problem))
     report.duration_ms = report.pause_ms = monotonic_ms(started)
     return report
+
+
+def _patch(patched: dict[str, Any], report: Report) -> None:
+    for where, value in patched.items():
+        try:
+            patches.put(where, value)
+        except Exception as error:
+            report.notes.append(f"the patch of {where} could not be applied: {describe(error)}")
 
 
 def _open(directory: Path, key: bytes, generation: str) -> tuple[Head, SegmentReader]:
@@ -140,7 +159,8 @@ def _decide(loader: Loader, wanted: list[str], overwrite: bool, report: Report) 
     """Which names to load; the others get their line in the report here."""
     manifest = loader.head.manifest
     namespace = loader.context.namespace
-    present = [n for n in wanted if n in namespace and manifest.names[n]["component"] is not None]
+    live = set(user_names(namespace))
+    present = [n for n in wanted if n in live and manifest.names[n]["component"] is not None]
     same = _unchanged(loader, present) if present else set()
     to_load = []
     for name in wanted:
@@ -149,10 +169,9 @@ def _decide(loader: Loader, wanted: list[str], overwrite: bool, report: Report) 
         if name in same:
             status.action = "kept"
         elif entry["component"] is None:
-            live = name in namespace
-            status.action = "kept" if live else "none"
-            report.complete = report.complete and live
-        elif name in namespace and not overwrite:
+            status.action = "kept" if name in live else "none"
+            report.complete = report.complete and name in live
+        elif name in live and not overwrite:
             status.action = "kept"
             status.reason = "it was changed since the snapshot, so the live value stays"
         else:
@@ -193,6 +212,8 @@ class Loader:
         self._check = check
         self._limit = limit
         self._fresh: set[str] = set()
+        self._damaged: dict[str, str] = {}
+        self._patched: dict[str, Any] | None = None
 
     def stream(self, extent: Extent) -> memoryview:
         """A component stream: from the signed head, or from a segment by its signed digest."""
@@ -215,11 +236,12 @@ class Loader:
         state: dict[str, Any] = pickle.loads(self.stream(extent))
         return state
 
-    def restore(self, names: list[str]) -> _Restored:
-        """Load the components of these names, and the classes they need."""
+    def restore(self, names: list[str], patched: bool) -> _Restored:
+        """Load the components of these names, the classes they need, and patches if asked to."""
         restored = _Restored()
-        if not names:
+        if not names and not patched:
             return restored
+        self._patched = restored.patched if patched else None
         collecting = gc.isenabled()
         gc.disable()  # only slows down the making of many objects
         try:
@@ -292,7 +314,9 @@ class Loader:
 
         for index, record in enumerate(records):
             wanted = any(
-                (what == "name" and value in names) or (what == "class" and value in self._fresh)
+                (what == "name" and value in names)
+                or (what == "class" and value in self._fresh)
+                or (what == "patch" and self._patched is not None)
                 for what, value in record.roots
             )
             if wanted and index not in seen:
@@ -305,12 +329,17 @@ class Loader:
         own = [value for what, value in record.roots if what == "name" and value in names]
         try:
             restored.values.update(self.read(record, own))
+            for key in record.uses:
+                if key in self._damaged:
+                    problem = f"its class {key.partition('#')[0]}: {self._damaged[key]}"
+                    restored.degraded.update(dict.fromkeys(own, problem))
             return
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             alarm.renew(at_once=True)
             problem = _explain(error, self._limit)
+        self._damaged.update({value: problem for what, value in record.roots if what == "class"})
         if not isinstance(problem, _Fatal):
             try:
                 values = self.read(record, own, TolerantUnpickler)
@@ -335,6 +364,10 @@ class Loader:
             if what == "name":
                 if value in own:
                     values[value] = loaded
+                continue
+            if what == "patch":
+                if self._patched is not None:
+                    self._patched[value] = loaded
                 continue
             attributes, registered = unpickler.load()
             cls = self.context.classes[value]

@@ -41,6 +41,7 @@ def capture(sources: dict[str, str]) -> dict[str, Any]:
         "recursion_limit": sys.getrecursionlimit(),
         "sources": dict(sources),
         "libraries": {},
+        "matplotlib_backend": _safely(_matplotlib_backend),
         "extensions": _loaded_extensions(),
         "autoreload": _safely(_autoreload),
     }
@@ -67,6 +68,10 @@ def apply_early(state: dict[str, Any], notes: list[str]) -> None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
+    if state["matplotlib_backend"]:
+        # Restored figures are handed to the backend that is current then.
+        use = functools.partial(_set_matplotlib_backend, state["matplotlib_backend"])
+        _try(use, notes, "the backend of matplotlib")
     for name, text in state["sources"].items():
         lines = text.splitlines(keepends=True)
         linecache.cache.setdefault(name, (len(text), None, lines, name))
@@ -201,6 +206,20 @@ def _read_matplotlib() -> dict[str, Any]:
         for name, value in dict.items(matplotlib.rcParams)
         if name not in hidden and _differs(value, dict.get(defaults, name))
     }
+
+
+def _matplotlib_backend() -> str | None:
+    """The backend that is in use; None before pyplot has chosen one."""
+    if "matplotlib.pyplot" not in sys.modules:
+        return None
+    backend: Any = dict.get(sys.modules["matplotlib"].rcParams, "backend")
+    return backend if isinstance(backend, str) else None
+
+
+def _set_matplotlib_backend(backend: str) -> None:
+    matplotlib: Any = importlib.import_module("matplotlib")
+    if _matplotlib_backend() != backend:
+        matplotlib.use(backend)
 
 
 def _differs(value: Any, default: Any) -> bool:

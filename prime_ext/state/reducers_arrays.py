@@ -66,7 +66,8 @@ def _reduce_owner(pickler: Reducing, array: np.ndarray[Any, Any]) -> Any:
         return _reduce_plain(pickler, array)
     kind: type = np.ndarray if isinstance(array, np.memmap) else type(array)
     # Through a helper, because the plain view is no object of the user's that a memo may know.
-    return restore_subclass, (kind, _Plain(pickler, array.view(np.ndarray))), _attributes(array)
+    args = (kind, _Plain(pickler, array.view(np.ndarray)))
+    return _with_attributes((restore_subclass, args), array)
 
 
 class _Plain:
@@ -99,8 +100,17 @@ def _reduce_plain(pickler: Reducing, array: np.ndarray[Any, Any]) -> Any:
     return restore_array, (pickle.PickleBuffer(memory), array.dtype, array.shape, order)
 
 
-def _attributes(array: Any) -> Any:
-    return getattr(array, "__dict__", None) or None
+def _with_attributes(reduction: tuple[Any, ...], array: Any) -> tuple[Any, ...]:
+    """Adds the attributes of a subclass instance; ndarray's own state has no place for them."""
+    attributes = getattr(array, "__dict__", None)
+    if not attributes:
+        return reduction
+    return (*reduction, attributes, None, None, set_array_attributes)
+
+
+@restorer
+def set_array_attributes(array: Any, attributes: dict[str, Any]) -> None:
+    array.__dict__.update(attributes)
 
 
 @restorer
@@ -186,7 +196,7 @@ def _reduce_window(array: np.ndarray[Any, Any], owner: np.ndarray[Any, Any]) -> 
     offset = array.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
     window = (array.dtype, array.shape, array.strides, offset, array.flags.writeable)
     kind = None if type(array) is type(owner) else type(array)
-    return restore_window, (owner, window, kind), _attributes(array)
+    return _with_attributes((restore_window, (owner, window, kind)), array)
 
 
 @restorer
@@ -209,12 +219,14 @@ def restore_window(owner: Any, window: tuple[Any, ...], kind: Any) -> Any:
 
 def _reduce_on_foreign_memory(pickler: Reducing, array: np.ndarray[Any, Any], base: Any) -> Any:
     """An array on the memory of something that is not an array."""
+    if isinstance(base, memoryview):
+        base = base.obj
     if isinstance(base, (bytes, bytearray)) and array.flags.c_contiguous:
         address = array.__array_interface__["data"][0]
         start = address - _address(base)
         if 0 <= start <= len(base) - array.nbytes and not array.dtype.hasobject:
             window = (array.dtype, array.shape, start, array.flags.writeable)
-            return restore_on_bytes, (base, window, type(array)), _attributes(array)
+            return _with_attributes((restore_on_bytes, (base, window, type(array))), array)
     return _reduce_owner(pickler, array)
 
 

@@ -1,0 +1,61 @@
+"""Library functions that the notebook has replaced, and methods it has added to their classes.
+
+Found by their globals: a function of the notebook that sits in a module or a class of somebody
+else. Only the modules that the namespace names are looked through.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+from .pickling import import_module
+
+
+def find(namespace: dict[str, Any]) -> list[str]:
+    """Where patches are: ``"module:attribute"`` or ``"module:Class.attribute"``."""
+    found: list[str] = []
+    seen: set[int] = set()
+    for module in list(namespace.values()):
+        if not isinstance(module, types.ModuleType) or id(module) in seen:
+            continue
+        seen.add(id(module))
+        if sys.modules.get(module.__name__) is module and module.__name__ != "__main__":
+            found.extend(f"{module.__name__}:{where}" for where in _in_module(module, namespace))
+    return found
+
+
+def _in_module(module: types.ModuleType, namespace: dict[str, Any]) -> Iterator[str]:
+    for name, value in list(vars(module).items()):
+        if _is_own(value, namespace):
+            yield name
+        elif isinstance(value, type) and value.__module__.startswith(module.__name__):
+            for attribute, content in list(vars(value).items()):
+                if _is_own(content, namespace):
+                    yield f"{name}.{attribute}"
+
+
+def _is_own(value: Any, namespace: dict[str, Any]) -> bool:
+    return isinstance(value, types.FunctionType) and value.__globals__ is namespace
+
+
+def value_at(where: str) -> Any:
+    """The function at a place that `find` returned."""
+    module, _, path = where.partition(":")
+    owner = sys.modules[module]
+    *parents, name = path.split(".")
+    for parent in parents:
+        owner = getattr(owner, parent)
+    return vars(owner)[name]
+
+
+def put(where: str, value: Any) -> None:
+    """Patch again."""
+    module, _, path = where.partition(":")
+    owner: Any = import_module(module, "")
+    *parents, name = path.split(".")
+    for parent in parents:
+        owner = getattr(owner, parent)
+    setattr(owner, name, value)

@@ -1,0 +1,148 @@
+"""What belongs to the process, and names with a meaning of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from .kernels import Kernel
+
+SAVE = "from prime_ext import state as _s; _s.save({0!r}, key=b'k' * 32, verify='off')"
+LOAD = "from prime_ext import state as _s; report = _s.load({0!r}, key=b'k' * 32, mode='cold')"
+
+
+def test_directory_path_environment_options_and_random_states(
+    kernel_at: Callable[..., Kernel], tmp_path: Path
+) -> None:
+    snapshot, elsewhere = str(tmp_path / "s"), tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "helper_module.py").write_text("VALUE = 5\nclass Helper:\n    kind = 'h'\n")
+    kernel = kernel_at(GIVEN="as started", REMOVED="at start")
+    kernel.run(
+        f"""
+        import os, random, sys
+        import numpy as np, pandas as pd
+        os.chdir({str(elsewhere)!r})
+        sys.path.append({str(elsewhere / "extra")!r})
+        os.environ["ADDED"] = "by the user"
+        del os.environ["REMOVED"]
+        import helper_module
+        helper = helper_module.Helper()
+        sys.path[:] = [entry for entry in sys.path if entry not in ("", {str(elsewhere)!r})]
+        random.seed(3); np.random.seed(4)
+        pd.set_option("display.max_rows", 7)
+        np.set_printoptions(precision=2)
+        """
+    )
+    kernel.run(SAVE.format(snapshot))
+    expected = kernel.run("print(random.random(), np.random.rand())")
+    fresh = kernel_at(GIVEN="as started", REMOVED="at start")
+    fresh.run(LOAD.format(snapshot))
+    assert fresh.run("print(random.random(), np.random.rand())") == expected
+    fresh.run(
+        f"""
+        import os, sys, pandas as pd
+        assert os.getcwd() == {str(elsewhere)!r} and {str(elsewhere / "extra")!r} in sys.path
+        assert os.environ["ADDED"] == "by the user" and "REMOVED" not in os.environ
+        assert pd.get_option("display.max_rows") == 7
+        assert np.get_printoptions()["precision"] == 2
+        assert helper_module.VALUE == 5 and helper.kind == "h"
+        assert type(helper) is helper_module.Helper is sys.modules["helper_module"].Helper
+        """
+    )
+
+
+def test_source_of_notebook_functions(kernel_at: Callable[..., Kernel], tmp_path: Path) -> None:
+    kernel = kernel_at()
+    kernel.run("def documented(x):\n    return x + 41  # the comment")
+    kernel.run(SAVE.format(str(tmp_path / "s")))
+    fresh = kernel_at()
+    fresh.run(LOAD.format(str(tmp_path / "s")))
+    fresh.run(
+        """
+        import inspect
+        assert "# the comment" in inspect.getsource(documented)
+        try:
+            documented("x")
+        except TypeError:
+            import traceback
+            assert "return x + 41" in traceback.format_exc()
+        """
+    )
+
+
+def test_shadowed_builtins_and_private_names(
+    kernel_at: Callable[..., Kernel], tmp_path: Path
+) -> None:
+    kernel = kernel_at()
+    kernel.run(
+        """
+        list = 3; dict = "d"; type = None; len = lambda x: -1; print_ = print; open = "shut"
+        _private, __dunder = [1], {"a": 1}
+        _9x = "mine"
+        """
+    )
+    kernel.run("1 + 1")
+    kernel.run(SAVE.format(str(tmp_path / "s")))
+    fresh = kernel_at()
+    fresh.run(LOAD.format(str(tmp_path / "s")))
+    fresh.run(
+        """
+        assert (list, dict, type, open) == (3, "d", None, "shut") and len([1, 2]) == -1
+        assert _private == [1] and __dunder == {"a": 1} and _9x == "mine"
+        assert "In" not in report.names and "Out" not in report.names
+        assert not [name for name in report.names if name.strip("_i").isdigit()]
+        """
+    )
+
+
+def test_autoreload_and_extensions(kernel_at: Callable[..., Kernel], tmp_path: Path) -> None:
+    kernel = kernel_at()
+    kernel.run("%load_ext autoreload\n%autoreload 2\nx = 1")
+    kernel.run(SAVE.format(str(tmp_path / "s")))
+    fresh = kernel_at()
+    fresh.run(LOAD.format(str(tmp_path / "s")))
+    assert "True True" in fresh.run(
+        """
+        magics = get_ipython().magics_manager.registry["AutoreloadMagics"]
+        print(magics._reloader.enabled, magics._reloader.check_all)
+        """
+    )
+
+
+def test_patched_library_function(kernel_at: Callable[..., Kernel], tmp_path: Path) -> None:
+    kernel = kernel_at()
+    kernel.run(
+        """
+        import json, textwrap
+        json.my_helper = lambda x: x + 1
+        original = textwrap.dedent
+        def louder(text): return original(text).upper()
+        textwrap.dedent = louder
+        json.JSONDecoder.shout = lambda self: "shout"
+        """
+    )
+    kernel.run(SAVE.format(str(tmp_path / "s")))
+    fresh = kernel_at()
+    fresh.run(LOAD.format(str(tmp_path / "s")))
+    fresh.run(
+        """
+        assert json.my_helper(1) == 2 and textwrap.dedent(" a") == "A"
+        assert json.JSONDecoder().shout() == "shout" and textwrap.dedent is louder
+        """
+    )
+
+
+def test_magics(kernel_at: Callable[..., Kernel], tmp_path: Path) -> None:
+    kernel = kernel_at()
+    kernel.run("%load_ext prime_ext\nx = [1, 2]; g = (i for i in x)")
+    assert "Saved 2 variables" in kernel.run("%prime_save here")
+    assert (tmp_path / "here" / "kernel-state.dill").exists()
+    shown = kernel.run("%prime_state here")
+    assert "signature valid" in shown
+    assert "generator" in shown
+    kernel.run("del x")
+    assert "Loaded 1 variables" in kernel.run("%prime_load here")
+    kernel.run("assert x == [1, 2]")
+    assert "no snapshot" in kernel.run("%prime_state nowhere")
+    assert "Usage" in kernel.run("%prime_load --what")
