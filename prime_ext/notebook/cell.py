@@ -120,6 +120,22 @@ class CellConflict(PrimeError):
         self.proposed = proposed
 
 
+class CellUnread(PrimeError):
+    """An edit without a notion of what it replaces: the cell was read before a restart, if ever."""
+
+    def __init__(self, cell_id: str, current: str) -> None:
+        super().__init__(
+            f"You have not read cell {cell_id} since the server was started; it may have been "
+            f"changed. Nothing was done.\n\nIt now holds (hash {source_hash(current)}):\n"
+            f"{fence(current)}",
+            code="cell_unread",
+            hint="If your change still fits, make it again.",
+            status=409,
+        )
+        self.cell_id = cell_id
+        self.current = current
+
+
 def fence(text: str, language: str = "") -> str:
     """``text`` as a fenced Markdown block, whatever backticks it holds."""
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)

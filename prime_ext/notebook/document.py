@@ -7,7 +7,7 @@ import contextlib
 import logging
 import uuid
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,6 +17,7 @@ from prime_ext.notebook.cell import (
     CellConflict,
     CellNotFound,
     CellType,
+    CellUnread,
     clean_source,
     explain_missing,
     new_cell_id,
@@ -49,8 +50,15 @@ class Kernel(Protocol):
     ) -> Execution: ...
 
 
+class Log(Protocol):
+    def seqs_of(self, *kinds: str) -> Sequence[int]: ...
+
+
 class Recorder(Protocol):
     """The part of a session that a document needs: where its operations are recorded."""
+
+    @property
+    def log(self) -> Log: ...
 
     def append(self, record: Any, /) -> Any: ...
 
@@ -260,9 +268,15 @@ class NotebookDocument:
     def _expect(self, operation: dict[str, Any], cell: Cell) -> None:
         """Settle the hash the operation expects, and refuse it if the cell differs already.
 
-        Left out, it is that of the source this session has seen, or else of the cell as it is.
+        Left out, it is that of the source this session has seen. What a new session has not seen
+        it takes as it is; what one that goes on has not seen may be known to the model from
+        before, as something else.
         """
-        expected = operation["expected_hash"] or self.seen.hash(cell.id) or cell.hash
+        expected = operation["expected_hash"] or self.seen.hash(cell.id)
+        if expected is None:
+            if self.seen.resumed and operation["op"] != "run_cell":
+                raise CellUnread(cell.id, cell.source)
+            expected = cell.hash
         operation["expected_hash"] = expected
         if expected != cell.hash:
             raise CellConflict(cell.id, cell.source, operation.get("source"))
@@ -369,7 +383,8 @@ class NotebookDocument:
         if isinstance(error, CellConflict):
             before = {"source": error.current}
             after = None if error.proposed is None else {"source": error.proposed}
-            self.seen.conflict(error.cell_id, error.current)
+        if isinstance(error, CellConflict | CellUnread):
+            self.seen.told(error.cell_id, error.current)
         self._record(
             op_id,
             operation,
@@ -434,7 +449,11 @@ class NotebookDocuments:
         notebook = self._notebooks.get(path)
         if notebook is None:
             notebook = self._notebooks[path] = _Notebook(path)
-        seen = notebook.seen.setdefault(session, SeenCells())
+        seen = notebook.seen.get(session)
+        if seen is None:
+            # Nothing was called yet in a session that is new: this is made for its first call.
+            seen = SeenCells(resumed=bool(session.log.seqs_of("tool_result")))
+            notebook.seen[session] = seen
         return NotebookDocument(notebook, self._hub, self._contents, seen, session, turn, self._log)
 
     async def exists(self, path: str) -> bool:

@@ -29,9 +29,16 @@ class _Known:
 
 
 class SeenCells:
-    """Kept in memory: after a restart the first reading starts afresh."""
+    """Kept in memory: after a restart the first reading starts afresh.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    resumed:
+        The session goes on from before: the model may know cells that are not known here.
+    """
+
+    def __init__(self, *, resumed: bool = False) -> None:
+        self.resumed = resumed
         self._shown: dict[str, str] = {}
         self._known: dict[str, _Known] | None = None
         self._order: list[str] = []
@@ -53,8 +60,8 @@ class SeenCells:
                 self._order.remove(cell.id)
             self._order.insert(cell.index, cell.id)
 
-    def conflict(self, cell_id: str, current: str) -> None:
-        """A conflict has shown the model what the cell holds now."""
+    def told(self, cell_id: str, current: str) -> None:
+        """An error has told the model what the cell holds now."""
         self._shown[cell_id] = source_hash(current)
 
     def forget(self, cell_id: str) -> None:

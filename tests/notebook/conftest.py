@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,11 +47,20 @@ def notebook(*sources: str, minor: int = 5) -> dict[str, Any]:
     return notebook_of(cells, minor)
 
 
+@dataclass
+class _Log:
+    tool_results: Sequence[int]
+
+    def seqs_of(self, *kinds: str) -> Sequence[int]:
+        return self.tool_results if kinds == ("tool_result",) else ()
+
+
 class Recorded:
     """Stands in for a session: keeps what is recorded."""
 
-    def __init__(self) -> None:
+    def __init__(self, *tool_results: int) -> None:
         self.records: list[NotebookOp] = []
+        self.log = _Log(tool_results)
 
     def append(self, record: NotebookOp, /) -> NotebookOp:
         self.records.append(record)

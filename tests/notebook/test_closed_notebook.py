@@ -91,6 +91,24 @@ async def test_an_edit_since_the_last_look_is_a_conflict_once(
     assert sources(await disk()) == ["changed by the user and me"]
 
 
+async def test_after_a_restart_nothing_is_overwritten_unread(
+    documents: NotebookDocuments, write: Write, disk: Disk
+) -> None:
+    await write(notebook("changed since"))
+    document = documents.get("work.ipynb", Recorded(7))
+    for change in (document.edit("a", "2"), document.delete("a")):
+        with pytest.raises(PrimeError) as caught:
+            await change
+        assert caught.value.code == "cell_unread"
+        assert "changed since" in caught.value.message
+        document.seen.forget("a")
+    assert sources(await disk()) == ["changed since"]
+    with pytest.raises(PrimeError):
+        await document.edit("a", "2")
+    await document.edit("a", "informed by the error")
+    assert sources(await disk()) == ["informed by the error"]
+
+
 @pytest.mark.parametrize("action", ["delete", "run"])
 async def test_deleting_and_running_mind_the_users_edit_too(
     action: str, document: NotebookDocument, write: Write, disk: Disk
