@@ -7,12 +7,13 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from prime_ext.errors import PrimeError
 from prime_ext.handlers import handlers
 from prime_ext.models.model import ModelInfo
-from prime_ext.session.records import Queued, Settings, Title, UserMessage
+from prime_ext.session.records import Queued, Restore, Settings, Snapshot, Title, UserMessage
 from prime_ext.session.store import SessionStore
 from tests.session.conftest import session_start
 
@@ -111,7 +112,8 @@ class NotedAgent:
         self.calls.append(("unqueue", seq, user))
 
     async def snapshot(self, session: Session, user: str | None) -> dict[str, Any]:
-        return {"kind": "snapshot", "seq": 2, "outcome": "ok", "trigger": "manual"}
+        record = session.append(Snapshot(outcome="ok", trigger="manual", user=user))
+        return dict(msgspec.to_builtins(record))
 
     async def snapshots(self, session: Session) -> list[dict[str, Any]]:
         return [{"id": "s1", "created": "2026-01-01T00:00:00.000Z"}]
@@ -127,7 +129,8 @@ class NotedAgent:
         if snapshot_id != "s1":
             raise PrimeError("No such snapshot.", code="snapshot_not_found", status=404)
         self.calls.append(("restore", snapshot_id, names, overwrite, user))
-        return {"kind": "restore", "seq": 2, "outcome": "ok", "mode": "hot", "trigger": "manual"}
+        record = session.append(Restore(outcome="ok", mode="hot", trigger="manual", user=user))
+        return dict(msgspec.to_builtins(record))
 
     def describe(self, session: Session) -> dict[str, Any]:
         return {"queue": [], "approvals": [], "telemetry": {"compaction_count": 0}}

@@ -1,0 +1,134 @@
+"""Requests that nobody thought of, made from ``openapi.yaml``: none may break the server, and
+every answer must be one that the description allows."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import requests
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.core.result import Ok
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from tests.handlers.test_openapi import description
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+]
+
+# The stream is not HTTP; its own tests send it garbage.
+LEFT_OUT = ("/sessions/{session_id}/stream",)
+
+
+def fuzz(
+    base_url: str, headers: dict[str, str], a_session: Callable[[], str], examples: int
+) -> dict[str, set[int]]:
+    """Call every operation ``examples`` times with requests that fit the description, and as often
+    with ones that do not; the statuses seen, by operation.
+
+    Parameters
+    ----------
+    a_session:
+        Gives the id of a session that exists, for most of the paths that want one.
+    """
+    schema = schemathesis.openapi.from_dict(description())
+    schema.config.update(base_url=base_url)
+    seen: dict[str, set[int]] = {}
+    for found in schema.get_all_operations():
+        assert isinstance(found, Ok)
+        operation = found.ok()
+        if operation.path in LEFT_OUT:
+            continue
+        seen[operation.label] = call_often(operation, "positive", headers, a_session, examples)
+        # The free text of a path cannot be wrong.
+        if operation.body or operation.query:
+            seen[operation.label] |= call_often(operation, "negative", headers, a_session, examples)
+    return seen
+
+
+def call_often(
+    operation: Any, mode: str, headers: dict[str, str], a_session: Callable[[], str], examples: int
+) -> set[int]:
+    """Call one operation with ``positive`` or ``negative`` requests; the statuses seen."""
+    statuses: set[int] = set()
+    calls = 0
+
+    @seed(20_260_101)
+    @settings(
+        max_examples=examples,
+        phases=[Phase.generate],
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=operation.as_strategy(generation_mode=GenerationMode(mode)))
+    def call(case: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if "session_id" in (case.path_parameters or {}) and calls % 5:
+            case.path_parameters["session_id"] = a_session()
+        case.headers = {**(case.headers or {}), **headers}
+        response = case.call(timeout=20)
+        statuses.add(response.status_code)
+        case.validate_response(response, checks=CHECKS)
+
+    call()
+    return statuses
+
+
+def sessions_over_http(base_url: str, headers: dict[str, str], notebook: str) -> Callable[[], str]:
+    """The id of a session about ``notebook``, a new one whenever the last has been deleted."""
+    current = ""
+
+    def a_session() -> str:
+        nonlocal current
+        if current:
+            found = requests.get(f"{base_url}/sessions/{current}", headers=headers, timeout=20)
+            if found.status_code == 200:
+                return current
+        made = requests.post(
+            f"{base_url}/sessions",
+            data=json.dumps({"notebook": notebook}),
+            headers=headers,
+            timeout=20,
+        )
+        assert made.status_code == 201, made.text
+        current = str(made.json()["id"])
+        return current
+
+    return a_session
+
+
+async def test_the_doors(
+    jp_web_app: Any,
+    http_server: Any,
+    jp_auth_header: dict[str, str],
+    jp_http_port: int,
+    jp_base_url: str,
+) -> None:
+    base_url = f"http://127.0.0.1:{jp_http_port}{jp_base_url}prime/api"
+    a_session = sessions_over_http(base_url, jp_auth_header, "work/analysis.ipynb")
+    seen = await asyncio.to_thread(fuzz, base_url, jp_auth_header, a_session, 8)
+    assert all(status < 500 for statuses in seen.values() for status in statuses)
+    # It must have come past the first checks, or it has tried nothing.
+    for operation, statuses in seen.items():
+        assert statuses & {200, 201, 202, 204, 404}, operation
+    assert 400 in seen["POST /sessions/{session_id}/messages"]
+    assert 202 in seen["POST /sessions/{session_id}/messages"]
+    assert 200 in seen["GET /sessions/{session_id}/records"]
+    assert 200 in seen["PATCH /sessions/{session_id}"]
