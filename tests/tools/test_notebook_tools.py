@@ -421,3 +421,10 @@ async def test_a_kernel_that_does_not_exist(bench: Bench) -> None:
 )
 async def test_without_the_notebook(name: str, arguments: dict[str, Any], bench: Bench) -> None:
     assert (await refused(bench, name, **arguments)).code == "notebook_not_found"
+
+
+async def test_input_is_refused_with_what_to_do(bench: Bench) -> None:
+    bench.write(notebook("input('name? ')"))
+    outcome = await bench("run_cell", cell_id="a")
+    assert outcome.is_error
+    assert "Put the value into the code" in outcome.content[0]["text"]

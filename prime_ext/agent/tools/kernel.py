@@ -9,17 +9,6 @@ from prime_ext.agent.tools.tool import Tool, ToolContext, ToolOutcome
 from prime_ext.errors import PrimeError
 from prime_ext.notebook.cell import fence
 
-DIED = (
-    "The server starts a fresh kernel, and the variables of the last snapshot are restored into "
-    "it; what was defined since has to be run again. The code itself may be the cause (memory, a "
-    "crashing library): do not simply repeat it."
-)
-ABORTED = "Run it again if it is still wanted."
-NO_INPUT = (
-    "input() and getpass() cannot be answered here. Put the value into the code, or ask the user "
-    "for it in your reply."
-)
-
 
 async def _run_code(context: ToolContext, arguments: dict[str, Any]) -> ToolOutcome:
     code = arguments["code"]
@@ -33,14 +22,7 @@ async def _run_code(context: ToolContext, arguments: dict[str, Any]) -> ToolOutc
             {"message": "The kernel is busy; the code runs when it is free."}
         ),
     )
-    notes = []
-    if execution.status == "died":
-        notes.append(DIED)
-    elif execution.status == "aborted":
-        notes.append(ABORTED)
-    elif execution.error is not None and execution.error["ename"] == "StdinNotImplementedError":
-        notes.append(NO_INPUT)
-    return run_outcome(execution, *notes)
+    return run_outcome(execution)
 
 
 async def _list_variables(context: ToolContext, _arguments: dict[str, Any]) -> ToolOutcome:

@@ -18,6 +18,20 @@ MAX_IMAGE_CHARS = 5_000_000
 MAX_IMAGES = 20
 TEXT_TYPES = ("text/plain", "text/markdown", "text/latex", "application/json", "text/html")
 
+DIED = (
+    "The kernel died during this run. The server starts a fresh one, and the variables of the last "
+    "snapshot are restored into it; what was defined since has to be run again. The code itself "
+    "may be the cause (memory, a crashing library): do not simply repeat it."
+)
+ABORTED = (
+    "The kernel did not begin this run: it was withdrawn from the queue. Run it again if it is "
+    "still wanted."
+)
+NO_INPUT = (
+    "input() and getpass() cannot be answered here. Put the value into the code, or ask the user "
+    "for it in your reply."
+)
+
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
@@ -64,13 +78,15 @@ def run_outcome(execution: Execution, *notes: str) -> ToolOutcome:
 
 def _status(execution: Execution, has_output: bool) -> str:
     if execution.status == "died":
-        return "The kernel died during this run."
+        return DIED
     if execution.status == "aborted":
-        return "The kernel did not begin this run: it was withdrawn from the queue."
+        return ABORTED
+    error = execution.error or {}
+    if error.get("ename") == "StdinNotImplementedError":
+        return NO_INPUT
     if execution.status == "error" and not any(
         output["output_type"] == "error" for output in execution.outputs
     ):
-        error = execution.error or {}
         return f"{error.get('ename', 'Error')}: {error.get('evalue', '')}"
     return "" if has_output else "Ran without output."
 
