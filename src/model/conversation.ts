@@ -53,6 +53,16 @@ export class Conversation {
    */
   constructor(private readonly _now: () => number = Date.now) {}
 
+  /** All records there were when the stream was opened are in. */
+  get ready(): boolean {
+    return this._facts.ready;
+  }
+
+  /** A turn goes on. */
+  get running(): boolean {
+    return this._activity.running;
+  }
+
   /** The state after all frames so far. The same object until a frame changes something. */
   snapshot(): IConversation {
     if (this._snapshot === null) {

@@ -147,7 +147,7 @@ export class PanelController implements IChatPanel {
         ignore: ['nothing_to_interrupt', 'not_running']
       });
     }
-    if (!this._conversation?.snapshot().activity.running) {
+    if (!this._conversation?.running) {
       this._set({ stopping: false });
     }
   }
@@ -448,7 +448,8 @@ export class PanelController implements IChatPanel {
     if (!conversation) {
       return;
     }
-    const live = conversation.snapshot().ready;
+    // No snapshot for each frame: a long session would be copied once for each record.
+    const live = conversation.ready;
     conversation.apply(frame);
     if (live) {
       this._liveFrame.emit(frame);
@@ -465,7 +466,7 @@ export class PanelController implements IChatPanel {
     if (
       this._state.stopping &&
       this._state.sending === null &&
-      !conversation.snapshot().activity.running
+      !conversation.running
     ) {
       this._set({ stopping: false });
     }

@@ -6,7 +6,7 @@ import { usePanel } from './context';
 import { ItemView } from './items';
 
 /** Items drawn at first, and how many more when scrolling up reaches the first of them. */
-const PAGE = 60;
+const PAGE = 40;
 
 /** Closer to the end than this counts as being there, in pixels. */
 const NEAR_END = 32;

@@ -56,7 +56,8 @@ function Conversation(props: { state: IPanelState }): JSX.Element {
   if (state.notebook !== null && state.sessionId === undefined) {
     return <Loading />;
   }
-  if (conversation && !conversation.ready && conversation.items.length === 0) {
+  // Drawing a long session while it arrives would draw it many times over.
+  if (conversation && !conversation.ready) {
     return state.sending === null ? <Loading /> : <SendingOnly state={state} />;
   }
   const items = conversation?.items ?? [];
