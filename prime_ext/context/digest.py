@@ -52,7 +52,7 @@ _KERNEL_EVENT = re.compile(r"\s*<kernel-event>\s*(.*?)\s*</kernel-event>\s*", re
 _ATTACHMENT = re.compile(r"\s*<attachment type=\"([^\"]*)\" name=\"([^\"]*)\">.*", re.S)
 _HEADING = re.compile(r"^#{1,4} +(.+?):?\s*$")
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_CELL_ID = re.compile(r"\bcell \[([^\]\s]+)\]")
+_CELL_ID = re.compile(r"\bcell (?:id |\[)([^\],\s]+)")
 _ERROR_LINE = re.compile(
     r"^\s*((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Warning|Interrupt|Exit|Iteration)\b.*)$"
 )

@@ -55,7 +55,7 @@ CONVERSATION = [
         text("I will use a median fill instead of dropping rows."),
         call("t1", "insert_cell", source="df = pd.read_csv('data/penguins.csv')\nalpha = 0.0125"),
     ),
-    result("t1", "Inserted code cell [9f3a] as cell 2, not run yet."),
+    result("t1", "Inserted cell id 9f3a, code, at position 2. Not run yet."),
     reply(call("t2", "run_cell", cell_id="9f3a")),
     result("t2", "learning rate: 0.0125\nrows = 344"),
     reply(call("t3", "run_code", code='df["weight"]')),
@@ -102,7 +102,7 @@ def test_calls_of_an_open_request_are_kept_and_those_of_a_closed_one_are_not() -
     half_done = [
         *CONVERSATION,
         reply(call("t4", "insert_cell", source="df.plot()")),
-        result("t4", "Inserted code cell [77aa] as cell 3, not run yet."),
+        result("t4", "Inserted cell id 77aa, code, at position 3. Not run yet."),
     ]
     summary = digest(half_done, max_chars=8_000)
     assert 'Done for it: insert_cell {"source": "df.plot()"} -> "ok: Inserted' in summary

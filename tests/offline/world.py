@@ -243,7 +243,7 @@ class World:
         self, source: str, cell_type: str = "code", after: str | None = None
     ) -> Outcome:
         cell = self.add_cell(source, cell_type)
-        return f"Inserted {cell_type} cell [{cell.id}] as cell {cell.index + 1}.", False
+        return f"Inserted cell id {cell.id}, {cell_type}, at position {len(self.cells)}.", False
 
     def _edit_cell(self, cell_id: str, source: str) -> Outcome:
         return f"Edited [{cell_id}].", False

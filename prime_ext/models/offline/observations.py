@@ -171,7 +171,7 @@ def cells(text: str) -> list[CellSeen]:
 
 def inserted_id(text: str) -> str | None:
     """Id of the cell that an ``insert_cell`` result names."""
-    found = re.search(r"\[([^\]\s]+)\]", text)
+    found = re.search(r"\bcell (?:id |\[)([^\],\s]+)", text)
     return found[1] if found is not None else None
 
 
