@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
@@ -39,6 +40,10 @@ MIN_THINKING_TOKENS = 1_024
 """The smallest budget that the API accepts."""
 OPTIONAL_FIELDS = ("diagnostics", "thinking")
 """Left out for good once a server has refused them: not every one knows them."""
+UNKNOWN_FIELD = re.compile(
+    r"extra|unknown|unexpected|unrecogni[sz]ed|unsupported|not (?:permitted|supported|allowed)",
+    re.IGNORECASE,
+)
 
 
 class AnthropicModel:
@@ -182,20 +187,22 @@ class AnthropicModel:
             return False
         said = error.message.partition(" It says: ")[2]
         for name in OPTIONAL_FIELDS:
-            if said.startswith(name) and name not in self._refused_fields:
+            refused = name in said and (said.startswith(name) or UNKNOWN_FIELD.search(said))
+            if refused and name not in self._refused_fields:
                 self._refused_fields.add(name)
                 return True
         return False
 
     def _classify(self, error: Exception) -> failures.Failure | None:
         """What a failed attempt means; ``None`` if it is a fault of ours."""
+        if isinstance(error, ModelError):
+            return failures.Failure(error, passes=False)
+        # In memory by now: the client that failed has imported them.
         import anthropic
         import httpx2
 
         peer = self._connection.peer(self.id)
         said = self._connection.redact
-        if isinstance(error, ModelError):
-            return failures.Failure(error, passes=False)
         if isinstance(error, anthropic.APIStatusError):
             headers = error.response.headers
             return failures.from_status(

@@ -189,13 +189,15 @@ class CredentialStore:
         self.version += 1
 
     def _read(self) -> tuple[dict[str, Any] | None, str]:
+        if self._path.is_symlink():
+            return None, f"{self._path} is not used: it is a symbolic link."
         try:
+            # Where the system has it, against a link that is put there just now.
             descriptor = os.open(self._path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
         except FileNotFoundError:
             return None, ""
         except OSError as error:
-            reason = "is a symbolic link" if self._path.is_symlink() else error.strerror
-            return None, f"{self._path} is not used: it {reason}."
+            return None, f"{self._path} is not used: {error.strerror}."
         with os.fdopen(descriptor, encoding="utf-8") as file:
             problem = _unsafe(os.fstat(file.fileno()))
             if problem:

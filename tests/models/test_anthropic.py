@@ -466,6 +466,32 @@ async def test_a_server_that_does_not_know_diagnostics_is_asked_without(
     assert not waits.seconds
 
 
+@pytest.mark.parametrize(
+    ("message", "left_out"),
+    [
+        ("thinking: Extra inputs are not permitted", "thinking"),
+        ("Unrecognized request argument supplied: thinking", "thinking"),
+        ("1 validation error: body.diagnostics: extra_forbidden", "diagnostics"),
+    ],
+)
+async def test_fields_that_a_server_does_not_know_are_left_out(
+    messages_api: MessagesAPI, model: Any, message: str, left_out: str
+) -> None:
+    messages_api.enqueue(Failure(400, message), reply("ok"))
+    assert texts(await collect(model, ask())) == "ok"
+    first, second = messages_api.requests
+    assert set(first.body) - set(second.body) == {left_out}
+
+
+async def test_an_error_about_thinking_that_was_sent_back_is_told(
+    messages_api: MessagesAPI, model: Any
+) -> None:
+    message = "messages.1.content.0: Invalid `signature` in `thinking` block"
+    messages_api.enqueue(Failure(400, message))
+    with pytest.raises(ModelError, match="Invalid `signature`"):
+        await collect(model, ask())
+
+
 async def test_capabilities_are_asked_once(
     messages_api: MessagesAPI, make_model: MakeModel
 ) -> None:
