@@ -61,6 +61,7 @@ class KernelChannels:
         self.last_cell: dict[str, Any] | None = None
         """Header of the code that began last, as far as we have heard."""
         self.on_busy_change: Callable[[], None] = lambda: None
+        self.on_run: Callable[[], None] = lambda: None
         self.info: dict[str, Any] = {}
         """The kernel's own description (``kernel_info_reply``)."""
 
@@ -212,6 +213,7 @@ class KernelChannels:
     def _track(self, header: dict[str, Any], state: str) -> None:
         if state == "busy":
             self.running.add(header["msg_id"])
+            self.on_run()
             self.last_cell = json.loads(json.dumps(header, default=str))
         elif state == "idle":
             self.running.discard(header["msg_id"])

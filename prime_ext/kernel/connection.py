@@ -18,7 +18,15 @@ Reason = Literal["crash", "user", "new"]
 
 KERNEL_ACTIONS = "https://events.jupyter.org/jupyter_server/kernel_actions/v1"
 
-CARRIED = ("bootstrap", "guard", "summary", "expression", "describe", "operations")
+CARRIED = (
+    "bootstrap",
+    "guard",
+    "summary",
+    "expression",
+    "describe",
+    "snapshots",
+    "operations",
+)
 """Modules of ``inside`` that are sent into the kernel, in the order they need each other."""
 
 _POLL_SECONDS = 0.5
@@ -41,6 +49,8 @@ class KernelConnection:
         self.turn = asyncio.Lock()
         """Held by the one of our executions whose turn it is."""
         self.on_state: list[Callable[[], None]] = []
+        self.runs = 0
+        """Runs of code that began since we listen, ours and others'."""
         self.on_lost: list[Callable[[], None]] = []
         self.on_renewed: list[Callable[[Reason], None]] = []
         self._kernel_manager = kernel_manager
@@ -211,6 +221,7 @@ class KernelConnection:
                     status=503,
                 ) from None
             channels.on_busy_change = self._changed
+            channels.on_run = self._count_run
             self._channels = channels
             self._changed()
             return channels
@@ -337,6 +348,9 @@ class KernelConnection:
             hint="Use run_code, in the kernel's language, to look at variables.",
         )
 
+    def _count_run(self) -> None:
+        self.runs += 1
+
     def _changed(self) -> None:
         for callback in list(self.on_state):
             callback()
@@ -437,7 +451,7 @@ def install():
         modules[name] = module
         if name == "bootstrap":
             module.cover_tracks(shell)
-    modules["bootstrap"].install(shell.kernel, modules["operations"].OPERATIONS, LAST_CELL)
+    modules["bootstrap"].install(shell.kernel, modules["operations"].operations(), LAST_CELL)
 try:
     install()
 except Exception:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import logging
+import uuid
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +16,7 @@ from jupyter_core.utils import ensure_async
 from tornado.web import HTTPError
 
 from prime_ext.errors import PrimeError
-from prime_ext.kernel.connection import KernelConnection, Reason
+from prime_ext.kernel.connection import KernelConnection, Reason, kernel_busy
 from prime_ext.kernel.execution import Execution, execute
 from prime_ext.kernel.outputs import Output
 
@@ -152,6 +155,11 @@ class NotebookKernel:
         """Name of the kernelspec; empty while there is no kernel."""
         return self._connection.kernel_name if self._connection is not None else ""
 
+    @property
+    def runs(self) -> int:
+        """Runs of code in the present process that were heard of, the user's included."""
+        return self._connection.runs if self._connection is not None else 0
+
     async def find(self) -> str | None:
         """Id of the kernel that the notebook runs in; ``None`` if there is none."""
         model = await self._kernels.session_of(self.path)
@@ -236,12 +244,96 @@ class NotebookKernel:
     ) -> dict[str, Any]:
         """Have the kernel process do one of our operations, without a trace.
 
-        Reading answers while a cell runs. Raises `PrimeError`, ``kernel_language`` where the
-        kernel is not a Python one.
+        It answers while a cell runs. Raises `PrimeError`, ``kernel_language`` where the kernel
+        is not a Python one.
         """
         await self.ensure()
         assert self._connection is not None
         return await self._connection.ask(op, params, timeout=timeout)
+
+    async def save_state(
+        self,
+        folder: Path,
+        key: bytes,
+        *,
+        options: dict[str, Any],
+        wait: float = STATE_SECONDS,
+    ) -> dict[str, Any]:
+        """Save the namespace into ``folder``; returns ``prime_ext.state``'s report as a dict.
+
+        Parameters
+        ----------
+        key:
+            Signs the snapshot: the session's own, never the server's.
+        options:
+            Keyword arguments of ``prime_ext.state.begin``.
+        wait:
+            Seconds to wait until the capture is durable. It becomes so by itself; a report from
+            before that has no ``generation``.
+
+        Raises
+        ------
+        PrimeError
+            ``kernel_busy`` at once if a cell runs, ``kernel_files`` if the kernel does not see
+            the server's files, ``snapshot_busy``, ``snapshot_write_error``, and what `ask`
+            raises.
+        """
+        saving = uuid.uuid4().hex
+        params = {"folder": str(folder), "options": options, "saving": saving}
+        report: dict[str, Any] = (await self._ask_state("state_save", params, key))["report"]
+        durable = await self._settle(saving, wait)
+        if durable is None:
+            assert self._connection is not None
+            self._connection.spawn(self._settle(saving, STATE_SECONDS))
+        return durable or report
+
+    async def _settle(self, saving: str, seconds: float) -> dict[str, Any] | None:
+        """The report once a capture is durable, which also has it read back."""
+        params = {"saving": saving, "seconds": seconds}
+        answer = await self.ask("state_saved", params, timeout=seconds + READ_SECONDS)
+        report: dict[str, Any] | None = answer["report"]
+        return report
+
+    async def load_state(
+        self, folder: Path, key: bytes, *, options: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Restore the namespace from ``folder``; returns ``prime_ext.state``'s report.
+
+        ``options`` are keyword arguments of ``prime_ext.state.load``. Waits for a running cell.
+        Raises `PrimeError`: ``snapshot_missing``, ``snapshot_refused``, ``snapshot_corrupt``, and
+        what `ask` raises.
+        """
+        params = {"folder": str(folder), "options": options}
+        answer = await self._ask_state("state_load", params, key, queue=True)
+        report: dict[str, Any] = answer["report"]
+        return report
+
+    async def state_current(self, folder: Path, key: bytes) -> bool:
+        """Whether the snapshot in ``folder`` is what saving would give now."""
+        answer = await self._ask_state("state_current", {"folder": str(folder)}, key)
+        return bool(answer["current"])
+
+    async def _ask_state(
+        self, op: str, params: dict[str, Any], key: bytes, *, queue: bool = False
+    ) -> dict[str, Any]:
+        """On the main shell, between cells: no user code runs against half a state."""
+        from prime_ext.state import carry
+
+        await self.ensure()
+        connection = self._connection
+        assert connection is not None
+        if connection.state == "busy" and not queue:
+            raise kernel_busy("It runs a cell; its variables are saved when that ends.")
+        code = await asyncio.to_thread(carry.code)
+        digest = hashlib.sha256(code.encode()).hexdigest()
+        ask = partial(connection.ask, channel="shell", timeout=STATE_SECONDS)
+        try:
+            return await ask(op, {**params, "digest": digest}, buffers=[key])
+        except PrimeError as error:
+            if error.code != "state_missing":
+                raise
+        await ask("state_install", {"code": code, "digest": digest})
+        return await ask(op, {**params, "digest": digest}, buffers=[key])
 
     async def variables(self) -> list[dict[str, Any]]:
         """The user's variables, oldest first: ``{name, type, kind, repr, shape?, size?}``.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from prime_ext.kernel.inside import bootstrap, describe, expression, guard, summary
+    from prime_ext.kernel.inside import bootstrap, describe, expression, guard, snapshots, summary
 
 MAX_VARIABLES = 500
 LIST_SECONDS = 5.0
@@ -102,7 +102,14 @@ def _unknown(name: str, shell: Any) -> str:
     return f"There is no variable {name!r} in the kernel.{hint}"
 
 
-OPERATIONS: dict[str, Callable[[Any, dict[str, Any], Any], dict[str, Any]]] = {
-    "variables": list_variables,
-    "inspect": inspect_variable,
-}
+def operations() -> dict[str, Callable[[Any, dict[str, Any], Any], dict[str, Any]]]:
+    """All operations by name."""
+    return {
+        "variables": list_variables,
+        "inspect": inspect_variable,
+        "state_install": snapshots.install,
+        "state_save": snapshots.save,
+        "state_saved": snapshots.saved,
+        "state_load": snapshots.load,
+        "state_current": snapshots.is_current,
+    }
