@@ -20,6 +20,7 @@ from prime_ext.kernel.notebook_kernel import NotebookKernels
 from prime_ext.notebook.cell import source_hash
 from prime_ext.notebook.document import NotebookDocuments
 from prime_ext.notebook.lease import LeaseHub
+from tests.kernel.conftest import until
 from tests.notebook.browser import FakeBrowser
 from tests.notebook.conftest import Recorded, code_cell, notebook, notebook_of, text_cell
 
@@ -95,7 +96,8 @@ def bench(jp_serverapp: Any, jp_root_dir: Path, jp_asyncio_loop: Any) -> Iterato
         await bench.kernels.close()
         manager = jp_serverapp.kernel_manager
         for kernel_id in list(manager.list_kernel_ids()):
-            await manager.get_kernel(kernel_id).ready
+            # A restart under way is let finish: no kernel is shut down during one.
+            await until(manager.get_kernel(kernel_id).ready.done)
             await manager.shutdown_kernel(kernel_id, now=True)
 
     jp_asyncio_loop.run_until_complete(shut_down())
