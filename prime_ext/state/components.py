@@ -16,11 +16,13 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from . import classes, digests, patches, reducers, restorers
 from .deadline import DeadlineExceeded, deadline, stop_thread
 from .pickling import (
+    LEAF_SECONDS,
     ComponentPickler,
     Loss,
     PythonPickler,
@@ -66,6 +68,10 @@ def combine(roots: list[Any], fast: list[str]) -> str:
     for part in (*(f"{what} {name}" for what, name in roots), *fast):
         hasher.update(part.encode() + b"\0")
     return f"{digests.FAST}:{hasher.hexdigest()}"
+
+
+class TotalExceeded(DeadlineExceeded):
+    """The time for all variables was used up before this one."""
 
 
 @dataclass
@@ -272,7 +278,7 @@ class _Work:
     def _pickle(self, roots: list[Any]) -> Component:
         seconds = min(self.budget.per_root * len(roots), self.budget.left())
         if seconds <= 0:
-            raise DeadlineExceeded
+            raise TotalExceeded
         started = time.monotonic()
         try:
             self.alarm.renew(seconds)
@@ -283,8 +289,6 @@ class _Work:
             self.alarm.renew(2 * seconds + 5, at_once=True)
             component = self._pickle_deep(roots, seconds)
         except BaseException as error:
-            # Placeholders cost at most a second each; a component that is only large ends here.
-            self.alarm.renew(min(self.budget.left(), 2 * self.budget.per_root), at_once=True)
             component = self._salvage(roots, error)
         finally:
             self.alarm.renew(self.budget.per_root, at_once=time.monotonic() - started > 0.1)
@@ -328,9 +332,13 @@ class _Work:
         return component
 
     def _salvage(self, roots: list[Any], cause: BaseException) -> Component:
-        if self.budget.left() <= 0:
+        # A component that is only large gets no more than the time it has had already.
+        seconds = min(self.budget.left(), self.budget.per_root)
+        if seconds <= 0:
             raise cause
-        component = dump(self.context, roots, SalvagePickler)
+        self.alarm.renew(LEAF_SECONDS, at_once=True)
+        kind = partial(SalvagePickler, alarm=self.alarm, ends=time.monotonic() + seconds)
+        component = dump(self.context, roots, kind)
         if not component.losses and isinstance(cause, DeadlineExceeded):
             raise cause
         component.tier = "salvage"
@@ -392,8 +400,8 @@ def _parts(context: SaveContext, roots: list[Any]) -> Iterator[Any]:
 
 
 def _explain(error: BaseException, budget: Budget) -> str:
+    if isinstance(error, TotalExceeded):
+        return f"the time for all variables together ({budget.total:g} s) was used up"
     if isinstance(error, DeadlineExceeded):
-        if budget.left() <= 0:
-            return f"the time for all variables together ({budget.total:g} s) was used up"
         return f"pickling it took longer than {budget.per_root:g} s"
     return describe(error)

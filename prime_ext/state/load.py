@@ -120,7 +120,9 @@ def load(
     if not report.complete and generation != "kept":
         keep_head(format.head_path(source, generation), format.head_path(source, "kept"))
     if verify == "background":
-        check_in_background(reader, loader.lent, lambda problem: _alarm(report, problem))
+        report._check = check_in_background(
+            reader, loader.lent, lambda problem: _alarm(report, problem)
+        )
     report.duration_ms = report.pause_ms = monotonic_ms(started)
     return report
 

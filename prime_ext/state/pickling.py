@@ -13,6 +13,7 @@ import io
 import os
 import pickle
 import sys
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from types import BuiltinFunctionType, ModuleType
@@ -29,7 +30,8 @@ PROTOCOL = 5
 LIMIT_OF_LOSSES = 20
 """Placeholders per component; with more of them the component is not worth keeping."""
 
-_LEAF_SECONDS = 1.0
+LEAF_SECONDS = 1.0
+"""What a single object may take when the culprit of a failure is being looked for."""
 
 
 @dataclass
@@ -119,20 +121,29 @@ class SalvagePickler(Reducing, pickle.Pickler):
     """Tier 3: as tier 1, but an object that cannot be pickled becomes a placeholder.
 
     The pickler asks each object for its reduction inside a ``try``; so the culprit is known, and
-    everything around it is saved.
+    everything around it is saved. ``alarm`` interrupts the object that takes too long, ``ends``
+    (as of ``time.monotonic``) is the end for all of them.
     """
 
+    def __init__(
+        self, file: io.BytesIO, context: SaveContext, alarm: deadline, ends: float
+    ) -> None:
+        super().__init__(file, context)
+        self._alarm = alarm
+        self._ends = ends
+
     def reducer_override(self, value: Any) -> Any:
+        if time.monotonic() > self._ends:
+            raise DeadlineExceeded
+        self._alarm.renew(LEAF_SECONDS)
         try:
-            with deadline(_LEAF_SECONDS):
-                reduction = super().reducer_override(value)
-                if reduction is NotImplemented:
-                    reduction = _reduction(value)
-            return reduction
+            reduction = super().reducer_override(value)
+            return _reduction(value) if reduction is NotImplemented else reduction
         except (KeyboardInterrupt, TooManyLosses):
             raise
         except DeadlineExceeded:
-            return self.lose(value, f"pickling it took longer than {_LEAF_SECONDS:g} s", False)
+            self._alarm.renew(LEAF_SECONDS, at_once=True)
+            return self.lose(value, f"pickling it took longer than {LEAF_SECONDS:g} s", False)
         except BaseException as error:
             return self.lose(value, describe(error), False)
 

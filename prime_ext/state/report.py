@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -94,6 +95,19 @@ class Report:
     unchanged: bool = False
     complete: bool = True
     writer: str = "none"
+
+    def __post_init__(self) -> None:
+        self._check: threading.Thread | None = None
+
+    def wait_for_check(self, timeout: float | None = None) -> bool:
+        """After a load: wait until the mapped data was compared with its digests.
+
+        True once that is over; what was found is then in ``notes`` and ``complete``.
+        """
+        if self._check is None:
+            return True
+        self._check.join(timeout)
+        return not self._check.is_alive()
 
     def by_status(self) -> dict[str, list[str]]:
         """Names grouped by status, each group sorted."""
