@@ -201,7 +201,9 @@ def _answer(
             block["is_error"] = True
         else:
             block["content"] = sendable(result.content) or [{"type": "text", "text": "(no output)"}]
-            if result.is_error:
+            # The API takes nothing but text in an error. A run that drew before it failed says so
+            # in its text.
+            if result.is_error and all(b["type"] == "text" for b in block["content"]):
                 block["is_error"] = True
             seqs.append(result.seq)
         blocks.append(block)

@@ -18,6 +18,7 @@ from prime_ext.session.records import (
     UserMessage,
 )
 from tests.context.conversations import numbered, sessions, start, text_block
+from tests.messages_api import shape
 from tests.messages_api.conversation import check_marks, check_order, check_pairing, marks
 
 
@@ -144,8 +145,7 @@ def test_every_context_is_a_conversation_the_api_takes(records: list[AnyRecord])
         check_order(messages)
     system, marked = place_marks(projection.system, messages)
     check_marks(marks(system, projection.tools, marked), None)
-    for message in messages:
-        assert all(b["type"] != "text" or b["text"].strip() for b in message["content"])
+    shape.messages(messages)
 
 
 @given(sessions(), st.data())
