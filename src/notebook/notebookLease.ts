@@ -21,6 +21,9 @@ const PAGE = UUID.uuid4();
 /** Wait before a lease that the server has taken away is claimed again, in milliseconds. */
 const RECLAIM_DELAY = 2000;
 
+/** Wait before a page that is not the writer looks for what was written, in milliseconds. */
+const REFRESH_DELAY = 300;
+
 export class NotebookLease implements IDisposable {
   constructor(
     private readonly _notebook: OpenNotebook,
@@ -61,6 +64,7 @@ export class NotebookLease implements IDisposable {
     this.context.pathChanged.disconnect(this._onPathChanged, this);
     this._sessions.changed.disconnect(this._onSessionsChanged, this);
     window.clearTimeout(this._timer);
+    window.clearTimeout(this._refreshTimer);
     this._leaveFormer();
     if (this._stream !== null) {
       this._leave(this._stream);
@@ -157,7 +161,25 @@ export class NotebookLease implements IDisposable {
         // If this is lost with the connection, the server sends the operation again.
         stream.send(ack);
       });
+    } else if (
+      frame.type === 'record' &&
+      frame.record.kind === 'notebook_op' &&
+      !this._held
+    ) {
+      // Another page, or the server, has written the file. Records can come in crowds.
+      window.clearTimeout(this._refreshTimer);
+      this._refreshTimer = window.setTimeout(() => {
+        if (!this._held) {
+          this._refresh();
+        }
+      }, REFRESH_DELAY);
     }
+  }
+
+  private _refresh(): void {
+    this._notebook.refresh().catch(reason => {
+      console.warn(`${this._path} was not compared with the disk.`, reason);
+    });
   }
 
   private _onLease(held: boolean): void {
@@ -165,9 +187,7 @@ export class NotebookLease implements IDisposable {
     this._held = held;
     if (held) {
       // Until now somebody else may have written the file. What follows waits for this.
-      this._notebook.refresh().catch(reason => {
-        console.warn(`${this._path} was not compared with the disk.`, reason);
-      });
+      this._refresh();
     } else if (lost) {
       // The page did not answer in time, but it does live.
       window.clearTimeout(this._timer);
@@ -228,5 +248,6 @@ export class NotebookLease implements IDisposable {
   private _former: ISessionStream[] = [];
   private _held = false;
   private _timer = 0;
+  private _refreshTimer = 0;
   private _isDisposed = false;
 }

@@ -221,6 +221,27 @@ describe('NotebookLease', () => {
     expect(streams[0].said).toEqual(['claim work.ipynb']);
   });
 
+  it('shows what another page has written', async () => {
+    jest.useFakeTimers({ doNotFake: ['nextTick'] });
+    await start();
+    const [stream] = streams;
+    stream.connect();
+    stream.lease(false);
+    const written = {
+      type: 'record',
+      record: { seq: 1, id: '', ts: '', kind: 'notebook_op' }
+    } as const;
+    stream.frameReceived.emit(written);
+    stream.frameReceived.emit(written);
+    jest.runOnlyPendingTimers();
+    expect(notebook.refreshed).toBe(1);
+    stream.lease(true);
+    expect(notebook.refreshed).toBe(2);
+    stream.frameReceived.emit(written);
+    jest.runOnlyPendingTimers();
+    expect(notebook.refreshed).toBe(2);
+  });
+
   it('follows a rename', async () => {
     await start();
     const [stream] = streams;
