@@ -5,7 +5,13 @@
 import { ISignal, Signal } from '@lumino/signaling';
 
 import { ServerFrame } from '../api/frames';
-import { ApiError, IAttachment, PermissionMode, PrimeApi } from '../api/rest';
+import {
+  ApiError,
+  IAttachment,
+  ISessionSummary,
+  PermissionMode,
+  PrimeApi
+} from '../api/rest';
 import { Conversation } from '../model/conversation';
 import { IConversation, IErrorItem } from '../model/items';
 import {
@@ -379,8 +385,8 @@ export class PanelController implements IChatPanel {
     }
   }
 
-  /** Titles and ids of the notebook's sessions, newest first. */
-  async sessions(): Promise<{ id: string; title: string | null }[]> {
+  /** The notebook's sessions, newest first. */
+  async sessions(): Promise<ISessionSummary[]> {
     const { notebook } = this._state;
     return notebook === null ? [] : this._options.sessions.list(notebook);
   }

@@ -6,6 +6,7 @@ import {
 import { Dialog, InputDialog, showDialog } from '@jupyterlab/apputils';
 import * as React from 'react';
 
+import { IConversation } from '../model/items';
 import { usePanel } from './context';
 import { popUp } from './menus';
 import { IPanelState } from './state';
@@ -17,14 +18,21 @@ export function Header(props: { state: IPanelState }): JSX.Element {
   const { notebook } = state;
   const name = notebook?.split('/').pop() ?? '';
   const title = state.sessionId
-    ? state.conversation?.title || trans.__('Untitled session')
+    ? sessionTitle(state.conversation, trans)
     : trans.__('New session');
 
   const openSessions = async (anchor: HTMLElement): Promise<void> => {
     const sessions = await controller.sessions().catch(() => []);
     popUp(anchor, [
       ...sessions.map(session => ({
-        label: session.title || trans.__('Untitled session'),
+        label:
+          session.title ||
+          (session.id === state.sessionId
+            ? title
+            : trans.__(
+                'Session of %1',
+                new Date(session.created).toLocaleString()
+              )),
         isToggled: session.id === state.sessionId,
         run: () => {
           void controller.selectSession(session.id);
@@ -156,6 +164,23 @@ export function Header(props: { state: IPanelState }): JSX.Element {
       </button>
     </header>
   );
+}
+
+/** Longest title made of a message. */
+const LONGEST_TITLE = 60;
+
+/** The title given to a session, or how its conversation began. */
+function sessionTitle(
+  conversation: IConversation | null,
+  trans: ReturnType<typeof usePanel>['trans']
+): string {
+  if (conversation?.title) {
+    return conversation.title;
+  }
+  const first = conversation?.items.find(item => item.kind === 'user');
+  return first?.kind === 'user'
+    ? first.text.split('\n')[0].slice(0, LONGEST_TITLE)
+    : trans.__('Untitled session');
 }
 
 /** The kernel's state as a dot; what it means is in its label. */

@@ -20,7 +20,7 @@ import { failedIcon } from './icons';
 import { MarkdownView } from './markdownView';
 import { OutputsView } from './outputsView';
 import { Elapsed } from './elapsed';
-import { IToolFace, toolFace, toolSummary } from './tools';
+import { codeLine, IToolFace, toolFace, toolSummary } from './tools';
 
 /** One call of a tool: a line that opens to what was asked and what came of it. */
 export const ToolCard = React.memo(
@@ -35,7 +35,8 @@ export const ToolCard = React.memo(
     // What the person chose holds; until then the card decides.
     const [chosen, setChosen] = React.useState<boolean | null>(null);
     const open = chosen ?? opensByItself(item, settings.toolCards);
-    const summary = toolSummary(face, input);
+    const source = item.change?.after?.source ?? item.change?.before?.source;
+    const summary = toolSummary(face, input) || codeLine(source ?? '');
     const bodyId = React.useId();
     const Caret = open ? caretDownIcon : caretRightIcon;
     return (
@@ -118,13 +119,10 @@ function ToolInput(props: {
   if (approval?.detail && approval.decision === null) {
     return <MarkdownView text={approval.detail} />;
   }
-  if (
-    change?.before?.source !== undefined &&
-    change.after?.source !== undefined
-  ) {
-    return (
-      <DiffView before={change.before.source} after={change.after.source} />
-    );
+  const before = change?.before?.source;
+  const after = change?.after?.source;
+  if (before !== undefined && after !== undefined && before !== after) {
+    return <DiffView before={before} after={after} />;
   }
   if (
     item.name === 'edit_file' &&
@@ -133,7 +131,7 @@ function ToolInput(props: {
   ) {
     return <DiffView before={input.old} after={input.new} />;
   }
-  const body = face.body ? input[face.body] : undefined;
+  const body = (face.body ? input[face.body] : undefined) ?? after ?? before;
   if (typeof body === 'string') {
     return (
       <CodeView

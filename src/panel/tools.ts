@@ -85,7 +85,7 @@ export function toolSummary(
   for (const key of face.summary) {
     const value = input[key];
     if (typeof value === 'string' && value.trim() !== '') {
-      return firstLine(value, face.body === key);
+      return face.body === key ? codeLine(value) : firstLine(value);
     }
     if (Array.isArray(value)) {
       return value.join(', ');
@@ -94,14 +94,21 @@ export function toolSummary(
   return '';
 }
 
-/** The first line that says something: of code, one that is more than a comment or an import. */
-function firstLine(text: string, isCode: boolean): string {
-  const lines = text
+/** The first line of code that does more than comment or import. */
+export function codeLine(code: string): string {
+  const telling = lines(code).find(
+    line => !/^(#|%%|import\b|from\b)/.test(line)
+  );
+  return telling ?? firstLine(code);
+}
+
+function firstLine(text: string): string {
+  return lines(text)[0] ?? '';
+}
+
+function lines(text: string): string[] {
+  return text
     .split('\n')
     .map(line => line.trim())
     .filter(line => line !== '');
-  const telling = isCode
-    ? lines.find(line => !/^(#|%%|import\b|from\b)/.test(line))
-    : undefined;
-  return telling ?? lines[0] ?? '';
 }
