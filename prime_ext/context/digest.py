@@ -42,6 +42,14 @@ _ITEM_CHARS_ELSE = 500
 OPEN_REQUEST = "Open request: "
 DONE_CALL = "Done for it: "
 TOUR_STEP = "/tour step "
+_DONE_CHARS = 300
+"""Of the result of a call for an open request."""
+_OUTPUT_CHARS = 600
+"""Outputs up to this length are kept whole."""
+_LOOKING = (
+    "list_variables", "inspect_variable", "read_notebook", "list_files", "read_file",
+    "search_files", "session_search", "session_read",
+)  # fmt: skip
 LEFT_OUT = " … "
 """Stands where the middle of a text was left out."""
 
@@ -69,7 +77,7 @@ _VALUE = re.compile(
     r"$"
 )
 _DECISION = re.compile(
-    r"\b(?:decid\w+|chose|chosen|choose|instead of|rather than|rejected|because|we(?:'ll| will)"
+    r"\b(?:decid\w+|chose|chosen|instead of|rather than|rejected|because|we(?:'ll| will)"
     r" use|"
     r"i(?:'ll| will) use|let's use|go with|agreed|settled|turned out)\b",
     re.I,
@@ -120,9 +128,14 @@ class _Call:
     outcome: str | None = None
     """``ok: …`` or ``error: …``, once the result is known."""
 
+    @property
+    def noted(self) -> bool:
+        """Not a look that can be had again: only its short result is worth the room."""
+        return self.name not in _LOOKING or len(self.outcome or "") <= _DONE_CHARS
+
     def line(self) -> str:
         arguments = json.dumps(shortened(self.arguments), ensure_ascii=False, default=str)
-        outcome = _shorten(self.outcome or "no result yet", 400)
+        outcome = _shorten(self.outcome or "no result yet", _DONE_CHARS)
         return f"{DONE_CALL}{self.name} {arguments} -> {json.dumps(outcome, ensure_ascii=False)}"
 
 
@@ -238,8 +251,10 @@ class _Notes:
             self._command(call, text, failed)
         if failed or "Traceback (most recent call last)" in text:
             self._error(text)
-        elif call is None or call.name in ("run_code", "run_cell"):
+        elif call is None:
             self._values(text)
+        elif call.name in ("run_code", "run_cell"):
+            self._output(call, text)
 
     def _command(self, call: _Call, result: str, failed: bool) -> None:
         code = next(
@@ -255,6 +270,17 @@ class _Notes:
             self.add("Commands and values", f"{call.name}{where}{failure}:\n{_fence(code)}")
         if where and call.name != "read_notebook":
             self.add("Files and cells", f"{call.name}{where}{': failed' if failed else ''}")
+
+    def _output(self, call: _Call, text: str) -> None:
+        """A short output whole, since its numbers may matter; of a long one its named values."""
+        if not re.search(r"\d", text):
+            return
+        if len(text) > _OUTPUT_CHARS:
+            self._values(text)
+            return
+        cell = call.arguments.get("cell_id")
+        where = f" cell `{cell}`" if isinstance(cell, str) else ""
+        self.add("Commands and values", f"Output of {call.name}{where}:\n{_fence(text)}")
 
     def _error(self, text: str) -> None:
         lines = text.splitlines()
@@ -300,7 +326,7 @@ class _Notes:
     def close(self) -> dict[str, list[str]]:
         if self.request is not None and not self.answered:
             self.add("Next steps", OPEN_REQUEST + self.request)
-            for line in [*self.carried, *(call.line() for call in self.calls.values())]:
+            for line in [*self.carried, *(c.line() for c in self.calls.values() if c.noted)]:
                 self.add("State of work", line)
         elif self.last_text:
             self.add("State of work", f"Last reply: {_shorten(self.last_text, 700)}")

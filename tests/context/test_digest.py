@@ -82,13 +82,24 @@ def test_keeps_what_matters_letter_for_letter() -> None:
     assert "Never drop rows with missing sex" in found["Constraints"]
     assert "median fill instead of dropping rows" in found["Decisions"]
     assert "df = pd.read_csv('data/penguins.csv')\n  alpha = 0.0125" in found["Commands and values"]
-    assert "`learning rate: 0.0125`" in found["Commands and values"]
+    assert "learning rate: 0.0125\n  rows = 344" in found["Commands and values"]
     assert "KeyError: 'weight'" in found["Errors"]
     assert "Cell In[3], line 2" in found["Errors"]
     assert "/opt/lib/pandas/core/frame.py:4102" in found["Errors"]
     assert "`data/penguins.csv`" in found["Files and cells"]
     assert "`9f3a`" in found["Files and cells"]
     assert "Open request: Then plot body_mass_g." in found["Next steps"]
+
+
+def test_of_a_long_output_the_named_values_are_kept() -> None:
+    output = "\n".join(["epoch ..."] * 200 + ["final loss: 0.0321", "took 3 h"])
+    summary = digest(
+        [user("train"), reply(call("t", "run_code", code="fit()")), result("t", output)],
+        max_chars=8_000,
+    )
+
+    assert "`final loss: 0.0321`" in summary
+    assert "epoch" not in summary.replace(summary[summary.index("Done for it") :], "")
 
 
 def test_says_nothing_is_open_once_it_is_answered() -> None:
