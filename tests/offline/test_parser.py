@@ -470,6 +470,28 @@ def test_a_pasted_traceback_is_explained() -> None:
         assert "KeyError: 'x'" in intent.traceback
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("plot a in df", i.Plot("a", frame="df")),
+        ("mean of a by b in df", i.Aggregate(("mean",), ("a",), ("b",), "df")),
+        ("plot a vs b", i.Plot("a", "b")),
+        ("correlation between a and b", i.Correlation(("a", "b"))),
+        ("value counts of df.a", i.ValueCounts("a", "df")),
+        ("plot df['the x']", i.Plot("the x", frame="df")),
+        ("missing values in a", i.Missing("a")),
+        ("sort df by a desc", i.Sort(("a",), descending=True, frame="df")),
+        ("filter rows where a > 1", i.Filter((i.Condition("a", ">", ("1",)),))),
+        ("top 3 by a", i.Top(3, "a")),
+        ("describe a", i.Describe("a")),
+        ("mean of x, y and z by g", i.Aggregate(("mean",), ("x", "y", "z"), ("g",))),
+        ("min, max and mean of x", i.Aggregate(("min", "max", "mean"), ("x",))),
+    ],
+)
+def test_short_names_of_columns(text: str, expected: i.Intent) -> None:
+    assert parse(text) == [expected]
+
+
 def test_courtesies_change_nothing() -> None:
     plain = parse("plot body mass by species")
     for text in (

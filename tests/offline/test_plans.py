@@ -156,6 +156,49 @@ async def test_a_word_that_fits_two_columns_is_asked_about(world: World) -> None
     assert "`bill_depth_mm`" in said
 
 
+async def test_the_answer_to_a_question_completes_the_request(world: World) -> None:
+    world.add_penguins()
+    await world.ask("mean of bill by species")
+    said = await world.ask("bill_depth_mm")
+
+    assert world.sources == ['penguins.groupby("species")["bill_depth_mm"].mean()']
+    assert "The mean of `bill_depth_mm` by `species`" in said
+
+
+async def test_something_else_instead_of_an_answer_is_a_new_request(world: World) -> None:
+    world.add_penguins()
+    await world.ask("mean of bill by species")
+    await world.ask("plot sex")
+
+    assert "value_counts" in world.sources[0]
+
+
+async def test_a_word_alone_is_a_variable_or_a_column(world: World) -> None:
+    world.add_penguins()
+    assert "| `sex` | `str` | 11 |" in await world.ask("penguins")
+    await world.ask("body_mass_g")
+    assert world.sources == ['penguins["body_mass_g"].describe()']
+    assert "do not understand" in await world.ask("blimey")
+
+
+async def test_what_was_asks_the_record_first_and_then_the_data(world: World) -> None:
+    world.add_penguins()
+    await world.ask("what was the mean body mass by species?")
+
+    assert "session_search" in world.names
+    assert world.sources == ['penguins.groupby("species")["body_mass_g"].mean()']
+    assert "has nothing about" in await world.ask("what was the wifi password?")
+
+
+async def test_an_error_about_permissions_is_not_a_refusal_by_the_user(world: World) -> None:
+    world.add_penguins()
+    world.on_run = lambda _: ("PermissionError: [Errno 13] Permission denied: 'x'", True)
+    said = await world.ask("save penguins to x.csv")
+
+    assert "declined" not in said
+    assert "PermissionError" in said
+
+
 async def test_a_column_that_is_not_there_is_named_with_its_neighbours(world: World) -> None:
     world.add_penguins()
     said = await world.ask("plot flipper_lenght_mm")
@@ -187,6 +230,8 @@ async def test_frames_of_other_libraries_are_not_given_pandas_code(world: World)
 
     assert world.sources == []
     assert "polars.DataFrame" in said
+    assert "pandas code only" in await world.ask("plot a in prices")
+    assert world.sources == []
 
 
 async def test_code_is_run_as_it_was_written(world: World) -> None:

@@ -13,6 +13,9 @@ from prime_ext.models.offline.observations import Column, Frame, Variable
 from prime_ext.models.offline.phrases import PRONOUN
 from prime_ext.models.offline.steps import Asking, Step, Stop
 
+AMBIGUOUS = " can be "
+"""Stands between the user's words and the names that they fit."""
+
 DECLINED = "You declined that, so I stopped and left everything as it was."
 
 
@@ -91,6 +94,8 @@ class Bench:
                 self.use(found[0])
                 return (yield from self.inspect(found[0]))
             other = next((variable for variable in known if variable.name == hint), None)
+            if other is not None and other.type.endswith("Frame"):
+                raise Stop(f"`{hint}` is a `{other.type}`; I write pandas code only.")
             if other is not None:
                 raise Stop(f"`{hint}` is a `{other.type}`, not a data frame.")
             if len(frames) != 1:
@@ -156,7 +161,7 @@ class Bench:
         if len(found) == 1:
             return frame.column(found[0])
         if found:
-            raise Stop(f"“{phrase}” can be {listed(found)} of `{frame.name}`. Which one?")
+            raise Stop(f"“{phrase}”{AMBIGUOUS}{listed(found)} of `{frame.name}`. Which one?")
         close = near(phrase, frame.names)
         if not frame.columns:
             raise Stop(f"I could not read the columns of `{frame.name}`.")

@@ -28,7 +28,8 @@ _DONE = re.compile(rf"^- {DONE_CALL}(\w+) (\{{.*\}}) -> (\".*\")$", re.M)
 _OPEN = re.compile(rf"^- {OPEN_REQUEST}(.*(?:\n  .*)*)", re.M)
 _TOUR_STEP = re.compile(rf"^- {TOUR_STEP}(\d+) of \d+", re.M)
 _NOTEBOOK = re.compile(r"`([^`\n]+\.ipynb)`")
-_DECLINED = re.compile(r"\b(?:declined?|denied|refused|rejected)\b|^Plan mode\b", re.I)
+_DECLINED = ("The user declined", "Plan mode")
+"""How the results begin of calls that the user, or the permission mode, did not allow."""
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
@@ -51,7 +52,7 @@ class Result:
     @property
     def declined(self) -> bool:
         """The user, or the permission mode, did not allow the call."""
-        return self.is_error and _DECLINED.search(self.text[:400]) is not None
+        return self.is_error and self.text.startswith(_DECLINED)
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,8 @@ class Conversation:
     """What was done for it before ``rounds``, as far as the summary says."""
     question_from_summary: bool
     """The question itself was compacted away and is known from the summary."""
+    previous: tuple[str, str]
+    """The question before and the last words of its answer; empty if there are none."""
     earlier: tuple[str, ...]
     """Texts, code and results before the question, newest first."""
     earlier_rounds: tuple[Round, ...]
@@ -135,6 +138,7 @@ def read(request: ModelRequest) -> Conversation:
         rounds=tuple(rounds),
         recalled=tuple(recalled),
         question_from_summary=from_summary,
+        previous=_previous(request.messages[: max(start - 1, 0)]),
         earlier=tuple(_texts(request.messages[: max(start - 1, 0)])),
         earlier_rounds=tuple(_rounds(request.messages[: max(start - 1, 0)])),
         summary=summary,
@@ -142,6 +146,19 @@ def read(request: ModelRequest) -> Conversation:
         tools=frozenset(str(tool.get("name")) for tool in request.tools),
         fingerprint=_fingerprint(request.messages),
     )
+
+
+def _previous(messages: list[dict[str, Any]]) -> tuple[str, str]:
+    answer = ""
+    for message in reversed(messages):
+        if message.get("role") == "assistant":
+            text = "".join(
+                str(b.get("text", "")) for b in blocks(message) if b.get("type") == "text"
+            )
+            answer = answer or text
+        elif said := _said(message)[0]:
+            return said, answer
+    return "", answer
 
 
 def _said(message: dict[str, Any]) -> tuple[str, tuple[Attachment, ...], str]:

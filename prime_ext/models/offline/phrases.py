@@ -48,13 +48,15 @@ def unquote(text: str | None) -> str:
 
 def column_and_frame(text: str | None) -> tuple[str, str | None]:
     """``"mass in penguins"``, ``"penguins['mass']"`` or ``"penguins.mass"`` taken apart."""
+    text = (text or "").strip()
+    # First, or the "a" of "a in df" would be taken for an article.
+    inside = _IN_FRAME.search(text)
+    if inside is not None:
+        return unquote(text[: inside.start()]), frame_name(inside["frame"])
     text = unquote(text)
     element = _ELEMENT.match(text)
     if element is not None:
         return element["item"] or element["attribute"], element["frame"]
-    inside = _IN_FRAME.search(text)
-    if inside is not None:
-        return unquote(text[: inside.start()]), frame_name(inside["frame"])
     return text, None
 
 

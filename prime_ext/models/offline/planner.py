@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from prime_ext.context.digest import shortened
 from prime_ext.models.offline import intents as i
-from prime_ext.models.offline.bench import Bench
+from prime_ext.models.offline.bench import AMBIGUOUS, Bench
 from prime_ext.models.offline.conversation import Call, Conversation, Round
 from prime_ext.models.offline.parser import parse
 from prime_ext.models.offline.plans import agent, compute, data, draw, errors, notebook, tour
@@ -20,50 +21,6 @@ LOST = (
 NO_QUESTION = (
     "The conversation was shortened and I cannot tell what you asked last. Please ask again."
 )
-
-_PLANS: dict[type, Callable[[Any, Bench], Plan]] = {
-    i.Help: agent.help_,
-    i.Greeting: agent.greeting,
-    i.Thanks: agent.thanks,
-    i.About: agent.about,
-    i.ConnectModel: agent.connect,
-    i.Compact: agent.compact,
-    i.Unknown: agent.unknown,
-    i.Tour: tour.tour,
-    i.RunCode: notebook.run_code,
-    i.ReadNotebook: notebook.read_notebook,
-    i.InsertCell: notebook.insert_cell,
-    i.EditCell: notebook.edit_cell,
-    i.ReplaceInCell: notebook.replace_in_cell,
-    i.DeleteCell: notebook.delete_cell,
-    i.MoveCell: notebook.move_cell,
-    i.RunCell: notebook.run_cell,
-    i.ListFiles: notebook.list_files,
-    i.ReadFile: notebook.read_file,
-    i.SearchFiles: notebook.search_files,
-    i.Recall: notebook.recall,
-    i.ExplainError: errors.explain,
-    i.Load: data.load,
-    i.ListVariables: data.list_variables,
-    i.Inspect: data.inspect,
-    i.Describe: data.describe,
-    i.Analyse: data.analyse,
-    i.Plot: draw.plot,
-    i.Rows: compute.rows,
-    i.Aggregate: compute.aggregate,
-    i.ValueCounts: compute.value_counts,
-    i.Unique: compute.unique,
-    i.Filter: compute.filter_,
-    i.Sort: compute.sort,
-    i.Top: compute.top,
-    i.Missing: compute.missing,
-    i.FillMissing: compute.fill_missing,
-    i.Correlation: compute.correlation,
-    i.Crosstab: compute.crosstab,
-    i.Duplicates: compute.duplicates,
-    i.AddColumn: compute.add_column,
-    i.Export: compute.export,
-}
 
 
 def next_step(conversation: Conversation) -> Step:
@@ -114,10 +71,42 @@ def _same(past: Sequence[Call], asked: Sequence[Call]) -> bool:
 
 def _intents(conversation: Conversation) -> list[i.Intent]:
     if conversation.question:
-        return parse(conversation.question)
+        return parse(_completed(conversation))
     if any(attachment.kind == "error" for attachment in conversation.attachments):
         return [i.ExplainError()]
     return [i.Unknown("")]
+
+
+def _completed(conversation: Conversation) -> str:
+    """The question; where it only answers "which one?", the one before with that answer in it."""
+    question, (before, answer) = conversation.question, conversation.previous
+    asked = re.search(rf"“(.+)”{AMBIGUOUS}.*Which one\?$", answer)
+    if (
+        asked is None
+        or asked[1] not in before
+        or not re.fullmatch(
+            r"[`'\"]?[\w. ]+[`'\"]"
+            r"?",
+            question,
+        )
+    ):
+        return question
+    name = question.strip("`'\"")
+    # Only one of the names that were offered is an answer; anything else is a new question.
+    return before.replace(asked[1], name) if f"`{name}`" in answer else question
+
+
+def _recall(intent: i.Recall, bench: Bench) -> Plan:
+    """Search the record; "what was the mean of a" can also ask for what nobody computed yet."""
+    found = yield from notebook.recall(intent, bench)
+    if found is not None:
+        return found
+    again = parse(
+        re.sub(r"^(\W*what\s+)(?:was|were)\b", r"\1is", bench.conversation.question, flags=re.I)
+    )
+    if isinstance(again[0], (i.Aggregate, i.Correlation, i.ValueCounts, i.Top, i.Inspect)):
+        return (yield from _PLANS[type(again[0])](again[0], bench))
+    return f"The session's record has nothing about “{intent.query}”."
 
 
 def _all(intents: list[i.Intent], bench: Bench) -> Plan:
@@ -133,3 +122,48 @@ def _all(intents: list[i.Intent], bench: Bench) -> Plan:
                 said.append("I left out the rest of what you asked.")
             break
     return "\n\n".join(text for text in said if text)
+
+
+_PLANS: dict[type, Callable[[Any, Bench], Plan]] = {
+    i.Help: agent.help_,
+    i.Greeting: agent.greeting,
+    i.Thanks: agent.thanks,
+    i.About: agent.about,
+    i.ConnectModel: agent.connect,
+    i.Compact: agent.compact,
+    i.Unknown: agent.unknown,
+    i.Tour: tour.tour,
+    i.RunCode: notebook.run_code,
+    i.ReadNotebook: notebook.read_notebook,
+    i.InsertCell: notebook.insert_cell,
+    i.EditCell: notebook.edit_cell,
+    i.ReplaceInCell: notebook.replace_in_cell,
+    i.DeleteCell: notebook.delete_cell,
+    i.MoveCell: notebook.move_cell,
+    i.RunCell: notebook.run_cell,
+    i.ListFiles: notebook.list_files,
+    i.ReadFile: notebook.read_file,
+    i.SearchFiles: notebook.search_files,
+    i.Recall: _recall,
+    i.ExplainError: errors.explain,
+    i.Load: data.load,
+    i.ListVariables: data.list_variables,
+    i.Inspect: data.inspect,
+    i.Describe: data.describe,
+    i.Analyse: data.analyse,
+    i.Plot: draw.plot,
+    i.Rows: compute.rows,
+    i.Aggregate: compute.aggregate,
+    i.ValueCounts: compute.value_counts,
+    i.Unique: compute.unique,
+    i.Filter: compute.filter_,
+    i.Sort: compute.sort,
+    i.Top: compute.top,
+    i.Missing: compute.missing,
+    i.FillMissing: compute.fill_missing,
+    i.Correlation: compute.correlation,
+    i.Crosstab: compute.crosstab,
+    i.Duplicates: compute.duplicates,
+    i.AddColumn: compute.add_column,
+    i.Export: compute.export,
+}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 
 from prime_ext.models.offline import intents as i
 from prime_ext.models.offline import observations
 from prime_ext.models.offline.bench import Bench
 from prime_ext.models.offline.code import READERS, extension
+from prime_ext.models.offline.plans import data
 from prime_ext.models.offline.steps import Asking, Plan, Stop
 
 CONNECT = """\
@@ -86,14 +88,11 @@ def unknown(intent: i.Unknown, bench: Bench) -> Plan:
     """A single word may be a variable or column; anything else is beyond rules."""
     word = intent.text.strip().strip("`'\"?.!")
     if re.fullmatch(r"[A-Za-z_]\w*", word):
-        try:
-            known = {variable.name for variable in (yield from bench.variables())}
-        except Stop:
-            known = set()
-        if word in known:
-            from prime_ext.models.offline.plans import data
-
-            return (yield from data.inspect(i.Inspect(word), bench))
+        with contextlib.suppress(Stop):
+            if any(variable.name == word for variable in (yield from bench.variables())):
+                return (yield from data.inspect(i.Inspect(word), bench))
+            if word in (yield from bench.frame(None, [word])).names:
+                return (yield from data.describe(i.Describe(word), bench))
     lines = yield from examples(bench)
     return (
         "I do not understand that: I am the offline agent and follow fixed rules. I can do things "

@@ -197,14 +197,14 @@ def search_files(intent: i.SearchFiles, bench: Bench) -> Plan:
 RECALLED = "From the session's record"
 
 
-def recall(intent: i.Recall, bench: Bench) -> Plan:
-    """Search the record; with no hit for all words, for the longest one."""
+def recall(intent: i.Recall, bench: Bench) -> Asking[str | None]:
+    """Search the record, with no hit for all words for the longest one; ``None`` without any."""
     found = yield from _search_record(intent.query, bench)
     words = intent.query.split()
     if not found and len(words) > 1:
         found = yield from _search_record(max(words, key=len), bench)
     if not found:
-        return f"The session's record has nothing about “{intent.query}”."
+        return None
     read = yield from bench.must("session_read", seqs=[record.seq for record in found[:3]])
     shown = [
         f"Record {record.seq}, {_KINDS.get(record.kind, record.kind)}:\n\n{quoted(record.text, 20)}"
