@@ -8,7 +8,7 @@ import hashlib
 import logging
 import uuid
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -317,15 +317,12 @@ class NotebookKernel:
         self, op: str, params: dict[str, Any], key: bytes, *, queue: bool = False
     ) -> dict[str, Any]:
         """On the main shell, between cells: no user code runs against half a state."""
-        from prime_ext.state import carry
-
         await self.ensure()
         connection = self._connection
         assert connection is not None
         if connection.state == "busy" and not queue:
             raise kernel_busy("It runs a cell; its variables are saved when that ends.")
-        code = await asyncio.to_thread(carry.code)
-        digest = hashlib.sha256(code.encode()).hexdigest()
+        code, digest = await asyncio.to_thread(_snapshot_library)
         ask = partial(connection.ask, channel="shell", timeout=STATE_SECONDS)
         try:
             return await ask(op, {**params, "digest": digest}, buffers=[key])
@@ -397,6 +394,15 @@ class NotebookKernel:
             self._state = state
             for callback in list(self.on_state):
                 callback(state)
+
+
+@cache
+def _snapshot_library() -> tuple[str, str]:
+    """Source of the snapshot library for a kernel, and its digest."""
+    from prime_ext.state import carry
+
+    code = carry.code()
+    return code, hashlib.sha256(code.encode()).hexdigest()
 
 
 def _start_failed(kernel_name: str | None, why: str) -> PrimeError:

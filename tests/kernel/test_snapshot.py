@@ -236,7 +236,7 @@ async def test_switched_off(
     await kernel.execute("x = 1", store_history=True)
     record = await keeper.capture("turn")
     assert (record.outcome, record.reason) == ("skipped", "snapshots are off")
-    assert not (folder / "kernel-state.dill").exists()  # noqa: ASYNC240
+    assert not (folder / "kernel-state.dill").exists()
     assert (await keeper.kernel_state())["reason"] == "snapshots are off"
     with pytest.raises(PrimeError) as raised:
         await keeper.restore("crash", "cold")
