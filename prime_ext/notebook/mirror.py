@@ -19,7 +19,9 @@ from prime_ext.notebook.writer_browser import BrowserWriter
 INTERVAL_S = 0.2
 """Shortest time between two updates of a cell's outputs."""
 SHARE = 4.0
-"""An update that took the browser t seconds is followed by SHARE * t seconds of rest."""
+"""An update that took the browser t seconds is followed by SHARE * t seconds of rest, …"""
+LONGEST_S = 2.0
+"""… but by no more than this. To a page that has just taken over, all is sent without rest."""
 ATTEMPTS = 8
 """Times the end of a run is sent while one page after another takes over."""
 
@@ -151,7 +153,10 @@ class RunMirror:
             except PrimeError as error:
                 # A broken client must not break the run; `finish` tries again.
                 self._log.warning("%s: outputs were not shown: %s", self._path(), error)
-            await asyncio.sleep(max(INTERVAL_S, SHARE * (time.monotonic() - began)))
+            rest = INTERVAL_S
+            if self._hub.epoch(self._path()) == self._epoch:
+                rest = max(rest, min(SHARE * (time.monotonic() - began), LONGEST_S))
+            await asyncio.sleep(rest)
 
     async def _show(self) -> None:
         """Bring the open notebook up to date."""

@@ -11,6 +11,7 @@ import pytest
 
 from prime_ext.errors import PrimeError
 from prime_ext.kernel.execution import Execution
+from prime_ext.notebook import mirror
 from prime_ext.notebook.cell import CellConflict
 from prime_ext.notebook.document import NotebookDocument
 from prime_ext.notebook.lease import LeaseClient, LeaseHub
@@ -272,9 +273,14 @@ async def test_a_connection_that_breaks_for_a_moment_in_a_run(
 
 
 async def test_an_update_for_the_old_page_reaches_a_new_one(
-    document: NotebookDocument, page: FakeBrowser, hub: LeaseHub
+    document: NotebookDocument,
+    page: FakeBrowser,
+    hub: LeaseHub,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Outputs that were on their way when the page was reloaded."""
+    """Outputs that were on their way when the page was reloaded; the new one does not wait."""
+    monkeypatch.setattr(mirror, "SHARE", 1000.0)
+    monkeypatch.setattr(mirror, "LONGEST_S", 1000.0)
     kernel = ScriptedKernel()
     running = asyncio.create_task(document.run("a", kernel))
     await kernel.started.wait()
