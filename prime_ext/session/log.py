@@ -13,7 +13,7 @@ import stat
 import threading
 import uuid
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -23,7 +23,7 @@ import msgspec
 from prime_ext.session.records import AnyRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 # Absent on Windows, where symbolic links need a privilege to make.
@@ -173,8 +173,18 @@ class SessionLog:
 
     def get_all(self, seqs: Iterable[int]) -> list[AnyRecord]:
         """The typed records with these ``seq``, in that order; those not there are left out."""
-        found = (self.get(seq) for seq in seqs)
+        found = (decode_record(line) for _, line in self.lines_of(seqs))
         return [record for record in found if record is not None]
+
+    def lines_of(self, seqs: Iterable[int]) -> Iterator[tuple[int, bytes]]:
+        """``(seq, line)`` of these records in that order, read one by one as they are asked for."""
+        spans = []
+        with self._lock:
+            for seq in seqs:
+                place = bisect_left(self._seqs, seq)
+                if place < len(self._seqs) and self._seqs[place] == seq:
+                    spans.append((seq, self._offsets[place], self._ends[place]))
+        yield from self._read_spans(spans)
 
     def lines(
         self, after: int = 0, limit: int | None = None, max_bytes: int | None = None
@@ -202,12 +212,13 @@ class SessionLog:
                     strict=True,
                 )
             )
+        return list(self._read_spans(spans))
+
+    def _read_spans(self, spans: list[tuple[int, int, int]]) -> Iterator[tuple[int, bytes]]:
         with self._reader() as file:
-            lines = []
             for seq, offset, end in spans:
                 file.seek(offset)
-                lines.append((seq, file.read(end - offset)))
-        return lines
+                yield seq, file.read(end - offset)
 
     def _reader(self) -> BinaryIO:
         return os.fdopen(os.open(self.path, os.O_RDONLY | _SAFE), "rb", buffering=1 << 18)

@@ -7,6 +7,7 @@ time, is rebuilt if it does not fit the log, and does without if it cannot be wr
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import re
@@ -124,11 +125,12 @@ class Recall:
                     hint=f"Kinds that are: {', '.join(SEARCHABLE_KINDS)}.",
                 )
         wanted = _Wanted(query, tuple(kinds or SEARCHABLE_KINDS), before or 2**62, limit)
-        with self._lock:
-            found = self._search_index(wanted)
-        if found is None:
-            found = self._search_log(wanted)
-        return [Hit(seq, kind, snippet(text, query)) for seq, kind, text in found]
+        found = (
+            self._look_up(wanted, wanted.all_words())
+            or self._scan(wanted, [query])
+            or self._look_up(wanted, wanted.some_words())
+        )
+        return [Hit(entry.seq, entry.kind, snippet(entry.text, query)) for entry in found]
 
     def read(self, seqs: Sequence[int], max_chars: int = 12_000) -> list[Excerpt]:
         """The records ``seqs`` in that order, together at most about ``max_chars`` long.
@@ -167,16 +169,25 @@ class Recall:
 
     # --- index or log ------------------------------------------------------------------------
 
-    def _search_index(self, wanted: _Wanted) -> list[tuple[int, str, str]] | None:
-        """What the index finds; ``None`` if there can be none."""
-        index = self._current_index()
-        if index is None:
-            return None
-        try:
-            return index.search(wanted)
-        except sqlite3.Error:
-            self._drop_index()
-            return None
+    def _look_up(self, wanted: _Wanted, terms: str) -> list[_Entry]:
+        """What the index finds; without an index, the records in which all words stand."""
+        if not terms:
+            return []
+        seqs: list[int] | None = None
+        with self._lock:
+            index = self._current_index()
+            if index is not None:
+                try:
+                    seqs = index.match(terms, wanted)
+                except sqlite3.Error:
+                    self._drop_index()
+        if seqs is None:
+            return self._scan(wanted, wanted.words)
+        entries = [self._entry(record) for record in self._log.get_all(seqs)]
+        # Words next to each other are what was meant more often than words anywhere.
+        literal = wanted.query.casefold()
+        entries.sort(key=lambda entry: literal not in entry.text.casefold())
+        return entries[: wanted.limit]
 
     def _current_index(self) -> _Index | None:
         if self._closed:
@@ -186,7 +197,7 @@ class Recall:
                 if self._index is None:
                     self._index = _Index(self._folder / INDEX_NAME)
                 if self._index.fits(self._log):
-                    self._index.add(self._entries(self._index.last_seq))
+                    self._index.add(self._batches(self._index.last_seq))
                     return self._index
             except (sqlite3.Error, OSError):
                 pass
@@ -201,31 +212,41 @@ class Recall:
             with contextlib.suppress(OSError):
                 (self._folder / (INDEX_NAME + suffix)).unlink()
 
-    def _entries(self, after: int) -> Iterator[list[_Entry]]:
-        """Batches of what is to be indexed; an entry without text for what is not."""
-        while lines := self._log.lines(after, _BATCH_RECORDS, _BATCH_BYTES):
-            batch = []
-            for seq, line in lines:
-                record = decode_record(line)
-                text = _text_of(record, self._output) if record is not None else None
-                batch.append(
-                    _Entry(seq, record.id if record else "", record.kind if record else "", text)
-                )
-            after = lines[-1][0]
-            yield batch
+    def _entry(self, record: AnyRecord | None) -> _Entry:
+        if record is None:
+            return _Entry(0, "", "", "")
+        text = _text_of(record, self._output) or ""
+        return _Entry(record.seq, record.id, record.kind, text)
 
-    def _search_log(self, wanted: _Wanted) -> list[tuple[int, str, str]]:
-        """The slow way: read everything, newest hits first."""
-        found = []
-        words = [word.casefold() for word in wanted.words]
-        for batch in self._entries(0):
-            for entry in batch:
-                if entry.text is None or entry.kind not in wanted.kinds:
-                    continue
-                text = entry.text.casefold()
-                if entry.seq < wanted.before and all(word in text for word in words):
-                    found.append((entry.seq, entry.kind, entry.text))
-        return found[::-1][: wanted.limit]
+    def _batches(self, after: int) -> Iterator[list[_Entry]]:
+        """What is to be indexed; entries without text for what is not."""
+        while lines := self._log.lines(after, _BATCH_RECORDS, _BATCH_BYTES):
+            after = lines[-1][0]
+            yield [
+                dataclasses.replace(self._entry(decode_record(line)), seq=seq)
+                for seq, line in lines
+            ]
+
+    def _scan(self, wanted: _Wanted, parts: list[str]) -> list[_Entry]:
+        """Entries in which all ``parts`` stand, inside words too: by reading them all, the newest
+        first."""
+        parts = [part.casefold() for part in parts]
+        # Most lines can be passed over without being decoded, if JSON writes the part as it is.
+        plain = parts[0].encode() if parts[0].isascii() and parts[0].isprintable() else b""
+        if b'"' in plain or b"\\" in plain:
+            plain = b""
+        older = (seq for seq in self._log.seqs_of(*wanted.kinds) if seq < wanted.before)
+        found: list[_Entry] = []
+        for _, line in self._log.lines_of(sorted(older, reverse=True)):
+            if plain and plain not in line.lower() and b'"output_file":' not in line:
+                continue
+            entry = self._entry(decode_record(line))
+            text = entry.text.casefold()
+            if all(part in text for part in parts):
+                found.append(entry)
+                if len(found) >= wanted.limit:
+                    break
+        return found
 
     def _output(self, name: str) -> str | None:
         """Text of a file in ``outputs/``, where the whole of a capped result is."""
@@ -245,7 +266,7 @@ class _Entry:
     seq: int
     id: str
     kind: str
-    text: str | None
+    text: str
 
 
 class _Wanted:
@@ -297,11 +318,13 @@ class _Index:
             DROP TABLE IF EXISTS newest;
             CREATE TABLE newest (seq INTEGER NOT NULL, id TEXT NOT NULL);
             INSERT INTO newest VALUES (0, '');
-            CREATE TABLE entry (seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, text TEXT NOT NULL);
+            CREATE TABLE entry (seq INTEGER PRIMARY KEY, kind TEXT NOT NULL);
+            -- The texts themselves stay in the log.
             CREATE VIRTUAL TABLE words USING fts5 (
-                text, content='entry', content_rowid='seq',
-                tokenize="unicode61 remove_diacritics 2"
+                text, content='', tokenize="unicode61 remove_diacritics 2"
             );
+            -- Bytes of new words held before they are written: several times faster than 1 MiB.
+            INSERT INTO words (words, rank) VALUES ('hashsize', 16777216);
             COMMIT;
             """
         )
@@ -316,19 +339,12 @@ class _Index:
 
     def add(self, batches: Iterable[list[_Entry]]) -> None:
         for batch in batches:
-            # SQLite's own functions take a NUL for the end of a text.
-            rows = [
-                (entry.seq, entry.kind, entry.text.replace("\0", " "))
-                for entry in batch
-                if entry.text
-            ]
+            texts = [(entry.seq, entry.text) for entry in batch if entry.text]
+            kinds = [(entry.seq, entry.kind) for entry in batch if entry.text]
+            newest = batch[-1]
             with self._transaction():
-                self._db.executemany("INSERT INTO entry VALUES (?, ?, ?)", rows)
-                self._db.executemany(
-                    "INSERT INTO words (rowid, text) VALUES (?, ?)",
-                    [(seq, text) for seq, _, text in rows],
-                )
-                newest = batch[-1]
+                self._db.executemany("INSERT INTO entry VALUES (?, ?)", kinds)
+                self._db.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", texts)
                 self._db.execute("UPDATE newest SET seq = ?, id = ?", (newest.seq, newest.id))
             self.last_seq, self._last_id = newest.seq, newest.id
 
@@ -342,34 +358,16 @@ class _Index:
             raise
         self._db.execute("COMMIT")
 
-    def search(self, wanted: _Wanted) -> list[tuple[int, str, str]]:
-        found = self._match(wanted.all_words(), wanted)
-        found = found or self._contain(wanted)
-        found = found or self._match(wanted.some_words(), wanted)
-        return found[: wanted.limit]
-
-    def _match(self, terms: str, wanted: _Wanted) -> list[tuple[int, str, str]]:
-        if not terms:
-            return []
+    def match(self, terms: str, wanted: _Wanted) -> list[int]:
+        """``seq`` of some more entries than wanted, the best first."""
         marks = ", ".join("?" * len(wanted.kinds))
         rows = self._db.execute(
-            "SELECT entry.seq, entry.kind, entry.text FROM words JOIN entry"  # noqa: S608
-            " ON entry.seq = words.rowid WHERE words MATCH ? AND entry.seq < ?"
-            f" AND entry.kind IN ({marks}) ORDER BY rank, entry.seq DESC LIMIT ?",
-            (terms, wanted.before, *wanted.kinds, wanted.limit * 5),
-        ).fetchall()
-        # Words near each other are what was meant more often than words anywhere.
-        literal = wanted.query.casefold()
-        return sorted(rows, key=lambda row: literal not in row[2].casefold())
-
-    def _contain(self, wanted: _Wanted) -> list[tuple[int, str, str]]:
-        marks = ", ".join("?" * len(wanted.kinds))
-        return self._db.execute(
-            "SELECT seq, kind, text FROM entry"  # noqa: S608
-            " WHERE instr(lower(text), lower(?)) AND seq < ?"
-            f" AND kind IN ({marks}) ORDER BY seq DESC LIMIT ?",
-            (wanted.query, wanted.before, *wanted.kinds, wanted.limit),
-        ).fetchall()
+            "SELECT entry.seq FROM words JOIN entry ON entry.seq = words.rowid"  # noqa: S608
+            f" WHERE words MATCH ? AND entry.seq < ? AND entry.kind IN ({marks})"
+            " ORDER BY rank, entry.seq DESC LIMIT ?",
+            (terms, wanted.before, *wanted.kinds, wanted.limit * 3),
+        )
+        return [row[0] for row in rows]
 
     def close(self) -> None:
         self._db.close()

@@ -73,17 +73,17 @@ class Session:
         """System prompt and tools in force."""
         self.compaction: CompactionEnd | None = None
         """The compaction whose summary begins the context, if any."""
+        self._begun = False
+        """The context holds more than system prompt and tools."""
         self._context: list[AnyRecord] = [start]
         self._restore()
 
     def _restore(self) -> None:
         """Derive the state from the records, reading only those that matter."""
-        first_message = min(
-            self.log.seqs_of("user_message", "assistant_message"), default=self.log.last_seq + 1
-        )
+        first_message = self.log.seqs_of("user_message", "assistant_message")[:1]
         turning_points = self.log.seqs_of("settings", "title", "compaction_end")
-        for record in self.log.get_all(turning_points):
-            self._follow(record, empty=record.seq < first_message)
+        for record in self.log.get_all(sorted(first_message + turning_points)):
+            self._follow(record)
         self._read_context()
 
     def _read_context(self) -> None:
@@ -97,18 +97,21 @@ class Session:
         kept = self.compaction.kept_from_seq or self.compaction.seq
         return max(self._start.seq + 1, min(kept, self.compaction.seq))
 
-    def _follow(self, record: AnyRecord, *, empty: bool) -> None:
-        """Take over what ``record`` changes. ``empty``: no message has been sent yet."""
-        if isinstance(record, Title):
+    def _follow(self, record: AnyRecord) -> None:
+        """Take over what ``record`` changes."""
+        if isinstance(record, (UserMessage, AssistantMessage)):
+            self._begun = True
+        elif isinstance(record, Title):
             self.title = record.title
         elif isinstance(record, Settings):
             self.permission_mode = record.permission_mode or self.permission_mode
             self.notebook = record.notebook or self.notebook
             self.chosen_model = record.model or self.chosen_model
             self.chosen_provider = record.provider or self.chosen_provider
-            if empty and self.compaction is None:
+            if not self._begun:
                 self.model, self.provider = self.chosen_model, self.chosen_provider
         elif isinstance(record, CompactionEnd) and _rewrites_context(record):
+            self._begun = True
             self.compaction = record
             self.model = record.model or self.model
             self.provider = record.provider or self.provider
@@ -144,7 +147,7 @@ class Session:
         with self._written_or_told():
             stored = self.log.append(self._redacted(record))
         self._context.append(stored)
-        self._follow(stored, empty=not self._has_messages())
+        self._follow(stored)
         if stored is self.compaction:
             self._read_context()
         if self.on_append is not None:
@@ -153,9 +156,6 @@ class Session:
         if sync:
             self.sync()
         return stored
-
-    def _has_messages(self) -> bool:
-        return any(isinstance(old, (UserMessage, AssistantMessage)) for old in self._context)
 
     def sync(self) -> None:
         """Wait until every record is on the disk. May be called from a thread."""

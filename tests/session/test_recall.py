@@ -238,8 +238,16 @@ def test_the_index_is_private_and_survives_a_restart(store: SessionStore, sessio
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     store.close()
     session = store.get(session.id)
-    with patch("prime_ext.session.recall._text_of", side_effect=AssertionError("indexed again")):
+    read_on: list[tuple[int, bytes]] = []
+    lines = session.log.lines
+
+    def watched(*args: Any) -> list[tuple[int, bytes]]:
+        read_on.extend(lines(*args))
+        return read_on
+
+    with patch.object(session.log, "lines", watched):
         assert seqs(session.search("wombat")) == [seq]
+    assert read_on == [], "indexed again"
     later = say(session, "another wombat")
     assert set(seqs(session.search("wombat"))) == {seq, later}
 
