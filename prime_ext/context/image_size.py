@@ -1,4 +1,4 @@
-"""Width and height of an image from its first bytes, without decoding it."""
+"""Format, width and height of an image from its first bytes, without decoding it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,17 @@ JPEG = b"\xff\xd8"
 # Start-of-frame markers; C4, C8 and CC in the same range are tables, not frames.
 JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 JPEG_STANDALONE = frozenset({0x01, *range(0xD0, 0xD9)})
+
+
+def image_format(data: bytes) -> str | None:
+    """Media type by the first 12 bytes; ``None`` if it is none of the four."""
+    if data.startswith(PNG):
+        return "image/png"
+    if data.startswith(JPEG):
+        return "image/jpeg"
+    if data[:6] in (b"GIF87a", b"GIF89a"):
+        return "image/gif"
+    return "image/webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else None
 
 
 def image_size(data: bytes) -> tuple[int, int] | None:
@@ -24,15 +35,14 @@ def image_size(data: bytes) -> tuple[int, int] | None:
     tuple or None
         Width and height; ``None`` if ``data`` is none of the four or too short to tell.
     """
-    if data.startswith(PNG):
+    kind = image_format(data)
+    if kind == "image/png":
         return _unpack(">II", data, 16)
-    if data[:6] in (b"GIF87a", b"GIF89a"):
+    if kind == "image/gif":
         return _unpack("<HH", data, 6)
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+    if kind == "image/webp":
         return _webp(data)
-    if data.startswith(JPEG):
-        return _jpeg(data)
-    return None
+    return _jpeg(data) if kind == "image/jpeg" else None
 
 
 def _unpack(layout: str, data: bytes, offset: int) -> tuple[int, int] | None:

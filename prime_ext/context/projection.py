@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from prime_ext.context.image_limits import refusal
 from prime_ext.session.records import (
     AnyRecord,
     AssistantMessage,
@@ -213,8 +214,20 @@ def _answer(
 
 
 def sendable(content: Sequence[Block]) -> list[Block]:
-    """``content`` without the blank text blocks that the API refuses."""
-    return [b for b in content if b.get("type") != "text" or str(b.get("text", "")).strip()]
+    """``content`` as the API takes it: without blank text, and with a note where an image would
+    be refused. One refused block would make every later request fail."""
+    blocks: list[Block] = []
+    for block in content:
+        if block.get("type") == "image":
+            reason = refusal(block)
+            blocks.append(block if reason is None else _note(reason))
+        elif block.get("type") != "text" or str(block.get("text", "")).strip():
+            blocks.append(block)
+    return blocks
+
+
+def _note(reason: str) -> Block:
+    return {"type": "text", "text": f"[An image is left out: {reason}.]"}
 
 
 def open_calls(records: Sequence[AnyRecord]) -> list[Block]:

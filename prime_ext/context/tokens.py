@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import hashlib
 import json
 import re
@@ -20,7 +19,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from prime_ext.context.image_size import image_size
+from prime_ext.context.image_limits import decoded_size
 
 if TYPE_CHECKING:
     import tiktoken
@@ -241,17 +240,8 @@ def _image(block: Mapping[str, Any], cap: int) -> int:
     source = block.get("source") or {}
     if source.get("type") != "base64":
         return cap
-    data = str(source.get("data", ""))
-    size = _decoded_size(data, 4_096) or _decoded_size(data, len(data))
+    size = decoded_size(str(source.get("data", "")))
     return image_tokens(*size, cap) if size else cap
-
-
-def _decoded_size(data: str, chars: int) -> tuple[int, int] | None:
-    """Size from the first characters: enough for all but a JPEG with a large preview in it."""
-    try:
-        return image_size(base64.b64decode(data[: chars - chars % 4]))
-    except (binascii.Error, ValueError):
-        return None
 
 
 LEARNING_RATE = 0.2

@@ -10,7 +10,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 
-from prime_ext.context.image_size import image_size
+from prime_ext.context.image_size import image_format, image_size
 from tests.messages_api.errors import refuse
 
 REQUEST_FIELDS: dict[str, type | tuple[type, ...]] = {
@@ -67,6 +67,7 @@ MAX_MESSAGES = 100_000
 
 IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 IMAGE_MAX_BYTES = 5 * 1024 * 1024
+"""Of base64."""
 IMAGE_MAX_SIDE = 8_000
 MANY_IMAGES = 20
 MANY_IMAGES_MAX_SIDE = 2_000
@@ -229,12 +230,13 @@ def _image(block: dict[str, Any], where: str) -> None:
         data = base64.b64decode(source["data"], validate=True)
     except (binascii.Error, TypeError, ValueError):
         raise refuse(f"{where}.source.base64", "invalid base64 data") from None
-    if len(data) > IMAGE_MAX_BYTES:
+    encoded = len(source["data"])
+    if encoded > IMAGE_MAX_BYTES:
         raise refuse(
             f"{where}.source.base64",
-            f"image exceeds 5 MB maximum: {len(data)} bytes > {IMAGE_MAX_BYTES} bytes",
+            f"image exceeds 5 MB maximum: {encoded} bytes > {IMAGE_MAX_BYTES} bytes",
         )
-    found = _media_type(data)
+    found = image_format(data)
     if found is None or image_size(data) is None:
         raise refuse(f"{where}.source.base64.data", "Could not process image")
     if found != media_type:
@@ -242,17 +244,6 @@ def _image(block: dict[str, Any], where: str) -> None:
             f"{where}.source.base64.data",
             f"Image does not match the provided media type {media_type}",
         )
-
-
-def _media_type(data: bytes) -> str | None:
-    for media_type, start in (
-        ("image/png", b"\x89PNG\r\n\x1a\n"),
-        ("image/jpeg", b"\xff\xd8"),
-        ("image/gif", b"GIF8"),
-    ):
-        if data.startswith(start):
-            return media_type
-    return "image/webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else None
 
 
 _BLOCK_CHECKS = {
