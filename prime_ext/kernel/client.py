@@ -189,6 +189,7 @@ class KernelChannels:
         request = self._requests.get(message.get("parent_header", {}).get("msg_id", ""))
         if request is not None and not request.reply.done():
             request.reply.set_result(message)
+            request.started.set()  # In case the status was lost, as IOPub may lose messages.
 
     def _on_publication(self, message: Message) -> None:
         self._heard.set()

@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import hmac
 import logging
+import shutil
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -137,6 +138,7 @@ class SnapshotKeeper:
 
     async def _save(self, trigger: str, kernel_id: str) -> Snapshot:
         moment = await self._moment()
+        await self._refuse_oversize()
         await self._protect(moment)
         report = await self._kernel.save_state(
             self._folder,
@@ -164,10 +166,29 @@ class SnapshotKeeper:
             reason="; ".join(report["notes"]) or None,
         )
 
+    async def _refuse_oversize(self) -> None:
+        """A snapshot must not fill the disk; what it will take is known well enough before."""
+        needed = sum(variable.get("size") or 0 for variable in await self._kernel.variables())
+        free = (await asyncio.to_thread(shutil.disk_usage, self._folder)).free
+        allowed = self._config.max_bytes or free // 2
+        if needed > allowed:
+            limit = (
+                "SnapshotConfig.max_bytes" if self._config.max_bytes else "half of the free disk"
+            )
+            raise PrimeError(
+                f"The variables take about {needed / 1e6:,.0f} MB, more than {limit} "
+                f"({allowed / 1e6:,.0f} MB).",
+                code="snapshot_too_large",
+                hint="Delete variables that can be made again, or raise the limit.",
+            )
+
     def _not_saved(self, error: PrimeError, trigger: str, kernel_id: str) -> Snapshot:
         if error.code in ("kernel_language", "kernel_files", "kernel_python"):
             self._unavailable = error.message
-        skipped = self._unavailable is not None or error.code == "kernel_busy"
+        skipped = self._unavailable is not None or error.code in (
+            "kernel_busy",
+            "snapshot_too_large",
+        )
         if not skipped:
             self._log.warning("No snapshot (%s): %s", trigger, error.message)
         return Snapshot(

@@ -243,6 +243,18 @@ async def test_switched_off(
     assert raised.value.code == "snapshots_off"
 
 
+async def test_too_large_for_the_limit(
+    kernel: NotebookKernel, make_keeper: Callable[..., SnapshotKeeper], folder: Path
+) -> None:
+    keeper = make_keeper(kernel, max_bytes=1_000_000)
+    await kernel.execute("x = bytes(2_000_000)", store_history=True)
+    record = await keeper.capture("turn")
+    assert record.outcome == "skipped"
+    assert "max_bytes" in str(record.reason)
+    await kernel.execute("del x", store_history=True)
+    assert (await keeper.capture("turn")).outcome == "ok"
+
+
 async def test_a_crash_is_restored_twice_in_a_row_then_a_person_is_asked(
     kernel: NotebookKernel, keeper: SnapshotKeeper
 ) -> None:

@@ -157,11 +157,19 @@ class NotText:
     def __repr__(self): return 3
 class Lying:
     @property
-    def __class__(self): raise RuntimeError("no")
+    def __class__(self): global touched; touched = True; raise RuntimeError("no")
     @property
     def shape(self): global touched; touched = True; return (1,)
     def __getattr__(self, name): global touched; touched = True; raise RuntimeError("no")
     def __len__(self): global touched; touched = True; return 3
+import pandas
+class Framed(pandas.DataFrame):
+    @property
+    def shape(self): global touched; touched = True; return (1, 1)
+class Listed(list):
+    def __len__(self): global touched; touched = True; return 3
+    def __iter__(self): global touched; touched = True; return iter(())
+framed, listed = Framed({"a": [1]}), Listed([1])
 raises, exits, hangs, huge, not_text, lying = Raises(), Exits(), Hangs(), Huge(), NotText(), Lying()
 loop = []; loop.append(loop)
 deep = []
@@ -183,6 +191,8 @@ async def test_hostile_objects_are_listed_and_left_alone(kernel: NotebookKernel)
     assert found["number"]["repr"] == "<int of 332193 bits>"
     assert found["many"]["repr"] == "[0, 1, 2, 3, 4, 5, … 999994 more]"
     assert found["loop"]["repr"] == "[[[…]]]"
+    assert found["lying"]["repr"] == "<Lying object>"
+    assert found["framed"]["type"] == "Framed"
     assert all(len(entry["repr"]) <= 120 for entry in found.values())
     for name in found:
         answer = await kernel.inspect(name)

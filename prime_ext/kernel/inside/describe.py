@@ -36,7 +36,7 @@ IMAGE_SIDE = 1568
 def describe(value: Any, clock: guard.Clock, lines: list[str]) -> None:
     """Write about ``value`` into ``lines``, which hold what there is if time runs out."""
     lines.append(_headline(value))
-    section = next((s for names, s in _SECTIONS if summary.is_a(value, *names)), _any)
+    section = _section(value)
     try:
         for line in section(value, clock):
             lines.append(line)
@@ -46,6 +46,13 @@ def describe(value: Any, clock: guard.Clock, lines: list[str]) -> None:
         raise
     except Exception as error:
         lines.append(f"(The rest cannot be shown: {type(error).__name__}: {error})")
+
+
+def _section(value: Any) -> Any:
+    exact = _EXACT.get(type(value))
+    if exact is not None:
+        return exact
+    return next((s for names, s in _SECTIONS if summary.is_a(value, *names)), _any)
 
 
 def _headline(value: Any) -> str:
@@ -174,7 +181,7 @@ def _sequence(value: Any, clock: guard.Clock) -> Iterator[str]:
 
 
 def _text(value: Any, _clock: guard.Clock) -> Iterator[str]:
-    yield summary.clip(str.__str__(value), MAX_CHARS // 2)
+    yield summary.clip(value, MAX_CHARS // 2)
 
 
 # -- code -------------------------------------------------------------------------------------
@@ -227,7 +234,7 @@ def _source(value: Any) -> str:
     try:
         return summary.clip(inspect.getsource(value), MAX_SOURCE)
     except (OSError, TypeError, IndentationError):
-        return _class_source(value) if isinstance(value, type) else ""
+        return _class_source(value) if summary.is_instance(value, type) else ""
 
 
 def _class_source(value: type) -> str:
@@ -313,6 +320,15 @@ def _seconds(clock: guard.Clock) -> float:
     return max(0.01, min(2.0, clock.left()))
 
 
+_EXACT: dict[type, Any] = {
+    dict: _dict,
+    list: _sequence,
+    tuple: _sequence,
+    set: _sequence,
+    frozenset: _sequence,
+    str: _text,
+}
+
 _SECTIONS: list[tuple[tuple[str, ...], Any]] = [
     (("pandas.DataFrame",), _pandas_frame),
     (("pandas.Series",), _pandas_series),
@@ -324,9 +340,7 @@ _SECTIONS: list[tuple[tuple[str, ...], Any]] = [
     (("matplotlib.Figure", "matplotlib.Axes"), _axes_figure),
     (("plotly.BaseFigure",), _plotly),
     (("builtins.BaseException",), _error),
-    (("builtins.dict",), _dict),
-    (("builtins.list", "builtins.tuple", "builtins.set", "builtins.frozenset"), _sequence),
-    (("builtins.str",), _text),
+    (("collections.Counter", "collections.OrderedDict", "collections.defaultdict"), _dict),
     (("builtins.function", "builtins.builtin_function_or_method", "builtins.method"), _function),
     (("builtins.type",), _class),
     (("builtins.module",), _module),
@@ -353,7 +367,7 @@ def image_of(value: Any) -> dict[str, str] | None:
         buffer = io.BytesIO()
         copy.save(buffer, "PNG")
         return _png(buffer.getvalue())
-    if summary.is_a(value, "IPython.Image") and isinstance(value.data, bytes):
+    if summary.is_a(value, "IPython.Image") and type(value.data) is bytes:
         media_type = {"png": "image/png", "jpeg": "image/jpeg", "gif": "image/gif"}.get(
             value.format
         )

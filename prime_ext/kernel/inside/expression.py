@@ -174,7 +174,7 @@ class _Evaluation:
             return FUNCTIONS[node.id]
         if isinstance(node, ast.Attribute):
             owner = self.value(node.value)
-            if isinstance(owner, types.ModuleType) or not is_known(owner):
+            if issubclass(type(owner), types.ModuleType) or not is_known(owner):
                 raise _refused(f"calling {node.attr}() runs code")
             if node.attr not in METHODS:
                 raise _refused(f"{node.attr}() is not known to leave its object as it is")
@@ -193,11 +193,11 @@ def attribute(value: Any, name: str) -> Any:
     """An attribute, read without running a property that the user has written."""
     if name.startswith("__"):
         raise _refused("names with two underscores are the language's own")
-    if isinstance(value, types.ModuleType):
+    if issubclass(type(value), types.ModuleType):
         if name in value.__dict__:
             return value.__dict__[name]
         raise AttributeError(f"The module {value.__name__} has no {name!r}.")
-    if is_known(value) and not isinstance(value, type):
+    if is_known(value) and not issubclass(type(value), type):
         return getattr(value, name)
     try:
         found = inspect.getattr_static(value, name)

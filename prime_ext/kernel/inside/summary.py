@@ -36,8 +36,20 @@ def names_of(value: Any) -> list[str]:
 
 
 def is_a(value: Any, *names: str) -> bool:
-    """Whether a type or base is one of ``package.Class``; nothing is imported for it."""
-    return not set(names).isdisjoint(names_of(value))
+    """Whether a type or base is one of ``package.Class``; nothing is imported for it.
+
+    A class of the user's that is derived from a library's does not count as the library's: what
+    it overrides is the user's code.
+    """
+    found = set(names).intersection(names_of(value))
+    if type(value).__module__ == "__main__":
+        return any(name.startswith("builtins.") for name in found)
+    return bool(found)
+
+
+def is_instance(value: Any, *kinds: type) -> bool:
+    """As ``isinstance``, which would run a ``__class__`` property."""
+    return issubclass(type(value), kinds)
 
 
 def type_name(value: Any) -> str:
@@ -49,11 +61,11 @@ def type_name(value: Any) -> str:
 
 def kind_of(value: Any) -> str:
     """``module``, ``class``, ``function`` or ``data``."""
-    if isinstance(value, types.ModuleType):
+    if is_instance(value, types.ModuleType):
         return "module"
-    if isinstance(value, type):
+    if is_instance(value, type):
         return "class"
-    if isinstance(value, (types.FunctionType, types.BuiltinFunctionType, types.MethodType)):
+    if is_instance(value, types.FunctionType, types.BuiltinFunctionType, types.MethodType):
         return "function"
     return "data"
 
@@ -154,11 +166,11 @@ def _joined(parts: Iterable[str], total: int) -> str:
 
 
 def _instance(value: Any, clock: guard.Clock) -> str:
-    if isinstance(value, types.ModuleType):
+    if is_instance(value, types.ModuleType):
         return f"<module {value.__name__}>"
-    if isinstance(value, type):
+    if is_instance(value, type):
         return f"<class {value.__name__}>"
-    if isinstance(value, types.FunctionType):
+    if is_instance(value, types.FunctionType):
         return f"<function {value.__name__}>"
     name = type_name(value)
     try:
