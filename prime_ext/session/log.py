@@ -168,8 +168,7 @@ class SessionLog:
 
     def get(self, seq: int) -> AnyRecord | None:
         """The typed record ``seq``, or ``None``."""
-        found = self.read(seq - 1, 1)
-        return found[0] if found and found[0].seq == seq else None
+        return next(iter(self.get_all([seq])), None)
 
     def get_all(self, seqs: Iterable[int]) -> list[AnyRecord]:
         """The typed records with these ``seq``, in that order; those not there are left out."""
