@@ -131,7 +131,7 @@ async def test_errors_code_and_cells(new_person: Callable[..., Awaitable[Person]
     assert "It ran:\n\n```\n42\n```" in await person.ask("run: print(6 * 7)")
     said = await person.ask("```python\ntreshold = 0.35\nprint(threshold)\n```")
     assert "**NameError**: name 'threshold' is not defined" in said
-    assert "line 2" in said
+    assert "- Where: line 2" in said  # it is no cell's In[n]
     assert "Names near it: `treshold`" in said
     assert "Names near it: `treshold`" in await person.ask("why did it fail?")
 

@@ -104,9 +104,9 @@ async def test_a_figure_by_the_types_of_the_columns(world: World) -> None:
     assert 'penguins.boxplot(column="body_mass_g", by="species"' in world.sources[0]
     assert "`body_mass_g`" in said
     await world.ask("plot bill length vs bill depth colored by species")
-    assert 'penguins.groupby("species")' in world.sources[1]
-    await world.ask("histogram of it")  # "it" is the frame, which has no column of that name
-    assert "no column" in world.texts[-1] or len(world.sources) == 3
+    assert 'groupby("species")["bill_length_mm"].plot(style="o"' in world.sources[1]
+    await world.ask("histogram of it")  # "it" is the frame: all of its numbers are drawn
+    assert "penguins.hist(" in world.sources[2]
 
 
 async def test_several_requests_in_one_message_share_what_is_known(world: World) -> None:

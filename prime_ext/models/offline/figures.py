@@ -44,10 +44,9 @@ def figure(frame: str, kind: str, y: Column, x: Column | None, color: Column | N
     elif kind == "hist":
         body = (
             "fig, ax = plt.subplots()\n"
-            f"for value, group in {frame}.groupby({string(x.name)}):\n"
-            f"    ax.hist(group[{string(y.name)}].dropna(), bins=30, alpha=0.6, label=str(value))\n"
+            f"{frame}.groupby({string(x.name)})[{string(y.name)}]"
+            ".hist(bins=30, alpha=0.6, ax=ax, grid=False, legend=True)\n"
             f"ax.set_xlabel({string(y.name)})\n"
-            f"ax.legend(title={string(x.name)})\n"
             f"ax.set_title({string(f'{y.name} by {x.name}')})\n"
         )
     else:
@@ -112,10 +111,10 @@ def _scatter(frame: str, y: Column, x: Column, color: Column | None) -> str:
             f"fig.colorbar(points, label={string(color.name)})\n"
         )
     else:
+        # Without a loop, whose variables would stay behind in the user's namespace.
         points = (
-            f"for value, group in {frame}.groupby({string(color.name)}):\n"
-            f"    ax.scatter(group[{string(x.name)}], group[{string(y.name)}], label=str(value))\n"
-            f"ax.legend(title={string(color.name)})\n"
+            f"{frame}.set_index({string(x.name)}).groupby({string(color.name)})"
+            f'[{string(y.name)}].plot(style="o", ax=ax, legend=True)\n'
         )
     return (
         f"fig, ax = plt.subplots()\n{points}"

@@ -189,7 +189,9 @@ def output(text: str) -> str:
         for line in text.splitlines()
         if line != "Ran without output." and not re.search(r"\[image \d+\]$", line)
     ]
-    return "\n".join(lines).strip("\n")
+    shown = "\n".join(lines).strip("\n")
+    scalar = re.fullmatch(r"np\.\w+\((.*)\)", shown)
+    return scalar[1] if scalar is not None else shown
 
 
 _RECORD = re.compile(

@@ -19,6 +19,8 @@ def _run(source: str, lead: str, bench: Bench) -> Plan:
     if result.is_error:
         return (yield from failed_run(result, bench))
     output = observations.output(result.text)
+    if output.startswith("Empty DataFrame"):
+        return f"{lead}: there are none."
     return f"{lead}:\n\n{quoted(output)}" if output.strip() else f"{lead}."
 
 
@@ -146,7 +148,8 @@ def top(intent: i.Top, bench: Bench) -> Plan:
         numeric=column.kind in ("number", "time"),
     )
     which = "largest" if intent.largest else "smallest"
-    lead = f"The {intent.n} rows of `{frame.name}` with the {which} `{column.name}`"
+    rows_ = "row" if intent.n == 1 else f"{intent.n} rows"
+    lead = f"The {rows_} of `{frame.name}` with the {which} `{column.name}`"
     return (yield from _run(source, lead, bench))
 
 

@@ -54,7 +54,9 @@ def facts(error: Traceback, bench: Bench) -> Plan:
     """What is known about an error, and the existing names near the one it is about."""
     lines = [f"**{error.type}**" + (f": {error.message}" if error.message else "")]
     if error.line is not None:
-        place = f"in `In[{error.cell}]`, " if error.cell is not None else ""
+        # Code that was run outside the notebook carries the number of the next cell.
+        in_cell = error.cell is not None and not _ran_outside(error, bench)
+        place = f"in `In[{error.cell}]`, " if in_cell else ""
         lines.append(f"- Where: {place}line {error.line}")
     if error.code:
         lines.append(f"- The line: `{error.code}`")
@@ -63,6 +65,15 @@ def facts(error: Traceback, bench: Bench) -> Plan:
     with contextlib.suppress(Stop):  # the kernel may be gone; the facts above stand
         lines += yield from _names(error, bench)
     return "\n".join(lines)
+
+
+def _ran_outside(error: Traceback, bench: Bench) -> bool:
+    """Whether the failing line is in code of ``run_code``, the last that was run."""
+    conversation = bench.conversation
+    past = [*conversation.earlier_rounds, *conversation.recalled, *conversation.rounds]
+    runs = [call for one in past for call in one.calls if call.name in ("run_code", "run_cell")]
+    code = str(runs[-1].arguments.get("code", "")) if runs else ""
+    return bool(error.code) and error.code in code
 
 
 def _names(error: Traceback, bench: Bench) -> Asking[list[str]]:

@@ -42,7 +42,9 @@ def read_notebook(intent: i.ReadNotebook, bench: Bench) -> Plan:
 
 
 def _first_line(source: str) -> str:
-    line = next((line.strip() for line in source.splitlines() if line.strip()), "(empty)")
+    """What a cell begins with, its imports aside."""
+    lines = [line.strip() for line in source.splitlines() if line.strip()] or ["(empty)"]
+    line = next((line for line in lines if not line.startswith(("import ", "from "))), lines[0])
     line = line if len(line) <= 70 else line[:69] + "…"
     return f"`{line.replace('`', chr(39))}`"
 
@@ -176,7 +178,7 @@ def pick(cells: list[CellSeen], reference: str) -> CellSeen:
 def list_files(intent: i.ListFiles, bench: Bench) -> Plan:
     path = intent.path or bench.folder
     result = yield from bench.must("list_files", path=path or None)
-    return f"Files in `{path or '.'}`:\n\n{quoted(result.text, 60)}"
+    return quoted(result.text, 60)
 
 
 def read_file(intent: i.ReadFile, bench: Bench) -> Plan:
@@ -198,11 +200,12 @@ RECALLED = "From the session's record"
 
 
 def recall(intent: i.Recall, bench: Bench) -> Asking[str | None]:
-    """Search the record, with no hit for all words for the longest one; ``None`` without any."""
+    """Search the record, with no hit for all words for one; ``None`` without any."""
     found = yield from _search_record(intent.query, bench)
     words = intent.query.split()
-    if not found and len(words) > 1:
-        found = yield from _search_record(max(words, key=len), bench)
+    for word in sorted(words, key=len, reverse=True)[:3] if len(words) > 1 else ():
+        if not found:
+            found = yield from _search_record(word, bench)
     if not found:
         return None
     read = yield from bench.must("session_read", seqs=[record.seq for record in found[:3]])
