@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from . import classes, digests, patches, reducers, restorers
+from . import classes, digests, forking, patches, reducers, restorers
 from .deadline import DeadlineExceeded, deadline, stop_thread
+from .dill_pickler import VERDICTS, kinds_lost, pickler_class
 from .pickling import (
     LEAF_SECONDS,
     ComponentPickler,
@@ -32,18 +33,21 @@ from .pickling import (
     TooManyLosses,
     describe,
 )
+from .risk import TrialNeeded
 from .sharing import is_apart, matters, memo_of
 
 LARGE_STREAM = 1024 * 1024
 _DEEP_STACK_BYTES = 512 * 1024 * 1024
 _DEEP_RECURSION = 150_000
+_TRIAL_SECONDS = 2.0
 
 
 @dataclass
 class Component:
     """A pickled component.
 
-    ``tier`` is ``c``, ``python``, ``dill`` or ``salvage``; ``cost`` the seconds it took.
+    ``tier`` is ``c``, ``python``, ``dill`` or ``salvage``; ``cost`` the seconds it took;
+    ``alternative`` what dill made of it, of which nobody knows yet whether it loads.
     """
 
     roots: list[Any]
@@ -54,6 +58,7 @@ class Component:
     losses: list[Loss] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     cost: float = 0.0
+    alternative: Component | None = None
     pickler: Reducing | None = None
 
     def fingerprint(self) -> str:
@@ -161,6 +166,7 @@ class _Work:
         self._owner: dict[int, int] = {}
         self._apart: set[Any] = set()
         self._large: list[int] = []
+        self._may_fork = forking.is_safe()
         self.alarm = deadline(budget.per_root)
 
     def components(self) -> list[Component]:
@@ -282,7 +288,8 @@ class _Work:
         started = time.monotonic()
         try:
             self.alarm.renew(seconds)
-            component = dump(self.context, roots, ComponentPickler)
+            self.context.tried = set() if self._may_fork else None
+            component = self._dump(roots, ComponentPickler)
         except (KeyboardInterrupt, TooManyLosses):
             raise
         except RecursionError:
@@ -295,6 +302,20 @@ class _Work:
         component.cost = time.monotonic() - started
         return component
 
+    def _dump(self, roots: list[Any], kind: Any) -> Component:
+        """As `dump`; risky kinds of objects are first tried out in a forked child."""
+        while True:
+            try:
+                return dump(self.context, roots, kind)
+            except TrialNeeded as needed:
+                tried = self.context.tried
+                assert tried is not None
+                tried.add(needed.kind)
+                attempt = partial(dump, self.context, roots, ComponentPickler)
+                problem = forking.trial(attempt, _TRIAL_SECONDS)
+                if problem:
+                    self.context.fatal[needed.kind] = problem
+
     def _pickle_deep(self, roots: list[Any], seconds: float) -> Component:
         """On a stack of its own; the C pickler where its limit allows, else the Python one."""
         outcome: list[Any] = []
@@ -302,7 +323,7 @@ class _Work:
         def work() -> None:
             for pickler in (ComponentPickler, PythonPickler):
                 try:
-                    outcome[:] = [dump(self.context, roots, pickler)]
+                    outcome[:] = [self._dump(roots, pickler)]
                     return
                 except RecursionError as error:
                     outcome[:] = [error]
@@ -338,10 +359,28 @@ class _Work:
             raise cause
         self.alarm.renew(LEAF_SECONDS, at_once=True)
         kind = partial(SalvagePickler, alarm=self.alarm, ends=time.monotonic() + seconds)
-        component = dump(self.context, roots, kind)
+        component = self._dump(roots, kind)
         if not component.losses and isinstance(cause, DeadlineExceeded):
             raise cause
         component.tier = "salvage"
+        return self._with_dill(component)
+
+    def _with_dill(self, component: Component) -> Component:
+        kinds = kinds_lost(component.losses)
+        if not kinds or VERDICTS.get(kinds) is False or pickler_class() is None:
+            return component
+        self.alarm.renew(max(0.1, min(self.budget.left(), self.budget.per_root)), at_once=True)
+        try:
+            alternative = dump(self.context, component.roots, pickler_class())
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            return component
+        alternative.tier = "dill"
+        if VERDICTS.get(kinds):
+            return alternative
+        alternative.pickler = None
+        component.alternative = alternative
         return component
 
     def skeletons(self) -> tuple[bytes, list[str]]:

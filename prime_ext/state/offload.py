@@ -10,51 +10,18 @@ import json
 import os
 import select
 import signal
-import sys
 import threading
 import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from . import writer
+from . import forking, writer
 from .errors import SnapshotWriteError
 from .writer import Job, Written
 
 STALL_SECONDS = 30.0
 """Without progress for this long, a forked writer is given up."""
-
-_LEAST_FREE_BYTES = 256 * 1024 * 1024
-
-
-def fork_is_safe() -> bool:
-    """Whether a fork of this process can be expected to reach its end."""
-    if sys.platform != "linux" or not hasattr(os, "fork"):
-        return False
-    return not _cuda_in_use() and not _memory_is_tight()
-
-
-def _cuda_in_use() -> bool:
-    torch = sys.modules.get("torch")
-    try:
-        if torch is not None and torch.cuda.is_initialized():
-            return True
-    except Exception:
-        return True
-    return "cupy" in sys.modules or "pycuda" in sys.modules
-
-
-def _memory_is_tight() -> bool:
-    """Whether pages that the kernel changes during a save could use up the memory."""
-    try:
-        with open("/proc/meminfo", "rb") as file:
-            for line in file:
-                if line.startswith(b"MemAvailable:"):
-                    return int(line.split()[1]) * 1024 < _LEAST_FREE_BYTES
-    except OSError:
-        pass
-    return False
 
 
 class WriterLost(SnapshotWriteError):
@@ -71,17 +38,9 @@ class ForkedWriter:
     def __init__(self, job: Job) -> None:
         reading, writing = os.pipe()
         lock = job.directory / "kernel-state.d" / "lock"
-        blocked = {signal.SIGINT, signal.SIGALRM}
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
-        try:
-            with warnings.catch_warnings():
-                # Python 3.12 warns of forking with threads; this child runs none of their code.
-                warnings.simplefilter("ignore")
-                self.pid = os.fork()
-            if self.pid == 0:
-                _run_child(job, writing, lock)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        self.pid = forking.quiet_fork()
+        if self.pid == 0:
+            _run_child(job, writing, lock)
         os.close(writing)
         self._reading = reading
 

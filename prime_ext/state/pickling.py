@@ -22,6 +22,7 @@ from typing import Any
 from . import plans
 from .deadline import DeadlineExceeded, deadline
 from .restorers import ALIAS, RESTORERS, current
+from .risk import TrialNeeded, guarded
 from .segments import MIN_BUFFER
 from .unrestorable import restore_placeholder
 
@@ -58,6 +59,8 @@ class SaveContext:
     references: ids of objects that streams name instead of containing.
     sources: file name → text, for code whose file is not on disk (notebook cells).
     modules: name → file, for modules that are not part of an installation.
+    tried: risky kinds that a trial has shown to be harmless in this component; None: no trials.
+    fatal: risky kinds that must not be pickled here → what would happen.
     """
 
     namespace: dict[str, Any]
@@ -66,6 +69,8 @@ class SaveContext:
     references: set[int] = field(default_factory=set)
     sources: dict[str, str] = field(default_factory=dict)
     modules: dict[str, str] = field(default_factory=dict)
+    tried: set[type] | None = None
+    fatal: dict[type, str] = field(default_factory=dict)
     importable: dict[int, tuple[Any, bool]] = field(default_factory=dict)
     sentinels: dict[type, dict[int, tuple[str, str]]] = field(default_factory=dict)
 
@@ -95,7 +100,7 @@ class Reducing:
         kind = type(value)
         plan = self._plans.get(kind)
         if plan is None:
-            plan = self._plans[kind] = plans.plan_for(self, kind)
+            plan = self._plans[kind] = guarded(plans.plan_for(self, kind), kind)
         if plan is plans.default:
             return NotImplemented
         return plan(self, value)
@@ -139,7 +144,7 @@ class SalvagePickler(Reducing, pickle.Pickler):
         try:
             reduction = super().reducer_override(value)
             return _reduction(value) if reduction is NotImplemented else reduction
-        except (KeyboardInterrupt, TooManyLosses):
+        except (KeyboardInterrupt, TooManyLosses, TrialNeeded):
             raise
         except DeadlineExceeded:
             self._alarm.renew(LEAF_SECONDS, at_once=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from . import format, lock, offload, process_state, verification, verifier, writer
+from . import dill_judge, forking, format, lock, process_state, verification, verifier, writer
 from .components import Budget, Pickled, pickle_all
 from .errors import SnapshotError, SnapshotMissing
 from .format import Manifest
@@ -125,6 +125,7 @@ def begin(
             _chosen(namespace, names, exclude),
             Budget(seconds_per_variable, seconds_total),
         )
+        dill_judge.judge(pickled)
         manifest = _draft(namespace, pickled, last, seq, kernelspec)
         report = _report(manifest)
         job = writer.Job(
@@ -140,7 +141,7 @@ def begin(
         )
         release = guard.pop_all()
     saving = Saving(report, release, started)
-    Writing(job, fork=fork and offload.fork_is_safe(), wait=wait, done=saving._finish)
+    Writing(job, fork=fork and forking.is_safe(), wait=wait, done=saving._finish)
     report.pause_ms = monotonic_ms(started)
     return saving
 

@@ -46,6 +46,8 @@ sys.modules["_prime_state"].verifier.main(spec)
 
 def start(directory: Path, key: bytes) -> subprocess.Popen[str] | None:
     """Verify what is not verified yet, in the background; None if that is under way already."""
+    if not hasattr(os, "fork"):
+        return None  # there is no way to contain what loading may do; names stay unverified
     running = _running.get(str(directory))
     if running is not None and running.poll() is None:
         return None
@@ -84,7 +86,9 @@ def run(directory: Path, key: bytes, timeout: float = SECONDS_TOTAL) -> None:
     deadline = time.monotonic() + timeout
     while True:
         process = start(directory, key)
-        waited = process or _running[str(directory)]
+        waited = process or _running.get(str(directory))
+        if waited is None:
+            return
         try:
             waited.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:

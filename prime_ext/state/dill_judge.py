@@ -1,0 +1,66 @@
+"""Whether what dill has pickled can be used: only if another process could read it back."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from pathlib import Path
+
+from . import format, verification, verifier, writer
+from .components import Component, Pickled
+from .dill_pickler import VERDICTS, kinds_lost
+from .format import Manifest
+from .recipes import type_name
+
+
+def judge(pickled: Pickled, seconds: float = 30.0) -> None:
+    """Read the dill versions of components back; use them where that works."""
+    undecided = [c for c in pickled.components if c.alternative is not None]
+    if not undecided:
+        return
+    good = _read_back(pickled, [c.alternative for c in undecided if c.alternative], seconds)
+    for component in undecided:
+        alternative, component.alternative = component.alternative, None
+        assert alternative is not None
+        accepted = alternative.fingerprint() in good
+        VERDICTS[kinds_lost(component.losses)] = accepted
+        if accepted:
+            pickled.components[pickled.components.index(component)] = alternative
+
+
+def _read_back(pickled: Pickled, candidates: list[Component], seconds: float) -> set[str]:
+    """Fingerprints of the candidates that another process could load, with the right types."""
+    with tempfile.TemporaryDirectory(prefix="prime-state-dill-") as name:
+        directory, key = Path(name) / "state", secrets.token_bytes(32)
+        writer.make_directories(directory)
+        classes = [c for c in pickled.components if any(what == "class" for what, _ in c.roots)]
+        components = [*(c for c in classes if c.alternative is None), *candidates]
+        namespace = pickled.context.namespace
+        names = {
+            name: {
+                "status": "unverified",
+                "reason": "",
+                "recipe": None,
+                "type": type_name(namespace[name]),
+                "size": 0,
+                "component": index,
+            }
+            for index, component in enumerate(components)
+            for what, name in component.roots
+            if what == "name"
+        }
+        manifest = Manifest(
+            names=names,
+            skeleton_keys=pickled.skeleton_keys,
+            modules=dict(pickled.context.modules),
+        )
+        job = writer.Job(directory, key, components, pickled.skeletons, b"", manifest)
+        writer.write(job, lambda: None)
+        verifier.run(directory, key, seconds)
+        results = verification.read(directory, key)
+        head = format.read_head(directory, key)
+    return {
+        record.fingerprint
+        for record in head.manifest.components
+        if results.get(record.fingerprint, "unread") == ""
+    }

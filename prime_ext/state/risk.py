@@ -1,0 +1,82 @@
+"""Kinds of objects that are tried out before they are pickled in the kernel itself.
+
+A reduction written in the notebook may do anything, and one in a little-known C extension may
+crash. A component with such an object is first pickled in a forked child, which is all that is
+lost if it goes wrong.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import sys
+import types
+from typing import TYPE_CHECKING, Any
+
+from .plans import Plan
+
+if TYPE_CHECKING:
+    from .pickling import Reducing
+
+_HOOKS = ("__reduce__", "__reduce_ex__", "__getstate__", "__getnewargs__", "__getnewargs_ex__")
+
+_WELL_KNOWN = frozenset(
+    """
+    _cffi_backend astropy bokeh bs4 catboost cryptography cv2 dask duckdb fiona gensim
+    geopandas greenlet h5py IPython jax jaxlib lightgbm llvmlite lxml matplotlib msgpack
+    netCDF4 networkx numba numexpr numpy onnx pandas PIL plotly polars psutil psycopg2 pyarrow
+    pydantic pydantic_core regex scipy seaborn shapely skimage sklearn spacy sqlalchemy
+    statsmodels sympy tables tensorflow tokenizers torch tornado traitlets xarray xgboost yaml
+    zmq
+    """.split()  # noqa: SIM905 - a list this long is read better as words
+)
+
+
+class TrialNeeded(BaseException):
+    """Raised through the pickler by the first object of a risky kind."""
+
+    def __init__(self, kind: type) -> None:
+        super().__init__(kind)
+        self.kind = kind
+
+
+def guarded(plan: Plan, kind: type) -> Plan:
+    """The plan, if the kind is harmless; else one that asks for a trial first."""
+    if not is_risky(kind):
+        return plan
+
+    def guard(pickler: Reducing, value: Any) -> Any:
+        fatal = pickler.context.fatal.get(kind)
+        if fatal is not None:
+            return pickler.lose(value, fatal)
+        tried = pickler.context.tried
+        if tried is not None and kind not in tried:
+            raise TrialNeeded(kind)
+        return plan(pickler, value)
+
+    return guard
+
+
+def is_risky(kind: type) -> bool:
+    """Whether pickling an instance runs code that nobody but the user has tested."""
+    if issubclass(kind, (type, types.ModuleType)):
+        return False
+    for base in kind.__mro__[:-1]:
+        if base.__module__ == "__main__" and any(hook in vars(base) for hook in _HOOKS):
+            return True
+    reducer = copyreg.dispatch_table.get(kind)
+    if getattr(reducer, "__module__", None) == "__main__":
+        return True
+    return _from_unknown_extension(kind)
+
+
+def _from_unknown_extension(kind: type) -> bool:
+    top = kind.__module__.partition(".")[0]
+    if top in _WELL_KNOWN or top in _STANDARD:
+        return False
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
+    return file.endswith((".so", ".pyd"))
+
+
+_STANDARD: frozenset[str] = getattr(sys, "stdlib_module_names", frozenset()) | frozenset(
+    sys.builtin_module_names
+)
