@@ -41,14 +41,13 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
     };
   }, [controller]);
 
-  React.useLayoutEffect(() => {
-    const element = text.current!;
-    element.style.height = 'auto';
-    const tallest = window.innerHeight * MAX_HEIGHT_SHARE;
-    element.style.height = `${Math.min(element.scrollHeight, tallest)}px`;
-    element.style.overflowY =
-      element.scrollHeight > tallest ? 'auto' : 'hidden';
-  }, [state.draft]);
+  React.useLayoutEffect(() => fitHeight(text.current!), [state.draft, busy]);
+  React.useEffect(() => {
+    // Another width breaks the lines elsewhere.
+    const observer = new ResizeObserver(() => fitHeight(text.current!));
+    observer.observe(text.current!.parentElement!);
+    return () => observer.disconnect();
+  }, []);
 
   const send = (): void => {
     if (state.draft.trim() !== '' && !disabled) {
@@ -176,7 +175,7 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
           disabled
             ? trans.__('Open a notebook first')
             : busy
-              ? trans.__('Write ahead; it is sent when the agent is free')
+              ? trans.__('Write on; it is queued')
               : trans.__('Ask about this notebook, or type /')
         }
         aria-label={trans.__('Message to the agent')}
@@ -263,6 +262,14 @@ function ModeSelect(props: { state: IPanelState }): JSX.Element {
       </select>
     </label>
   );
+}
+
+/** As tall as its text, or its placeholder. */
+function fitHeight(element: HTMLTextAreaElement): void {
+  element.style.height = 'auto';
+  const tallest = window.innerHeight * MAX_HEIGHT_SHARE;
+  element.style.height = `${Math.min(element.scrollHeight, tallest)}px`;
+  element.style.overflowY = element.scrollHeight > tallest ? 'auto' : 'hidden';
 }
 
 function sends(

@@ -19,7 +19,9 @@ export function Header(props: { state: IPanelState }): JSX.Element {
   const name = notebook?.split('/').pop() ?? '';
   const title = state.sessionId
     ? sessionTitle(state.conversation, trans)
-    : trans.__('New session');
+    : notebook === null
+      ? trans.__('Prime')
+      : trans.__('New session');
 
   const openSessions = async (anchor: HTMLElement): Promise<void> => {
     const sessions = await controller.sessions().catch(() => []);
@@ -131,7 +133,7 @@ export function Header(props: { state: IPanelState }): JSX.Element {
           }}
         >
           <span className="jp-prime-Header-title">{title}</span>
-          <caretDownIcon.react tag="span" />
+          {notebook !== null && <caretDownIcon.react tag="span" />}
         </button>
         {notebook !== null && (
           <div className="jp-prime-Header-notebook" title={notebook}>
