@@ -254,6 +254,8 @@ def _take(name: str, environ: MutableMapping[str, str]) -> str | None:
 
 
 def _overwrite(name: str) -> None:
+    import ctypes  # not needed without the variable
+
     marker = f"\0{name}=".encode()
     with suppress(OSError, ValueError, IndexError):
         block = b"\0" + Path("/proc/self/environ").read_bytes()
