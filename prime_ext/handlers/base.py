@@ -158,7 +158,9 @@ class PrimeHandler(APIHandler):
         ]
 
     def _explain(self, status: int, error: BaseException | None) -> PrimeError:
-        said = (getattr(error, "log_message", None) or "") if error else ""
+        said = ""
+        if isinstance(error, web.HTTPError) and error.log_message:
+            said = error.log_message % error.args if error.args else error.log_message
         if status == HTTPStatus.FORBIDDEN:
             return self._explain_refusal(said)
         if status == HTTPStatus.NOT_FOUND:

@@ -161,8 +161,9 @@ class Recall:
             self._current_index()
 
     def close(self) -> None:
+        """Close the index; a batch that is being indexed is waited for."""
+        self._closed = True
         with self._lock:
-            self._closed = True
             if self._index is not None:
                 self._index.close()
                 self._index = None
@@ -220,7 +221,7 @@ class Recall:
 
     def _batches(self, after: int) -> Iterator[list[_Entry]]:
         """What is to be indexed; entries without text for what is not."""
-        while lines := self._log.lines(after, _BATCH_RECORDS, _BATCH_BYTES):
+        while not self._closed and (lines := self._log.lines(after, _BATCH_RECORDS, _BATCH_BYTES)):
             after = lines[-1][0]
             yield [
                 dataclasses.replace(self._entry(decode_record(line)), seq=seq)

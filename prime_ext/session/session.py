@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from prime_ext.session.records import (
     SessionStart,
     Settings,
     Title,
+    TurnEnd,
     UserMessage,
 )
 from prime_ext.session.stream import Stream
@@ -155,7 +157,14 @@ class Session:
         self._stream.publish_record(msgspec.to_builtins(stored))
         if sync:
             self.sync()
+        if isinstance(stored, TurnEnd):
+            self._index_in_background()
         return stored
+
+    def _index_in_background(self) -> None:
+        """Spare the first search of a long session the wait for its index."""
+        with contextlib.suppress(RuntimeError):  # no event loop: no hurry either
+            asyncio.get_running_loop().run_in_executor(None, self.recall.catch_up)
 
     def sync(self) -> None:
         """Wait until every record is on the disk. May be called from a thread."""

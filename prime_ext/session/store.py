@@ -79,7 +79,7 @@ class SessionStore:
         self._mutex = threading.RLock()
         self._open: dict[str, tuple[Session, FileLock]] = {}
         self._seen: dict[str, _Seen] = {}
-        _make_private(folder, parents=True)
+        _make_private(folder)
 
     # --- One session ---------------------------------------------------------------------
 
@@ -90,6 +90,7 @@ class SessionStore:
             session_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(6)}"
             folder = self.folder / session_id
             try:
+                _make_private(self.folder)  # again, should it have been removed meanwhile
                 folder.mkdir(mode=0o700)
                 (folder / OUTPUTS_NAME).mkdir(mode=0o700)
                 lock = self._acquire(folder)
@@ -216,8 +217,12 @@ class SessionStore:
         Reads the beginning and the end of each log, once for each state of the file. Sessions
         that other servers have open are listed too; unreadable ones are left out.
         """
+        try:
+            folders = list(self.folder.iterdir())
+        except FileNotFoundError:
+            return []
         summaries = []
-        for folder in self.folder.iterdir():
+        for folder in folders:
             if not _ID.fullmatch(folder.name):
                 continue
             try:
@@ -313,8 +318,8 @@ def _is_regular(path: Path) -> bool:
         return False
 
 
-def _make_private(folder: Path, *, parents: bool) -> None:
-    folder.mkdir(mode=0o700, parents=parents, exist_ok=True)
+def _make_private(folder: Path) -> None:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode):
         raise OSError(f"{folder} is a symbolic link; name the folder it points to instead")

@@ -243,6 +243,18 @@ async def test_malformed_json(
     assert answer.json["code"] == "malformed_json"
 
 
+async def test_a_query_that_is_not_unicode(
+    jp_web_app: Any, http_server_client: Any, jp_auth_header: dict[str, str], jp_base_url: str
+) -> None:
+    response = await fetch_without_token(
+        http_server_client, jp_base_url, "sessions?notebook=%FF", headers=jp_auth_header
+    )
+    assert response.code == 400
+    refusal = json.loads(response.body)
+    assert refusal["code"] == "invalid_request"
+    assert "Invalid unicode in notebook" in refusal["message"]
+
+
 async def test_no_body(request_api: Callable[..., Any], session: Session) -> None:
     for body in ("", "  \n"):
         answer = await request_api("POST", f"sessions/{session.id}/messages", body)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import stat
 import time
@@ -20,6 +21,7 @@ from prime_ext.session.records import (
     Error,
     NotebookOp,
     ToolResult,
+    TurnEnd,
     UserMessage,
 )
 from prime_ext.session.store import SessionStore
@@ -309,3 +311,21 @@ def test_a_long_log_is_searched_quickly(session: Session) -> None:
     started = time.monotonic()
     assert session.search("row 1234")[0].snippet.startswith("row 1234:")
     assert time.monotonic() - started < 1
+
+
+async def test_the_end_of_a_turn_is_indexed_in_the_background(session: Session) -> None:
+    say(session, "wombat")
+    indexed = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    catch_up = session.recall.catch_up
+
+    def noticed() -> None:
+        catch_up()
+        loop.call_soon_threadsafe(indexed.set)
+
+    with patch.object(session.recall, "catch_up", noticed):
+        session.append(TurnEnd(status="ok"))
+        await asyncio.wait_for(indexed.wait(), 20)
+    db = sqlite3.connect(session.folder / INDEX_NAME)
+    assert db.execute("SELECT seq FROM entry").fetchall() == [(2,)]
+    db.close()

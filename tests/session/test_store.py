@@ -196,3 +196,11 @@ def test_strangers_in_the_folder_are_left_out(store: SessionStore) -> None:
     os.mkfifo(store.folder / "20260101-000000-222222222222")
     session = store.create(session_start())
     assert [summary.id for summary in store.list()] == [session.id]
+
+
+def test_a_folder_removed_under_the_server_is_made_again(store: SessionStore) -> None:
+    store.folder.rmdir()
+    assert store.list() == []
+    session = store.create(session_start())
+    assert [summary.id for summary in store.list()] == [session.id]
+    assert mode(store.folder) == 0o700
