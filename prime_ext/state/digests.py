@@ -58,23 +58,18 @@ def new(algorithm: str) -> Hasher:
         ) from None
 
 
-def fast(data: Any) -> str:
-    """Change-detection digest of a bytes-like object."""
-    hasher = new(FAST)
-    hasher.update(data)
-    return f"{FAST}:{hasher.hexdigest()}"
-
-
-def strong(data: Any) -> str:
-    """Collision-resistant digest of a bytes-like object."""
-    hasher = new(STRONG)
-    hasher.update(data)
-    return f"{STRONG}:{hasher.hexdigest()}"
-
-
-def matches(digest: str, data: Any) -> bool:
-    """Whether ``data`` has the digest ``"algorithm:hex"``."""
-    algorithm, _, expected = digest.partition(":")
+def digest(algorithm: str, data: Any) -> str:
+    """Digest of a bytes-like object."""
     hasher = new(algorithm)
     hasher.update(data)
-    return bool(hasher.hexdigest() == expected)
+    return f"{algorithm}:{hasher.hexdigest()}"
+
+
+def fast(data: Any) -> str:
+    """Change-detection digest of a bytes-like object."""
+    return digest(FAST, data)
+
+
+def matches(expected: str, data: Any) -> bool:
+    """Whether ``data`` has the digest ``"algorithm:hex"``."""
+    return digest(expected.partition(":")[0], data) == expected

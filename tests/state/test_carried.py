@@ -60,8 +60,9 @@ def pythons() -> list[str]:
     places = [*Path.home().glob(".pyenv/versions/*/bin"), *Path("/opt").glob("python*/bin")]
     for minor in range(9, 14):
         name = f"python3.{minor}"
-        for candidate in [shutil.which(name), *(str(place / name) for place in places)]:
-            if candidate and Path(candidate).exists():
+        for candidate in [*(str(place / name) for place in places), shutil.which(name)]:
+            # A shim of a version manager is there, but does not always run.
+            if candidate and Path(candidate).exists() and "shims" not in candidate:
                 found.setdefault((3, minor), candidate)
     return list(found.values())
 
@@ -113,7 +114,7 @@ def test_snapshots_cross_between_installed_and_carried(code: Path, tmp_path: Pat
 def test_too_old_python_says_so() -> None:
     scope = {"__name__": "loader"}
     pretended = carry.code().replace("sys.version_info < (3, 9)", "sys.version_info < (9,)")
-    with pytest.raises(RuntimeError, match="need Python 3.9 or newer"):
+    with pytest.raises(RuntimeError, match="of this kernel are not possible"):
         exec(pretended, scope)
 
 
@@ -140,7 +141,7 @@ def test_kernel_without_the_packages(
         f"""
         _state = sys.modules["_prime_state"]
         _report = _state.save({str(tmp_path / "s")!r}, key=b"k" * 32, verify="wait")
-        assert {{s.status for s in _report.names.values()}} == {{"verified"}}, _report
+        assert {{s.status for s in _report.names.values()}} == {{"verified"}}, _report.by_status()
         _ours = [n for n in set(sys.modules) - _before if "prime" in n or n in ("dill", "xxhash")]
         assert _ours == ["_prime_state"], _ours
         """
