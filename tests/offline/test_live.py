@@ -81,8 +81,20 @@ class Person:
 
 
 @pytest.fixture
-def jp_server_config(jp_server_config: dict[str, Any], tmp_path: Path) -> dict[str, Any]:
-    return {**jp_server_config, "PrimeExtension": {"data_dir": str(tmp_path / "prime")}}
+def threshold() -> int:
+    """``ContextConfig.max_context_tokens``; 0 is the default."""
+    return 0
+
+
+@pytest.fixture
+def jp_server_config(
+    jp_server_config: dict[str, Any], tmp_path: Path, threshold: int
+) -> dict[str, Any]:
+    return {
+        **jp_server_config,
+        "PrimeExtension": {"data_dir": str(tmp_path / "prime")},
+        "ContextConfig": {"max_context_tokens": threshold},
+    }
 
 
 @pytest.fixture
@@ -153,6 +165,28 @@ async def test_errors_code_and_cells(new_person: Callable[..., Awaitable[Person]
     assert "treshold = 0.35" in await person.ask("what was the exact treshold?")
     assert "penguins.csv" in await person.ask("list files")
     assert "CC0" in await person.ask("read README.md")
+
+
+@pytest.mark.parametrize("threshold", [9_000])
+async def test_it_works_on_over_the_threshold(
+    new_person: Callable[..., Awaitable[Person]],
+) -> None:
+    person = await new_person()
+    await person.ask("load penguins.csv")
+
+    compactions: list[CompactionEnd] = []
+    for _ in range(12):
+        await person.ask("show the first 30 rows")
+        compactions = [r for r in person.session.log.read() if isinstance(r, CompactionEnd)]
+        if compactions:
+            break
+    assert compactions
+    assert compactions[0].outcome == "ok"
+    assert compactions[0].kernel_state["status"] == "current"
+    assert 'penguins = pd.read_csv("penguins.csv")' in (compactions[0].summary or "")
+
+    assert "5076" in await person.ask("mean of body mass by species")
+    assert "8 columns" in await person.ask("describe it")
 
 
 async def test_what_is_denied_is_not_done(new_person: Callable[..., Awaitable[Person]]) -> None:
