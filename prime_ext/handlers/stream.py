@@ -105,7 +105,11 @@ class StreamHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
             await service.agent(session)
         except PrimeError as error:
             self._refuse(error)
-            self.close(_close_code(error), error.message)
+            self._end(_close_code(error), error.message)
+            return
+        except Exception:
+            self.log.exception("The stream of session %s could not be opened", session_id)
+            self._end(CLOSE_FAILED, "the server failed; its log says how")
             return
         if self.ws_connection is None:  # gone meanwhile
             return
@@ -119,12 +123,12 @@ class StreamHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
                 async for frame in subscription:
                     await self.write_message(msgspec.json.encode(frame).decode())
             code, reason = _CLOSE_WHEN[subscription.ended or "closed"]
-            self.close(code, reason)
+            self._end(code, reason)
         except WebSocketClosedError:
             pass
         except Exception:
             self.log.exception("The stream of session %s failed", session.id)
-            self.close(CLOSE_FAILED, "the server failed; reconnect with `after`")
+            self._end(CLOSE_FAILED, "the server failed; reconnect with `after`")
 
     def on_message(self, message: str | bytes) -> None:
         """A lease claim or an acknowledgement."""
@@ -135,7 +139,7 @@ class StreamHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             self._errors += 1
             if self._errors > MAX_ERRORS:
-                self.close(CLOSE_MALFORMED, "too many malformed frames")
+                self._end(CLOSE_MALFORMED, "too many malformed frames")
                 return
             self._refuse(
                 PrimeError(
@@ -160,6 +164,10 @@ class StreamHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
 
     def _refuse(self, error: PrimeError) -> None:
         self._send_soon({"type": "error", **error.to_dict()})
+
+    def _end(self, code: int, reason: str) -> None:
+        # The protocol allows 123 bytes.
+        self.close(code, reason.encode()[:123].decode(errors="ignore"))
 
     def _send_soon(self, frame: dict[str, Any]) -> None:
         """Send without waiting; frames of leases are few and follow each other's answers."""

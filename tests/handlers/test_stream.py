@@ -113,6 +113,32 @@ async def test_an_unknown_session(connect: Callable[..., Any]) -> None:
     assert reason == "There is no session 'nope'."
 
 
+async def test_a_long_reason_is_cut(connect: Callable[..., Any]) -> None:
+    client = await connect("ä" * 200)
+    assert "ä" * 60 in (await client.next())["message"]
+    code, reason = await client.closed()
+    assert code == stream.CLOSE_UNKNOWN_SESSION
+    assert (reason or "").startswith("There is no session 'äää")
+
+
+async def test_a_failure_on_opening(
+    connect: Callable[..., Any],
+    session: Session,
+    agent: NotedAgent,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def fail(_: Session) -> None:
+        raise RuntimeError("secret inside")
+
+    monkeypatch.setattr(agent, "agent", fail)
+    client = await connect(session.id)
+    code, reason = await client.closed()
+    assert code == stream.CLOSE_FAILED
+    assert "secret" not in (reason or "")
+    assert "secret inside" in caplog.text
+
+
 async def test_a_wrong_after(connect: Callable[..., Any], session: Session) -> None:
     client = await connect(session.id, after="yesterday")
     assert "`after` is not an integer" in (await client.next())["message"]
