@@ -107,6 +107,9 @@ export interface ICompactionEnd extends IBase {
   kernel_state?: IKernelStateInfo;
   summary?: string;
   reason?: string;
+  /** In force from here on, if this compaction changed them. */
+  model?: string;
+  provider?: string;
 }
 
 export interface IRestore extends IBase {

@@ -11,10 +11,9 @@ export type PermissionMode = 'ask' | 'edit' | 'auto' | 'plan';
 export interface IStatus {
   version: string;
   provider: string;
-  model: string;
-  /** Conversation content leaves this machine. */
-  remote: boolean;
-  /** Host it is sent to. */
+  /** Model of new sessions; `null`: the provider's newest. */
+  model: string | null;
+  /** Host that conversation content is sent to; `null` if it stays on this machine. */
   endpoint: string | null;
   offline: boolean;
   credentials: 'none' | 'environment' | 'config' | 'stored';

@@ -150,6 +150,7 @@ export class Conversation {
         this._facts.notebook = record.notebook;
         this._facts.provider = record.provider;
         this._facts.model = record.model;
+        this._facts.chosenModel = record.model;
         this._facts.permissionMode = record.permission_mode;
         this._facts.title = record.title ?? null;
         break;
@@ -160,6 +161,7 @@ export class Conversation {
         this._facts.title = record.title;
         break;
       case 'user_message':
+        this._begun = true;
         this._add({
           kind: 'user',
           key,
@@ -240,8 +242,12 @@ export class Conversation {
   private _settings(record: ISettingsRecord): void {
     this._facts.permissionMode =
       record.permission_mode ?? this._facts.permissionMode;
-    this._facts.model = record.model ?? this._facts.model;
-    this._facts.provider = record.provider ?? this._facts.provider;
+    this._facts.chosenModel = record.model ?? this._facts.chosenModel;
+    // What the model was sent stays with that model until a compaction rewrites it.
+    if (!this._begun) {
+      this._facts.model = this._facts.chosenModel;
+      this._facts.provider = record.provider ?? this._facts.provider;
+    }
     this._facts.notebook = record.notebook ?? this._facts.notebook;
     this._add({
       kind: 'note',
@@ -249,6 +255,7 @@ export class Conversation {
       turn: record.turn ?? null,
       permissionMode: record.permission_mode ?? null,
       model: record.model ?? null,
+      modelPending: this._begun,
       notebook: record.notebook ?? null,
       user: record.user ?? null
     });
@@ -433,6 +440,8 @@ export class Conversation {
     } else {
       this._items[index] = item;
     }
+    this._facts.model = record.model ?? this._facts.model;
+    this._facts.provider = record.provider ?? this._facts.provider;
     this._facts.compactionCount =
       record.compaction_count ?? this._facts.compactionCount;
   }
@@ -543,6 +552,7 @@ export class Conversation {
     title: null as string | null,
     provider: null as string | null,
     model: null as string | null,
+    chosenModel: null as string | null,
     permissionMode: null as string | null,
     contextTokens: null as number | null,
     threshold: 0,
@@ -550,6 +560,7 @@ export class Conversation {
     costUsd: null as number | null,
     compactionCount: 0
   };
+  private _begun = false;
   private _items: Item[] = [];
   private _queue: readonly IQueuedMessage[] = [];
   private _activity: IActivity = IDLE;

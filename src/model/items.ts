@@ -134,6 +134,8 @@ export interface INoteItem extends IItem {
   readonly kind: 'note';
   readonly permissionMode: string | null;
   readonly model: string | null;
+  /** The model answers from the next compaction on. */
+  readonly modelPending: boolean;
   readonly notebook: string | null;
   readonly user: string | null;
 }
@@ -196,6 +198,8 @@ export interface IConversation {
   readonly title: string | null;
   readonly provider: string | null;
   readonly model: string | null;
+  /** Model chosen last: another one than `model` until the next compaction. */
+  readonly chosenModel: string | null;
   readonly permissionMode: string | null;
   /** Tokens of the context; `null` if unknown. */
   readonly contextTokens: number | null;

@@ -149,9 +149,7 @@ export class PanelController implements IChatPanel {
     await this._sent;
     const id = this._state.sessionId;
     if (id) {
-      await this._try(() => this._options.api.interrupt(id), {
-        ignore: ['nothing_to_interrupt', 'not_running']
-      });
+      await this._try(() => this._options.api.interrupt(id));
     }
     if (!this._conversation?.running) {
       this._set({ stopping: false });
@@ -283,6 +281,7 @@ export class PanelController implements IChatPanel {
       'ask') as PermissionMode;
   }
 
+  /** Model that answers the next message; empty: the provider's default. */
   get model(): string {
     const { conversation, server } = this.snapshot();
     return (
@@ -293,8 +292,15 @@ export class PanelController implements IChatPanel {
     );
   }
 
+  /** Model chosen last; it may have to wait for the next compaction. */
+  get chosenModel(): string {
+    const { conversation } = this.snapshot();
+    return (this._state.sessionId && conversation?.chosenModel) || this.model;
+  }
+
   /**
-   * Hand a key over to the server, which keeps it.
+   * Hand a key over to the server, which keeps it. A conversation with the offline agent stays
+   * with it, so a new one is begun for the model.
    *
    * @throws ApiError if it is refused.
    */
@@ -305,6 +311,10 @@ export class PanelController implements IChatPanel {
   }): Promise<void> {
     await this._options.api.setCredentials(options);
     await this.refreshServer();
+    const { conversation, server } = this.snapshot();
+    if (conversation?.provider === 'offline' && server?.offline === false) {
+      await this.newSession();
+    }
   }
 
   async disconnectModel(): Promise<void> {

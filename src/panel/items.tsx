@@ -202,7 +202,11 @@ function Note(props: { item: INoteItem }): JSX.Element {
     );
   }
   if (item.model !== null) {
-    parts.push(trans.__('Model: %1', item.model));
+    parts.push(
+      item.modelPending
+        ? trans.__('Model: %1, from the next compaction on', item.model)
+        : trans.__('Model: %1', item.model)
+    );
   }
   if (item.notebook !== null) {
     parts.push(trans.__('Notebook: %1', item.notebook));

@@ -12,14 +12,16 @@ export function ModelButton(props: { state: IPanelState }): JSX.Element {
   const { controller, trans } = usePanel();
   const model = controller.model;
   const offline = isOffline(props.state);
-  const label = offline ? trans.__('Offline agent') : shortName(model);
+  const label = offline
+    ? trans.__('Offline agent')
+    : shortName(model) || trans.__('Default model');
   const title = offline
     ? trans.__(
         'Offline agent: fixed rules, no language model; nothing leaves this machine'
       )
     : server?.endpoint
-      ? trans.__('%1 at %2', model, server.endpoint)
-      : model;
+      ? trans.__('%1 at %2', label, server.endpoint)
+      : label;
 
   const open = async (anchor: HTMLElement): Promise<void> => {
     let models: IModelInfo[] = [];
@@ -30,7 +32,7 @@ export function ModelButton(props: { state: IPanelState }): JSX.Element {
     }
     const entries: (IMenuEntry | null)[] = models.map(info => ({
       label: info.name || info.id,
-      isToggled: info.id === model,
+      isToggled: info.id === controller.chosenModel,
       run: () => {
         void controller.setModel(info.id);
       }

@@ -115,6 +115,41 @@ describe('Conversation, from records', () => {
     });
   });
 
+  it('tells the model in force from the one that waits for a compaction', () => {
+    const log = new Log();
+    log.add('session_start', {
+      notebook: 'a.ipynb',
+      provider: 'offline',
+      model: 'offline',
+      permission_mode: 'ask'
+    });
+    log.add('settings', { model: 'sonnet', provider: 'anthropic' });
+    expect(replay(log.records).snapshot()).toMatchObject({
+      provider: 'anthropic',
+      model: 'sonnet',
+      chosenModel: 'sonnet'
+    });
+    log.add('user_message', { turn: 't1', text: 'hi' });
+    log.add('settings', { model: 'opus' });
+    const { model, chosenModel, items } = replay(log.records).snapshot();
+    expect({ model, chosenModel }).toEqual({
+      model: 'sonnet',
+      chosenModel: 'opus'
+    });
+    expect(
+      items.map(item => item.kind === 'note' && item.modelPending)
+    ).toEqual([false, false, true]);
+    log.add('compaction_end', {
+      compaction_id: 'k1',
+      outcome: 'ok',
+      trigger: 'manual',
+      tokens_before: 2,
+      tokens_after: 1,
+      model: 'opus'
+    });
+    expect(replay(log.records).snapshot().model).toBe('opus');
+  });
+
   it('shows queued messages until they are sent or deleted', () => {
     const log = new Log();
     const first = log.add('queued', { text: 'one', user: 'ada' });
