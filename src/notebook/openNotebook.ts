@@ -20,6 +20,10 @@ const REMEMBERED = 500;
 /** Clocks of file systems may differ by so many milliseconds from one look to the next. */
 const CLOCK_MARGIN = 500;
 
+/** Times and pause, in milliseconds, of comparing a collaborative document with the disk. */
+const COLLABORATIVE_LOOKS = 8;
+const LOOK_DELAY = 400;
+
 export type Ack = Extract<ClientFrame, { type: 'ack' }>;
 
 export class OpenNotebook {
@@ -129,11 +133,16 @@ export class OpenNotebook {
    * they would ask.
    */
   private async _save(): Promise<void> {
-    const { model, contentsModel } = this.context;
-    if (contentsModel?.writable === false) {
+    if (this.context.contentsModel?.writable === false) {
       throw new OperationError('save_failed', 'The file is read-only.');
     }
-    if (!model.collaborative && (await this._changedOnDisk())) {
+    // A collaborative document is saved by the server too, and this page hears of that a little
+    // later: only what lasts is a change by somebody else.
+    let looks = this.context.model.collaborative ? COLLABORATIVE_LOOKS : 1;
+    while ((await this._changedOnDisk()) && --looks > 0) {
+      await new Promise(resolve => window.setTimeout(resolve, LOOK_DELAY));
+    }
+    if (looks === 0) {
       throw new OperationError(
         'save_conflict',
         `${this.context.localPath} was changed on disk since it was opened or saved here.`

@@ -171,6 +171,24 @@ describe('OpenNotebook', () => {
     );
   });
 
+  it('waits for news of saves by the server of a collaborative document', async () => {
+    Object.defineProperty(document.model, 'collaborative', { value: true });
+    let looks = 0;
+    document.get = async () => {
+      looks++;
+      return {
+        ...document.disk,
+        hash: looks < 3 ? 'saved by the server' : 'one'
+      };
+    };
+    expect((await notebook.apply('1', { op: 'save' })).ok).toBe(true);
+    expect(looks).toBe(3);
+    document.get = async () => ({ ...document.disk, hash: 'by git' });
+    expect(error(await notebook.apply('2', { op: 'save' }))).toBe(
+      'save_conflict'
+    );
+  }, 20_000);
+
   it('says when saving fails', async () => {
     document.failure = new Error('Disk full');
     const ack = await notebook.apply('1', { op: 'save' });
