@@ -207,7 +207,7 @@ class World:
             kernel_note="The kernel runs on.",
             log_path="/sessions/1/session.jsonl",
             first_seq=1,
-            last_seq=len(prefix),
+            last_seq=len(self.texts),  # grows, as the real log does
         )
         self.messages = [{"role": "user", "content": [{"type": "text", "text": text}]}, *tail]
         return text

@@ -18,22 +18,22 @@ class Help:
 
 @dataclass(frozen=True)
 class Greeting:
-    """ "hello"."""
+    """A greeting."""
 
 
 @dataclass(frozen=True)
 class Thanks:
-    """ "thank you"."""
+    """Thanks, or praise."""
 
 
 @dataclass(frozen=True)
 class About:
-    """ "are you a language model"."""
+    """What the agent is, and whether it is a language model."""
 
 
 @dataclass(frozen=True)
 class ConnectModel:
-    """ "how do I connect a model"."""
+    """How to connect a model."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Tour:
 
 @dataclass(frozen=True)
 class Compact:
-    """ "compact the conversation"."""
+    """Compact the conversation."""
 
     instructions: str | None = None
 
@@ -154,7 +154,7 @@ class Load:
 
 @dataclass(frozen=True)
 class ListVariables:
-    """ "what variables are there"."""
+    """What is defined in the kernel."""
 
 
 @dataclass(frozen=True)

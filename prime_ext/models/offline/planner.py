@@ -81,15 +81,8 @@ def _completed(conversation: Conversation) -> str:
     """The question; where it only answers "which one?", the one before with that answer in it."""
     question, (before, answer) = conversation.question, conversation.previous
     asked = re.search(rf"“(.+)”{AMBIGUOUS}.*Which one\?$", answer)
-    if (
-        asked is None
-        or asked[1] not in before
-        or not re.fullmatch(
-            r"[`'\"]?[\w. ]+[`'\"]"
-            r"?",
-            question,
-        )
-    ):
+    is_name = re.fullmatch(r"[`'\"]?[\w. ]+[`'\"]?", question) is not None
+    if asked is None or asked[1] not in before or not is_name:
         return question
     name = question.strip("`'\"")
     # Only one of the names that were offered is an answer; anything else is a new question.
