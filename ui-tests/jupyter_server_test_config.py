@@ -14,7 +14,6 @@ c: Any = get_config()  # type: ignore[name-defined]  # noqa: F821  (given by tra
 configure_jupyter_server(c)
 
 c.ServerApp.ip = "127.0.0.1"
-c.ServerApp.port = int(os.environ["PRIME_TEST_PORT"])
 c.ServerApp.allow_root = True
 c.Application.log_level = "WARN"
 c.LabApp.news_url = None

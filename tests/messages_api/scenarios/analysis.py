@@ -28,6 +28,8 @@ from tests.messages_api.script import Answer, Failure, Latency, Reply, Thinking,
 from tests.messages_api.script import reply as made
 
 LOAD = """\
+import pandas as pd
+
 penguins = pd.read_csv("penguins.csv")
 penguins.describe()"""
 
