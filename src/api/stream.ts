@@ -13,6 +13,9 @@ import { ApiError, PrimeApi } from './rest';
 const FIRST_DELAY = 500;
 const LONGEST_DELAY = 30_000;
 
+/** Close codes for a session that is not there, or not any more. */
+const GONE_CODES = [4404, 4410];
+
 /**
  * The socket of one session. It reconnects for as long as the session exists, and asks for the
  * records after the last one it has, so that none is missing and none comes twice.
@@ -89,9 +92,9 @@ export class SessionConnection {
       this._setStatus('connected');
     };
     socket.onmessage = event => this._onMessage(event.data);
-    socket.onclose = () => {
+    socket.onclose = event => {
       this._dropSocket();
-      void this._afterClose(opened);
+      void this._afterClose(opened && !GONE_CODES.includes(event.code));
     };
   }
 
@@ -122,12 +125,12 @@ export class SessionConnection {
   }
 
   /**
-   * A browser does not say why a handshake failed. If it did, ask the server whether the session
-   * is still there, so that a deleted one is not called for ever.
+   * A browser does not say why a handshake failed. If it did, or the server says that the session
+   * is gone, ask whether it is still there, so that a deleted one is not called for ever.
    */
-  private async _afterClose(opened: boolean): Promise<void> {
+  private async _afterClose(known: boolean): Promise<void> {
     this._setStatus('disconnected');
-    if (!opened) {
+    if (!known) {
       try {
         await this._api.session(this.sessionId);
       } catch (reason) {

@@ -22,7 +22,7 @@ class FakeSocket {
   }
 
   onopen: (() => void) | null = null;
-  onclose: (() => void) | null = null;
+  onclose: ((event: { code: number }) => void) | null = null;
   onmessage: ((event: { data: string }) => void) | null = null;
   sent: string[] = [];
   closed = false;
@@ -122,7 +122,7 @@ describe('SessionStreams', () => {
     ready(FakeSocket.last);
     await stream.ready;
 
-    FakeSocket.last.onclose?.();
+    FakeSocket.last.onclose?.({ code: 1006 });
     await jest.advanceTimersByTimeAsync(1000);
     expect(FakeSocket.all).toHaveLength(2);
     expect(FakeSocket.last.url).toContain('after=2');
@@ -175,7 +175,7 @@ describe('SessionStreams', () => {
       block: 'text',
       text: 'half'
     });
-    FakeSocket.last.onclose?.();
+    FakeSocket.last.onclose?.({ code: 1006 });
     await jest.advanceTimersByTimeAsync(1000);
     expect(frames[frames.length - 1]).toEqual({
       type: 'delta_reset',
@@ -207,7 +207,7 @@ describe('SessionStreams', () => {
     const waits: number[] = [];
     for (let i = 0; i < 8; i++) {
       const before = FakeSocket.all.length;
-      FakeSocket.last.onclose?.();
+      FakeSocket.last.onclose?.({ code: 1006 });
       let waited = 0;
       while (FakeSocket.all.length === before) {
         await jest.advanceTimersByTimeAsync(100);
@@ -218,7 +218,7 @@ describe('SessionStreams', () => {
     expect(waits).toEqual([500, 1000, 2000, 4000, 8000, 16000, 30000, 30000]);
     FakeSocket.last.onopen?.();
     ready(FakeSocket.last);
-    FakeSocket.last.onclose?.();
+    FakeSocket.last.onclose?.({ code: 1006 });
     await jest.advanceTimersByTimeAsync(500);
     expect(FakeSocket.all).toHaveLength(10);
     jest.spyOn(Math, 'random').mockRestore();
@@ -227,13 +227,13 @@ describe('SessionStreams', () => {
   it('comes back at once when asked, or when the machine is online again', async () => {
     const stream = streams.acquire('s');
     FakeSocket.last.onopen?.();
-    FakeSocket.last.onclose?.();
+    FakeSocket.last.onclose?.({ code: 1006 });
     await jest.advanceTimersByTimeAsync(0);
     expect(stream.status).toBe('disconnected');
     stream.reconnect();
     expect(FakeSocket.all).toHaveLength(2);
     FakeSocket.last.onopen?.();
-    FakeSocket.last.onclose?.();
+    FakeSocket.last.onclose?.({ code: 1006 });
     window.dispatchEvent(new Event('online'));
     expect(FakeSocket.all).toHaveLength(3);
     await jest.advanceTimersByTimeAsync(10_000);
@@ -249,10 +249,23 @@ describe('SessionStreams', () => {
     stream.connectionChanged.connect((_, status) => {
       seen.push(status);
     });
-    FakeSocket.last.onclose?.();
+    FakeSocket.last.onclose?.({ code: 1006 });
     await expect(stream.ready).rejects.toThrow('No.');
     expect(seen).toEqual(['disconnected', 'gone']);
     await jest.advanceTimersByTimeAsync(60_000);
+    expect(FakeSocket.all).toHaveLength(1);
+  });
+
+  it('gives up on a session that is deleted under it', async () => {
+    jest
+      .spyOn(primeApi, 'session')
+      .mockRejectedValue(new ApiError(404, 'session_not_found', 'No.'));
+    const stream = streams.acquire('s');
+    FakeSocket.last.onopen?.();
+    ready(FakeSocket.last);
+    FakeSocket.last.onclose?.({ code: 4410 });
+    await jest.advanceTimersByTimeAsync(60_000);
+    expect(stream.status).toBe('gone');
     expect(FakeSocket.all).toHaveLength(1);
   });
 
@@ -261,7 +274,7 @@ describe('SessionStreams', () => {
       .spyOn(primeApi, 'session')
       .mockRejectedValue(new ApiError(0, 'server_unreachable', 'Down.'));
     streams.acquire('s');
-    FakeSocket.last.onclose?.();
+    FakeSocket.last.onclose?.({ code: 1006 });
     await jest.advanceTimersByTimeAsync(1000);
     expect(FakeSocket.all).toHaveLength(2);
   });
