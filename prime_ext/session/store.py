@@ -89,23 +89,28 @@ class SessionStore:
             now = datetime.now(timezone.utc)
             session_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(6)}"
             folder = self.folder / session_id
-            try:
-                _make_private(self.folder)  # again, should it have been removed meanwhile
-                folder.mkdir(mode=0o700)
-                (folder / OUTPUTS_NAME).mkdir(mode=0o700)
-                lock = self._acquire(folder)
-                log = SessionLog.open(folder / LOG_NAME)
-                log.append(start, sync=True)
-                _sync_folder(folder)
-                _sync_folder(self.folder)
-            except OSError as error:
-                raise PrimeError(
-                    f"No session could be made in {self.folder}: {error.strerror or error}.",
-                    code="session_not_written",
-                    hint="Check free space and permissions of that folder.",
-                    status=507,
-                ) from error
-            session = Session(session_id, folder, log)
+            with contextlib.ExitStack() as undo:
+                try:
+                    _make_private(self.folder)  # again, should it have been removed meanwhile
+                    folder.mkdir(mode=0o700)
+                    undo.callback(shutil.rmtree, folder, ignore_errors=True)
+                    (folder / OUTPUTS_NAME).mkdir(mode=0o700)
+                    lock = self._acquire(folder)
+                    undo.callback(lock.release)
+                    log = SessionLog.open(folder / LOG_NAME)
+                    undo.callback(log.close)
+                    log.append(start, sync=True)
+                    _sync_folder(folder)
+                    _sync_folder(self.folder)
+                except OSError as error:
+                    raise PrimeError(
+                        f"No session could be made in {self.folder}: {error.strerror or error}.",
+                        code="session_not_written",
+                        hint="Check free space and permissions of that folder.",
+                        status=507,
+                    ) from error
+                session = Session(session_id, folder, log)
+                undo.pop_all()
             self._open[session_id] = (session, lock)
             return session
 

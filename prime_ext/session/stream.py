@@ -152,9 +152,7 @@ class Stream:
     def publish(self, frame: Frame) -> None:
         """Send a transient frame to everyone who is live."""
         kind = frame["type"]
-        size = 0
         if kind == "delta":
-            size = len(frame.get("text") or "")
             key = (frame["message"], frame["index"])
             if frame["block"] == "start":
                 self._partial[key] = _PartialBlock()
@@ -166,7 +164,7 @@ class Stream:
             self._progress[(frame["what"], frame.get("call_id"))] = frame
         elif kind == "state":
             self.state = frame["state"]
-        self._send(frame, size)
+        self._send(frame)
 
     def publish_record(self, record: dict[str, Any]) -> None:
         """Send a record that has just been appended to the log."""
@@ -180,7 +178,7 @@ class Stream:
             self._forget_progress("compaction")
         elif kind == "turn_end":
             self._progress.clear()
-        self._send({"type": "record", "record": record}, _weight(record))
+        self._send({"type": "record", "record": record})
 
     def end(self, reason: EndReason) -> None:
         """End every subscription, those still replaying included."""
@@ -189,7 +187,10 @@ class Stream:
             for subscription in list(self.subscribers):
                 subscription.end(reason)
 
-    def _send(self, frame: Frame, size: int) -> None:
+    def _send(self, frame: Frame) -> None:
+        if not self.subscribers:
+            return
+        size = _weight(frame)
         for subscription in list(self.subscribers):
             subscription.put(frame, size)
 

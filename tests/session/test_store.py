@@ -139,7 +139,7 @@ def test_a_store_that_cannot_be_written(store: SessionStore) -> None:
     with patch("os.write", side_effect=full), pytest.raises(PrimeError) as caught:
         store.create(session_start())
     assert code_of(caught) == ("session_not_written", 507)
-    assert store.list() == []
+    assert list(store.folder.iterdir()) == []
 
 
 def test_the_list(store: SessionStore) -> None:

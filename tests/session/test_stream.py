@@ -254,7 +254,7 @@ async def test_the_queue_is_bounded_in_bytes_too(
         (frame,) = await read(subscription, 1)
         assert len(frame["record"]["title"]) == 5_000, "one large record always fits"
         session.append(title("x" * 600))
-        session.publish(delta(0, "text", "y" * 600))
+        session.publish({"type": "progress", "what": "tool", "outputs": ["y" * 600]})
         assert subscription.ended == "slow"
 
 
