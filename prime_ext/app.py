@@ -130,7 +130,7 @@ class PrimeExtension(ExtensionApp):
         )
 
     async def _kernel_name(self, notebook: str) -> str:
-        contents = self._server.contents_manager
+        contents: Any = self._server.contents_manager
         try:
             model = await ensure_async(contents.get(notebook, content=True, type="notebook"))
         except HTTPError as error:

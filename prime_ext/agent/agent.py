@@ -256,7 +256,7 @@ class Agent:
         if self._stop_at_once:
             self._work.cancel()
         try:
-            return await self._work
+            status: str = await self._work
         except asyncio.CancelledError:
             if not self._work.cancelled():
                 raise
@@ -264,6 +264,7 @@ class Agent:
             if self.history.open_turn is not None:
                 self._end_early("interrupted", self.history.open_turn)
             return "interrupted"
+        return status
 
     async def _carry(self, message: UserMessage) -> str:
         """One turn from its message to ``turn_end``; returns its status."""

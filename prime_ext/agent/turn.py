@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -184,6 +185,9 @@ class Turn:
                 # Its input may end anywhere and still be valid JSON; running half of it is worse
                 # than not running it.
                 self._calls.refuse(calls.pop(), self._turn, _CALL_CUT_OFF)
+            for call in [c for c in calls if c["id"] in reply.invalid_inputs]:
+                calls.remove(call)
+                self._calls.refuse(call, self._turn, _not_json(reply.invalid_inputs[call["id"]]))
             self.set_phase("tool")
             self._calls.ran_code = False
             await self._calls.run(calls, self._turn, self._limits.tool_result_cap)
@@ -270,17 +274,18 @@ class Turn:
         started = time.monotonic()
         first_token_ms: int | None = None
         try:
-            async for event in self._model.stream(request):
-                if isinstance(event, Reply):
-                    self._record(projection, event, streamed, started, first_token_ms)
-                    return event
-                if isinstance(event, Retry):
-                    self.set_phase("retry")
-                elif self._phase == "retry":
-                    self.set_phase("model")
-                if first_token_ms is None and not isinstance(event, Retry):
-                    first_token_ms = round((time.monotonic() - started) * 1000)
-                streamed.feed(event)
+            async with aclosing(self._model.stream(request)) as events:
+                async for event in events:
+                    if isinstance(event, Reply):
+                        self._record(projection, event, started, first_token_ms)
+                        return event
+                    if isinstance(event, Retry):
+                        self.set_phase("retry")
+                    elif self._phase == "retry":
+                        self.set_phase("model")
+                    if first_token_ms is None and not isinstance(event, Retry):
+                        first_token_ms = round((time.monotonic() - started) * 1000)
+                    streamed.feed(event)
         except asyncio.CancelledError:
             self._record_cut_off(streamed, "interrupted", started)
             raise
@@ -303,7 +308,6 @@ class Turn:
         self,
         projection: Projection,
         reply: Reply,
-        streamed: StreamedReply,
         started: float,
         first_token_ms: int | None,
     ) -> None:
@@ -373,6 +377,12 @@ _CALL_CUT_OFF = (
     "Not run: the reply reached its largest length inside this call, so its input is incomplete. "
     "Send it again in smaller parts."
 )
+
+
+def _not_json(raw: str) -> str:
+    return f"Not run: the input of this call is not valid JSON. It was: {raw[:2_000]}"
+
+
 _STOPPED_SHORT = {
     "max_tokens": (
         "The reply reached its largest length and was cut off.",

@@ -11,6 +11,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +93,7 @@ class Compactor:
         self._meter = meter
         self._on_record = on_record
         self._log = log
+        self._snapshot_seq = max(session.log.seqs_of("snapshot"), default=None)
 
     async def run(
         self,
@@ -196,7 +198,7 @@ class Compactor:
             return end("skipped", before, reason="Only the newest message is in the context.")
         prefix = projection.messages[:cut]
         body = await self._summarise(projection, prefix, model, limits, instructions)
-        state = await self._keeper.kernel_state()
+        state = {**await self._keeper.kernel_state(), "snapshot_seq": self._snapshot_seq}
         inventory = await self._inventory()
         overhead = await self._meter.overhead_tokens(projection)
 
@@ -252,7 +254,9 @@ class Compactor:
         except Exception as failure:  # the state library runs foreign code
             self._log.warning("Snapshot before compaction failed", exc_info=True)
             record = Snapshot(outcome="failed", trigger="compaction", reason=str(failure))
-        self._session.append(record)
+        stored = self._session.append(record)
+        if record.outcome in ("ok", "unchanged"):
+            self._snapshot_seq = stored.seq
 
     async def _inventory(self) -> list[dict[str, Any]] | None:
         try:
@@ -309,15 +313,15 @@ class Compactor:
         return _Body(text, path, request_tokens=sent, usage=reply.usage)
 
     async def _ask(self, model: Model, request: ModelRequest) -> Reply:
-        stream = model.stream(request)
-        async for event in stream:
-            if isinstance(event, Retry):
-                self._progress(
-                    f"Summarising the conversation: {event.reason}, trying again in "
-                    f"{event.delay_s:.0f} s ({event.attempt}/{event.max_attempts})"
-                )
-            elif isinstance(event, Reply):
-                return event
+        async with aclosing(model.stream(request)) as events:
+            async for event in events:
+                if isinstance(event, Retry):
+                    self._progress(
+                        f"Summarising the conversation: {event.reason}, trying again in "
+                        f"{event.delay_s:.0f} s ({event.attempt}/{event.max_attempts})"
+                    )
+                elif isinstance(event, Reply):
+                    return event
         raise ModelError("The model's stream ended without a message.", code="server_error")
 
     def _turn(

@@ -38,7 +38,8 @@ class Limits:
         A configured threshold is used as it is, but never above what the window can take:
         beyond it every request would fail.
         """
-        ceiling = max(1, window - max_output)
+        # A small model may count its output into its window.
+        ceiling = max(window - max_output, window // 2)
         if max_context_tokens:
             threshold = min(max_context_tokens, ceiling)
         else:

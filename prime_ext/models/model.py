@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -158,7 +158,7 @@ class Model(Protocol):
     async def capabilities(self) -> Capabilities:
         """What the model can do; cached after the first answer."""
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Send ``request`` and yield events, ``Reply`` last.
 
         Retries what passes (408, 409, 429, 5xx, 529, lost connections, stalls), announcing each

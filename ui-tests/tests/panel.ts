@@ -102,7 +102,9 @@ export class PrimePanel {
   /** Agree to the server that messages are sent to, where the panel asks for it. */
   private async agreeIfAsked(turnsBefore: number): Promise<void> {
     const consent = this.root.locator('.jp-prime-Approval').first();
-    await expect(consent.or(this.turns.nth(turnsBefore)).first()).toBeVisible();
+    await expect(consent.or(this.turns.nth(turnsBefore)).first()).toBeVisible({
+      timeout: 90_000
+    });
     if (await consent.isVisible()) {
       await consent.getByRole('button').first().click();
     }

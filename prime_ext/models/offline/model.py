@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from prime_ext.context.tokens import count_text, measure_request
@@ -44,7 +44,7 @@ class OfflineModel:
     async def capabilities(self) -> Capabilities:
         return Capabilities(window=WINDOW, max_output=MAX_OUTPUT)
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Answer ``request``: events as a remote model's stream has them, ``Reply`` last."""
         # Planning is quick, but a long conversation is not: the event loop belongs to everyone.
         content, usage, stop_reason = await asyncio.to_thread(_answer, request)

@@ -68,20 +68,14 @@ test('the tour shows every feature, a crash of the kernel included', async ({
 
 test('the panel is usable at 280 pixels', async ({ page, tmpPath }) => {
   const panel = await PrimePanel.onExample(page, tmpPath);
-  await page.evaluate(() => {
-    const split = document.querySelector('#jp-right-stack, #jp-left-stack');
-    return split?.id;
-  });
-  await panel.root.evaluate(element => {
-    element.style.width = '280px';
-  });
+  await page.sidebar.setWidth(280, 'right');
   await panel.ask('/help');
   const overflow = await panel.root.evaluate(element =>
     [...element.querySelectorAll<HTMLElement>('.jp-prime-Panel-content *')]
       .filter(
         child =>
           child.getBoundingClientRect().right >
-            element.getBoundingClientRect().left + 281 &&
+            element.getBoundingClientRect().right + 1 &&
           !child.closest('.jp-prime-VisuallyHidden, pre, table')
       )
       .map(child => child.className)

@@ -21,13 +21,15 @@ _SUBFOLDERS = 4
 
 def load(intent: i.Load, bench: Bench) -> Plan:
     """Find the file, insert a cell that reads it, run it, say what came of it."""
-    path = yield from find_file(intent.file, bench)
+    path = intent.file
+    if not _is_url(path):
+        path = yield from find_file(path, bench)
     frame, failure = yield from _read(path, intent.name, bench)
     return failure or f"I loaded `{path}` into `{frame.name}`: {shape(frame)}."
 
 
 def _read(path: str, name: str | None, bench: Bench) -> Asking[tuple[Frame, str]]:
-    there = bench.from_kernel(path)
+    there = path if _is_url(path) else bench.from_kernel(path)
     name = name or (yield from _free_name(there, bench))
     result = yield from bench.cell(code.load(name, there), f"I read `{path}` into `{name}`.")
     if result.is_error:
@@ -65,21 +67,18 @@ def find_file(wanted: str, bench: Bench) -> Asking[str]:
     Stop
         None or several fit; the message says which there are.
     """
-    wanted = wanted.replace("\\", "/").strip("/") if not wanted.startswith("~") else wanted
-    folder = posixpath.normpath(posixpath.join(bench.folder, posixpath.dirname(wanted)))
-    folder = "" if folder == "." else folder
-    name = posixpath.basename(wanted)
+    wanted = wanted.replace("\\", "/").removeprefix("./")
+    name, named_folder = posixpath.basename(wanted), posixpath.dirname(wanted).strip("/")
+    # The path may be meant from the notebook, as in its code, or from the server's root.
+    beside = posixpath.normpath(posixpath.join(bench.folder, named_folder))
     seen: list[str] = []
-    found = yield from _in_folder(folder, name, bench, seen)
-    if not found:
-        subfolders = [path for path in seen if path.endswith("/")]
-        subfolders.sort(key=lambda path: "data" not in path.lower())
-        for path in subfolders[:_SUBFOLDERS]:
-            found += yield from _in_folder(path.rstrip("/"), name, bench, seen)
-            if found:
-                break
-    if not found and folder:
-        found = yield from _in_folder("", name, bench, seen)
+    found: list[str] = []
+    for folder in dict.fromkeys(("" if beside == "." else beside, named_folder)):
+        found = found or (yield from _in_folder(folder, name, bench, seen))
+    subfolders = [path.rstrip("/") for path in seen if path.endswith("/")]
+    subfolders.sort(key=lambda path: "data" not in path.lower())
+    for folder in subfolders[:_SUBFOLDERS]:
+        found = found or (yield from _in_folder(folder, name, bench, seen))
     if len(found) == 1:
         return found[0]
     data = list(dict.fromkeys(path for path in seen if _is_data(path)))
@@ -117,6 +116,11 @@ def _in_folder(folder: str, name: str, bench: Bench, seen: list[str]) -> Asking[
         return [path for path in data if code.extension(path) != "txt"]
     stems = {base.split(".")[0]: path for base, path in by_name.items()}
     return [stems[stem] for stem in matching(name, list(stems))]
+
+
+def _is_url(path: str) -> bool:
+    """An address that pandas reads by itself, in the user's kernel."""
+    return re.match(r"(?:https?|s3|gs|ftp)://", path) is not None
 
 
 def _is_data(path: str) -> bool:
