@@ -55,7 +55,7 @@ def _read_back(pickled: Pickled, candidates: list[Component], seconds: float) ->
             modules=dict(pickled.context.modules),
         )
         job = writer.Job(directory, key, components, pickled.skeletons, b"", manifest)
-        writer.write(job, lambda: None)
+        writer.write(job, lambda _slow: None)
         verifier.run(directory, key, seconds)
         results = verification.read(directory, key)
         head = format.read_head(directory, key)

@@ -21,7 +21,10 @@ from .errors import SnapshotWriteError
 from .writer import Job, Written
 
 STALL_SECONDS = 30.0
-"""Without progress for this long, a forked writer is given up."""
+"""Without progress for this long, a forked writer is given up; ten times that for a sync, which
+says nothing while it lasts."""
+
+_SLOW = b"s"
 
 
 class WriterLost(SnapshotWriteError):
@@ -49,12 +52,11 @@ class ForkedWriter:
         received = bytearray()
         try:
             while True:
-                ready, _, _ = select.select([self._reading], [], [], STALL_SECONDS)
+                patience = STALL_SECONDS * (10 if received.endswith(_SLOW) else 1)
+                ready, _, _ = select.select([self._reading], [], [], patience)
                 if not ready:
                     os.kill(self.pid, signal.SIGKILL)
-                    raise WriterLost(
-                        f"Writing the snapshot made no progress for {STALL_SECONDS:g} s."
-                    )
+                    raise WriterLost(f"Writing the snapshot made no progress for {patience:g} s.")
                 chunk = os.read(self._reading, 65536)
                 if not chunk:
                     break
@@ -62,7 +64,7 @@ class ForkedWriter:
         finally:
             os.close(self._reading)
             os.waitpid(self.pid, 0)
-        outcome = bytes(received).lstrip(b".")
+        outcome = bytes(received).lstrip(b"." + _SLOW)
         if not outcome:
             raise WriterLost("The process that wrote the snapshot was killed.")
         message = json.loads(outcome)
@@ -77,8 +79,8 @@ def _run_child(job: Job, pipe: int, lock: Path) -> None:
         os.setsid()
         _close_inherited(pipe, lock)
 
-        def progress() -> None:
-            os.write(pipe, b".")
+        def progress(slow: bool) -> None:
+            os.write(pipe, _SLOW if slow else b".")
 
         try:
             message: dict[str, Any] = vars(writer.write(job, progress))
@@ -159,7 +161,7 @@ class Writing:
         self._done(outcome, self.kind)
 
     def _write_here(self) -> Written:
-        return writer.write(self._job, lambda: None)
+        return writer.write(self._job, lambda _slow: None)
 
 
 def monotonic_ms(since: float) -> float:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from .components import Component, combine
 from .errors import SnapshotError, SnapshotWriteError
 from .format import ComponentRecord, Extent, HeadBuilder, Manifest
 from .report import UNVERIFIED, VERIFIED
+from .segments import Progress
 
 
 @dataclass
@@ -70,7 +70,7 @@ def _written(manifest: Manifest, written: int, unchanged: bool) -> Written:
     )
 
 
-def write(job: Job, progress: Callable[[], None]) -> Written:
+def write(job: Job, progress: Progress) -> Written:
     """Do the job. Raises `SnapshotWriteError`; the last snapshot is then untouched."""
     data = job.directory / format.DATA_NAME
     segment = segments.SegmentWriter(data, _next_segment(data), progress)
@@ -85,8 +85,9 @@ def write(job: Job, progress: Callable[[], None]) -> Written:
         segment.finish()
         if job.recheck:
             _recheck(job, manifest)
+        progress(True)
         write_durably(draft, parts)
-        progress()
+        progress(False)
         _rotate(job)
         os.replace(draft, job.directory / format.HEAD_NAME)
         sync_directory(job.directory)
@@ -118,32 +119,33 @@ def _next_segment(data: Path) -> str:
 
 
 def _lay_out(
-    job: Job, segment: segments.SegmentWriter, progress: Callable[[], None]
+    job: Job, segment: segments.SegmentWriter, progress: Progress
 ) -> tuple[Manifest, HeadBuilder]:
     """Write what is new to the segment and collect the rest in a head."""
     data = job.directory / format.DATA_NAME
     stored = segments.reusable(job.last, data)
     head = HeadBuilder()
 
-    def place_buffer(view: memoryview) -> Extent:
+    def place(view: memoryview, algorithm: str) -> Extent:
         fast = digests.fast(view)
-        progress()
+        progress(False)
         known = stored.get((fast, view.nbytes))
         if known is None:
-            known = segment.write(view, fast)
+            known = segment.write(view, fast, algorithm)
             stored[(fast, view.nbytes)] = known
         return known
 
     def place_stream(stream: bytes) -> Extent:
         if len(stream) >= segments.MIN_STREAM:
-            return place_buffer(memoryview(stream))
+            # Checked before each load, so by a hash that every Python has.
+            return place(memoryview(stream), "sha256")
         return head.add(stream, digests.fast(stream))
 
     manifest = job.manifest
     manifest.components = []
     for component in job.components:
         stream = place_stream(component.stream)
-        buffers = [place_buffer(buffer.raw()) for buffer in component.buffers]
+        buffers = [place(buffer.raw(), digests.STRONG) for buffer in component.buffers]
         manifest.components.append(
             ComponentRecord(
                 roots=[list(root) for root in component.roots],

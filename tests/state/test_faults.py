@@ -409,7 +409,7 @@ def test_thread_writer_notices_a_change(
     real = writer.write
 
     def changes_meanwhile(job: Any, progress: Any) -> Any:
-        return real(job, lambda: array.__setitem__(0, array[0] + 1))
+        return real(job, lambda _slow: array.__setitem__(0, array[0] + 1))
 
     monkeypatch.setattr(writer, "write", changes_meanwhile)
     saving = state.begin(saved, {"array": array, "n": 3}, key=key, fork=False)
