@@ -31,7 +31,8 @@ import { resolveOutputs } from './outputs';
 
 type ProgressFrame = Extract<ServerFrame, { type: 'progress' }>;
 
-const IDLE: IActivity = {
+/** Nothing goes on. */
+export const IDLE: IActivity = {
   running: false,
   phase: 'idle',
   since: 0,

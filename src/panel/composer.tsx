@@ -33,8 +33,13 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
   React.useEffect(() => {
     const focus = (): void => {
       // Behind the update that may just enable it.
-      requestAnimationFrame(() => text.current?.focus());
+      requestAnimationFrame(() => {
+        if (text.current && controller.takeFocus()) {
+          text.current.focus();
+        }
+      });
     };
+    focus();
     controller.focusRequested.connect(focus);
     return () => {
       controller.focusRequested.disconnect(focus);

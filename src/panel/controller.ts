@@ -52,6 +52,13 @@ export class PanelController implements IChatPanel {
     return this._focusRequested;
   }
 
+  /** Whether a composer that just appeared, or was asked to, should take the cursor; once. */
+  takeFocus(): boolean {
+    const wanted = this._focusWanted;
+    this._focusWanted = false;
+    return wanted;
+  }
+
   get notebook(): string | null {
     return this._state.notebook;
   }
@@ -79,7 +86,7 @@ export class PanelController implements IChatPanel {
 
   open(): void {
     this._options.activate();
-    this._focusRequested.emit();
+    this._requestFocus();
   }
 
   compose(text: string): void {
@@ -174,7 +181,7 @@ export class PanelController implements IChatPanel {
     const deciding = new Set(this._state.deciding);
     deciding.delete(callId);
     this._set({ deciding });
-    this._focusRequested.emit();
+    this._requestFocus();
   }
 
   /**
@@ -224,14 +231,14 @@ export class PanelController implements IChatPanel {
   async newSession(): Promise<void> {
     if (this._state.notebook !== null) {
       await this._options.sessions.select(this._state.notebook, null);
-      this._focusRequested.emit();
+      this._requestFocus();
     }
   }
 
   async selectSession(id: string): Promise<void> {
     if (this._state.notebook !== null) {
       await this._options.sessions.select(this._state.notebook, id);
-      this._focusRequested.emit();
+      this._requestFocus();
     }
   }
 
@@ -334,7 +341,7 @@ export class PanelController implements IChatPanel {
   showSheet(sheet: IPanelState['sheet']): void {
     this._set({ sheet });
     if (sheet === 'none') {
-      this._focusRequested.emit();
+      this._requestFocus();
     }
   }
 
@@ -512,6 +519,11 @@ export class PanelController implements IChatPanel {
     }
   }
 
+  private _requestFocus(): void {
+    this._focusWanted = true;
+    this._focusRequested.emit();
+  }
+
   private _fail(reason: unknown): void {
     this._set({ failure: failureOf(reason) });
   }
@@ -538,6 +550,7 @@ export class PanelController implements IChatPanel {
   private _conversation: Conversation | null = null;
   private _sent: Promise<void> = Promise.resolve();
   private _scheduled = false;
+  private _focusWanted = false;
   private _changed = new Signal<this, void>(this);
   private _liveFrame = new Signal<this, ServerFrame>(this);
   private _focusRequested = new Signal<this, void>(this);

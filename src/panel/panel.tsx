@@ -3,6 +3,7 @@ import * as React from 'react';
 import { ActivityLine } from './activity';
 import { Announcer } from './announcer';
 import { Composer } from './composer';
+import { IDLE } from '../model/conversation';
 import { usePanel, usePanelState } from './context';
 import { EmptyState } from './emptyState';
 import { Failure } from './failure';
@@ -101,10 +102,17 @@ function Loading(): JSX.Element {
 
 /** The first message, while its session is being made. */
 function SendingOnly(props: { state: IPanelState }): JSX.Element {
+  const { sending, stopping } = props.state;
   return (
     <div className="jp-prime-Messages">
       <div className="jp-prime-Messages-content">
-        <SendingMessage text={props.state.sending ?? ''} />
+        <SendingMessage text={sending ?? ''} />
+        <ActivityLine
+          activity={IDLE}
+          last={undefined}
+          stopping={stopping}
+          sending={true}
+        />
       </div>
     </div>
   );
