@@ -36,6 +36,20 @@ def test_the_lab_plugin_is_listed_with_its_python_package(installation: Installa
     assert re.search(r"enabled OK \(python, prime_ext\)", plugin_state(installation))
 
 
+def test_every_module_imports_with_the_declared_dependencies_alone(
+    installation: Installation,
+) -> None:
+    installation.run(
+        "python",
+        "-W",
+        "error",
+        "-c",
+        "import importlib, pkgutil, prime_ext\n"
+        "for module in pkgutil.walk_packages(prime_ext.__path__, 'prime_ext.'):\n"
+        "    importlib.import_module(module.name)",
+    )
+
+
 def test_jupyterlab_starts_with_it_and_logs_no_error(installation: Installation) -> None:
     installation.run(
         "python", "-m", "jupyterlab.browser_check", "--no-browser-test", "--allow-root"

@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import subprocess
+import sys
 
 import pytest
 
 from .conftest import ROOT
+
+# Used where it is present: an extra, a part of ipykernel, or what the user's own kernel has loaded.
+OPTIONAL = {"IPython", "blake3", "matplotlib", "numpy", "pandas", "pyarrow", "xxhash"}
+
+
+def imports(source: str) -> set[str]:
+    """The packages that a module imports by name, itself and the standard library left out."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            names.add(node.module)
+        elif (
+            isinstance(node, ast.Call)
+            and ast.unparse(node.func) == "importlib.import_module"
+            and isinstance(node.args[0], ast.Constant)
+        ):
+            names.add(str(node.args[0].value))
+    return {name.split(".")[0] for name in names} - {"prime_ext", *sys.stdlib_module_names}
 
 
 def test_the_lock_file_names_no_host() -> None:
@@ -55,6 +77,18 @@ def test_the_reason_for_every_dependency_is_written_down() -> None:
     ]
 
     assert unexplained == []
+
+
+def test_what_is_imported_is_declared_and_what_is_declared_is_imported() -> None:
+    project = (ROOT / "pyproject.toml").read_text()
+    listed = project[project.index("dependencies = [") : project.index("dynamic = [")]
+    declared = set(re.findall(r'^    "([A-Za-z0-9_.-]+)', listed, flags=re.MULTILINE))
+    imported = {
+        name for path in (ROOT / "prime_ext").rglob("*.py") for name in imports(path.read_text())
+    }
+
+    # Without a kernel there is nothing to work in; its code runs in the kernel's process.
+    assert imported - OPTIONAL | {"ipykernel"} == declared
 
 
 def test_no_file_is_tracked_that_is_generated() -> None:
