@@ -1,0 +1,144 @@
+"""A server that is killed, and one that takes over."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import requests
+from requests.adapters import HTTPAdapter
+from urllib3.util import Retry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+NOTEBOOK = {
+    "cells": [],
+    "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3"}},
+    "nbformat": 4,
+    "nbformat_minor": 5,
+}
+HEADERS = {"Authorization": "token for-this-test"}
+
+
+class Server:
+    """A Jupyter server in a process of its own, with nothing of this machine's configuration."""
+
+    def __init__(self, folder: Path) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        root = folder / "root"
+        root.mkdir(exist_ok=True)
+        (root / "a.ipynb").write_text(json.dumps(NOTEBOOK))
+        self.data_dir = folder / "prime"
+        environment = {
+            **os.environ,
+            "JUPYTER_NO_CONFIG": "1",
+            "JUPYTER_DATA_DIR": str(folder / "data"),
+            "JUPYTER_RUNTIME_DIR": str(folder / "runtime"),
+            "HOME": str(folder),
+        }
+        self.process = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "jupyter_server",
+                "--ServerApp.ip=127.0.0.1",
+                f"--ServerApp.port={self.port}",
+                "--ServerApp.port_retries=0",
+                f"--ServerApp.root_dir={root}",
+                "--ServerApp.open_browser=False",
+                "--ServerApp.allow_root=True",
+                "--ServerApp.jpserver_extensions={'prime_ext': True}",
+                "--IdentityProvider.token=for-this-test",
+                f"--PrimeExtension.data_dir={self.data_dir}",
+                "--ModelConfig.provider=offline",
+            ],
+            stderr=subprocess.PIPE,
+            env=environment,
+            text=True,
+        )
+        self.said: list[str] = []
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.said.append(line)
+            if "is running at" in line:
+                break
+        else:
+            pytest.fail("".join(self.said))
+        # A full pipe would stop the server.
+        self._drain = threading.Thread(target=self.said.extend, args=[self.process.stderr])
+        self._drain.start()
+        # It says so a moment before it listens.
+        self._http = requests.Session()
+        patient = HTTPAdapter(max_retries=Retry(total=20, connect=20, backoff_factor=0.02))
+        self._http.mount("http://127.0.0.1", patient)
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        response = self._http.request(
+            method,
+            f"http://127.0.0.1:{self.port}/prime/api/{path}",
+            json=body,
+            headers=HEADERS,
+            timeout=30,
+        )
+        return response.json()
+
+    def stop(self, how: signal.Signals) -> None:
+        self.process.send_signal(how)
+        self.process.wait(timeout=30)
+        self._drain.join()
+        self._http.close()
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+
+
+@contextlib.contextmanager
+def running(folder: Path) -> Iterator[Server]:
+    server = Server(folder)
+    try:
+        yield server
+    finally:
+        if server.process.poll() is None:
+            server.stop(signal.SIGKILL)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+def test_killed_and_started_again_a_session_goes_on(tmp_path: Path) -> None:
+    with running(tmp_path) as first:
+        at = f"sessions/{first.call('POST', 'sessions', {'notebook': 'a.ipynb'})['id']}"
+        sent = first.call("POST", f"{at}/messages", {"text": "/help"})
+        before = first.call("GET", f"{at}/records")["records"]
+        assert sent["seq"] in [record["seq"] for record in before]
+        with running(tmp_path) as second:
+            refused = second.call("GET", at)
+            assert refused["code"] == "session_locked"
+            assert [line["id"] for line in second.call("GET", "sessions")["sessions"]] == [
+                at.split("/")[1]
+            ]
+            first.stop(signal.SIGKILL)
+            described = second.call("GET", at)
+            assert described["records"] >= len(before)
+            after = second.call("GET", f"{at}/records")["records"]
+            assert after[: len(before)] == before
+            again = second.call("POST", f"{at}/messages", {"text": "/help"})
+            assert again["seq"] > after[-1]["seq"]
+            records = second.call("GET", f"{at}/records")["records"]
+            # The turn that was cut off, if it was, is closed before the next one begins.
+            open_turns: set[str] = set()
+            for record in records:
+                if record["kind"] == "user_message":
+                    assert not open_turns
+                    open_turns.add(record["turn"])
+                elif record["kind"] == "turn_end":
+                    open_turns.discard(record["turn"])
