@@ -96,6 +96,13 @@ class _Notebook:
     seen: weakref.WeakKeyDictionary[Recorder, SeenCells] = field(
         default_factory=weakref.WeakKeyDictionary
     )
+    _runs: weakref.WeakValueDictionary[str, asyncio.Lock] = field(
+        default_factory=weakref.WeakValueDictionary
+    )
+
+    def run_lock(self, cell_id: str) -> asyncio.Lock:
+        """Held during a run of the cell: it can show only one at a time."""
+        return self._runs.setdefault(cell_id, asyncio.Lock())
 
 
 class NotebookDocument:
@@ -192,6 +199,19 @@ class NotebookDocument:
         The run belongs to the server: it goes on, and its outputs are complete, whatever becomes
         of the browser. Cancelling interrupts the kernel; what was put out by then stays.
         """
+        async with self._notebook.run_lock(cell_id):
+            return await self._run(cell_id, kernel, on_outputs, on_busy, expected_hash)
+
+    # -- inside ----------------------------------------------------------------------------
+
+    async def _run(
+        self,
+        cell_id: str,
+        kernel: Kernel,
+        on_outputs: Callable[[Outputs], None] | None,
+        on_busy: Callable[[], None] | None,
+        expected_hash: str | None,
+    ) -> CellRun:
         operation = {"op": "run_cell", "cell_id": cell_id, "expected_hash": expected_hash}
         op_id = uuid.uuid4().hex
         mirror = RunMirror(self._hub, self._browser, lambda: self.path, cell_id, self._log)
@@ -246,8 +266,6 @@ class NotebookDocument:
             )
         )
         return CellRun(op, cell, execution, unsaved)
-
-    # -- inside ----------------------------------------------------------------------------
 
     async def _read(self, cell_id: str | None) -> list[Cell]:
         if await self._hub.attached(self.path):

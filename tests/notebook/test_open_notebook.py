@@ -191,6 +191,21 @@ async def test_run_streams_into_the_open_notebook(
     ]
 
 
+async def test_a_cell_is_run_twice_in_turn(document: NotebookDocument, page: FakeBrowser) -> None:
+    first, second = ScriptedKernel(), ScriptedKernel()
+    runs = [asyncio.create_task(document.run("a", kernel)) for kernel in (first, second)]
+    await first.started.wait()
+    first.put("first")
+    assert not second.executed
+    first.finish.set()
+    await second.started.wait()
+    second.put("second")
+    second.finish.set()
+    await asyncio.gather(*runs)
+    assert page.cell("a")["outputs"] == second.outputs
+    assert len(page.ops("run_start")) == 2
+
+
 async def test_other_operations_are_not_held_up_by_a_run(
     document: NotebookDocument, page: FakeBrowser
 ) -> None:
