@@ -56,6 +56,30 @@ async def test_a_file_in_a_folder_beside_the_notebook(world: World) -> None:
     )
 
 
+@pytest.mark.parametrize("path", ["examples/penguins.csv", "./penguins.csv", "penguins.csv"])
+async def test_a_path_may_be_from_the_root_or_from_the_notebook(world: World, path: str) -> None:
+    world.loads_penguins()
+    await world.ask(f"load {path}")
+
+    assert 'pd.read_csv("penguins.csv")' in world.sources[0]
+
+
+async def test_a_file_above_the_notebook(world: World) -> None:
+    world.folders[""] = "the server's root, 2 entries:\nexamples/\nall.csv  1 kB  2026-01-05 10:00"
+    world.loads_penguins()
+    await world.ask("load all.csv as penguins")
+
+    assert 'penguins = pd.read_csv("../all.csv")' in world.sources[0]
+
+
+async def test_an_address_is_left_to_pandas(world: World) -> None:
+    world.loads_penguins()
+    await world.ask("load https://example.org/data/penguins.csv")
+
+    assert 'penguins = pd.read_csv("https://example.org/data/penguins.csv")' in world.sources[0]
+    assert "list_files" not in world.names
+
+
 async def test_nothing_is_overwritten_by_loading(world: World) -> None:
     world.variables["penguins"] = ("int", "int")
     world.on_run = lambda _: (
