@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import uuid
@@ -62,6 +63,7 @@ class KernelChannels:
         """Header of the code that began last, as far as we have heard."""
         self.on_busy_change: Callable[[], None] = lambda: None
         self.on_run: Callable[[], None] = lambda: None
+        self.on_death: Callable[[], None] = lambda: None
         self.info: dict[str, Any] = {}
         """The kernel's own description (``kernel_info_reply``)."""
 
@@ -93,6 +95,11 @@ class KernelChannels:
             # Its start was published before we listened; the next idle ends it.
             channels.running.add("")
         return channels
+
+    @property
+    def takes_buffers(self) -> bool:
+        """Whether binary buffers get through; a gateway's client drops them."""
+        return getattr(self._client.shell_channel, "socket", None) is not None
 
     def send(
         self,
@@ -128,7 +135,8 @@ class KernelChannels:
             reader.cancel()
         await asyncio.gather(*self._readers, return_exceptions=True)
         self._readers.clear()
-        self._client.stop_channels()
+        with contextlib.suppress(AssertionError):  # A gateway's client that never connected.
+            self._client.stop_channels()
 
     def abandon(self, error: Exception) -> None:
         for request in list(self._requests.values()):
@@ -198,6 +206,9 @@ class KernelChannels:
         request = self._requests.get(msg_id)
         if message["msg_type"] == "status":
             state = message["content"].get("execution_state")
+            if state in ("restarting", "dead") and not parent:
+                self.on_death()  # A gateway's server says so; here the process is watched.
+                return
             if request is not None:
                 if state == "busy":
                     request.started.set()

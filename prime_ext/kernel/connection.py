@@ -51,7 +51,7 @@ class KernelConnection:
         self.on_state: list[Callable[[], None]] = []
         self.runs = 0
         """Runs of code that began since we listen, ours and others'."""
-        self.on_lost: list[Callable[[], None]] = []
+        self.on_lost: list[Callable[[Reason], None]] = []
         self.on_renewed: list[Callable[[Reason], None]] = []
         self._kernel_manager = kernel_manager
         self._log = log
@@ -177,7 +177,7 @@ class KernelConnection:
             self.spawn(channels.close(died))
         if not self._gone:
             for callback in list(self.on_lost):
-                callback()
+                callback(reason)
         self._changed()
 
     def _renew(self) -> None:
@@ -220,8 +220,17 @@ class KernelConnection:
                     hint="Restart the kernel, or look into the server's log.",
                     status=503,
                 ) from None
+            except Exception as error:
+                self._log.warning("Connecting to kernel %s failed", self.kernel_id, exc_info=True)
+                raise PrimeError(
+                    f"The kernel cannot be reached: {str(error) or type(error).__name__}.",
+                    code="kernel_no_answer",
+                    hint="Look into the server's log, and the gateway's if there is one.",
+                    status=503,
+                ) from error
             channels.on_busy_change = self._changed
             channels.on_run = self._count_run
+            channels.on_death = self._on_crash
             self._channels = channels
             self._changed()
             return channels
@@ -301,6 +310,14 @@ class KernelConnection:
             raise _died_before_answer() from None
         if not self._prepared:
             raise self._wrong_language()
+        if buffers and not channels.takes_buffers:
+            raise PrimeError(
+                "The kernel runs behind a gateway, which passes on no binary data, so its "
+                "variables cannot be saved or restored.",
+                code="kernel_files",
+                hint="Save what matters to files from the notebook itself.",
+                status=409,
+            )
         try:
             content = {"op": op, "params": params}
             request = channels.send(channel, "prime_request", content, buffers=buffers)

@@ -122,6 +122,8 @@ class NotebookKernel:
         self.generation = 0
         """Grows whenever the process that the agent knew is gone, before another takes its place:
         whoever sees it grow knows that the variables are gone too."""
+        self.loss: Reason | None = None
+        """Why `generation` grew last; ``None`` if it never did."""
         self.on_state: list[Callable[[str], None]] = []
         """Called with each new `state`."""
         self.on_restarted: list[Callable[[Reason], None]] = []
@@ -129,7 +131,8 @@ class NotebookKernel:
         person) or ``"new"`` (another kernel than before)."""
         self._kernels = kernels
         self._connection: KernelConnection | None = None
-        self._starting = asyncio.Lock()
+        self._ensuring = asyncio.Lock()
+        self._starting = False
         self._state = "none"
 
     @property
@@ -139,7 +142,7 @@ class NotebookKernel:
 
     @property
     def state(self) -> Literal["none", "starting", "idle", "busy", "dead"]:
-        if self._starting.locked():
+        if self._starting:
             return "starting"
         if self._connection is None or self._connection.gone:
             return "none"
@@ -177,24 +180,30 @@ class NotebookKernel:
             ``notebook_not_found``, ``kernel_start_failed``, ``kernel_dead`` or
             ``kernel_no_answer``.
         """
-        async with self._starting:
+        async with self._ensuring:
             model = await self._kernels.session_of(self.path)
-            fresh = model is None
-            if model is None:
-                self._changed()
-                model = await self._kernels.start(self.path)
-            kernel_id: str = model["kernel"]["id"]
-            connection = self._attach(kernel_id)
-            try:
+            if model is not None:
+                connection = self._attach(model["kernel"]["id"])
                 await connection.channels()
-            except PrimeError as error:
-                if not fresh:
-                    raise
-                name = connection.kernel_name
-                await self._kernels.discard(model)
-                raise _start_failed(name, error.message) from error
-        self._changed()
-        return kernel_id
+                return connection.kernel_id
+            self._starting = True
+            self._changed()
+            try:
+                return await self._start()
+            finally:
+                self._starting = False
+                self._changed()
+
+    async def _start(self) -> str:
+        model = await self._kernels.start(self.path)
+        connection = self._attach(model["kernel"]["id"])
+        try:
+            await connection.channels()
+        except PrimeError as error:
+            name = connection.kernel_name
+            await self._kernels.discard(model)
+            raise _start_failed(name, error.message) from error
+        return connection.kernel_id
 
     async def execute(
         self,
@@ -377,12 +386,13 @@ class NotebookKernel:
                 current.on_state.remove(self._changed)
                 current.on_lost.remove(self._lost)
                 current.on_renewed.remove(self._renewed)
-            self._lost()
+            self._lost("new")
             self._renewed("new")
         return connection
 
-    def _lost(self) -> None:
+    def _lost(self, reason: Reason) -> None:
         self.generation += 1
+        self.loss = reason
 
     def _renewed(self, reason: Reason) -> None:
         for callback in list(self.on_restarted):

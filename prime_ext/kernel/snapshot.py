@@ -56,6 +56,12 @@ class Moment:
     generation: int
     runs: int
 
+    def same_process(self, other: Moment | None) -> bool:
+        return other is not None and (other.kernel_id, other.generation) == (
+            self.kernel_id,
+            self.generation,
+        )
+
 
 def kernel_status(
     *, state: str, unavailable: str | None, captured: Moment | None, now: Moment
@@ -104,6 +110,7 @@ class SnapshotKeeper:
         self._captured_at = 0.0
         self._unavailable: str | None = None
         self._crash_restores = 0
+        self._keeps_aside = False
 
     # -- saving -----------------------------------------------------------------------------
 
@@ -155,6 +162,8 @@ class SnapshotKeeper:
         self._unavailable = None
         # Without a generation it is not durable yet, and what lies there is the one before.
         manifest = await self._manifest("current") if report["generation"] else None
+        if manifest is not None:
+            await self._release(manifest)
         return Snapshot(
             outcome="unchanged" if report["unchanged"] else "ok",
             trigger=trigger,
@@ -202,20 +211,26 @@ class SnapshotKeeper:
         """A fresh process must not overwrite what a restore may still be wanted from.
 
         Two saves after an unrestored restart would push the good state out of the two
-        generations that are kept.
+        generations that there are; it is kept aside as a third, until it was restored.
         """
-        before = self._captured
-        if before is None or (before.kernel_id, before.generation) == (
-            moment.kernel_id,
-            moment.generation,
-        ):
-            return
         from prime_ext.state.format import head_path
         from prime_ext.state.writer import keep_head
 
+        if self._keeps_aside or moment.same_process(self._captured):
+            return
         source = head_path(self._folder, "current")
         if await asyncio.to_thread(source.exists):
             await asyncio.to_thread(keep_head, source, head_path(self._folder, "kept"))
+            self._keeps_aside = True
+
+    async def _release(self, current: Manifest) -> None:
+        """After a restart of the server alone the kernel's process may be the same one still."""
+        from prime_ext.state.format import head_path
+
+        kept = await self._manifest("kept") if self._keeps_aside else None
+        if kept is not None and kept.process == current.process:
+            await asyncio.to_thread(head_path(self._folder, "kept").unlink, missing_ok=True)
+            self._keeps_aside = False
 
     # -- restoring --------------------------------------------------------------------------
 
@@ -286,9 +301,10 @@ class SnapshotKeeper:
             hint="One is made after each turn that ran code.",
             status=404,
         )
-        mode = await self._possible(mode)
+        asked = mode
         for attempt, generation in enumerate(generations, start=1):
             manifest = await self._manifest(generation)
+            mode = "hot" if asked == "hot" and await self._is_of_this_process(manifest) else "cold"
             options = {
                 "mode": mode,
                 "names": names,
@@ -323,6 +339,7 @@ class SnapshotKeeper:
             outcome = "unchanged"
         if report["complete"]:
             # What is live now is what the snapshot holds.
+            self._keeps_aside = False
             self._captured, self._captured_at = await self._moment(), time.monotonic()
         return Restore(
             outcome=outcome,
@@ -335,14 +352,11 @@ class SnapshotKeeper:
             reason="; ".join(report["notes"]) or None,
         )
 
-    async def _possible(self, mode: str) -> str:
-        captured = self._captured
-        now = await self._moment()
-        same = captured is not None and (captured.kernel_id, captured.generation) == (
-            now.kernel_id,
-            now.generation,
-        )
-        return "hot" if mode == "hot" and same else "cold"
+    async def _is_of_this_process(self, manifest: Manifest | None) -> bool:
+        if manifest is None or not (await self._moment()).same_process(self._captured):
+            return False
+        newest = await self._manifest("current")
+        return newest is not None and newest.process == manifest.process
 
     async def _ask_person(self, mode: str) -> Restore:
         manifest = await self._manifest("current")

@@ -52,6 +52,20 @@ async def test_killed_in_the_middle_of_a_run(kernel: NotebookKernel) -> None:
     assert await pid_of(kernel) != pid
     assert kernel.generation == 1
     assert reasons == ["crash"]
+    assert kernel.loss == "crash"
+
+
+async def test_states_on_the_way(kernel: NotebookKernel) -> None:
+    states: list[str] = []
+    kernel.on_state.append(states.append)
+    await kernel.execute("1", store_history=True)
+    await until(lambda: kernel.state == "idle")
+    assert states[0] == "starting"
+    assert states[-2:] == ["busy", "idle"]
+    states.clear()
+    await kernel.variables()
+    await kernel.ensure()
+    assert states == []
 
 
 async def test_killed_while_idle(kernel: NotebookKernel) -> None:
@@ -71,6 +85,8 @@ async def test_killed_while_idle(kernel: NotebookKernel) -> None:
 async def test_code_that_ends_its_own_process(kernel: NotebookKernel) -> None:
     run = await kernel.execute("import os; os._exit(1)", store_history=True)
     assert run.status == "died"
+    # Until the restart is over: the server cannot shut a kernel down in the middle of one.
+    await kernel.ensure()
 
 
 async def test_restarted_by_a_person_in_the_middle_of_a_run(
@@ -86,6 +102,7 @@ async def test_restarted_by_a_person_in_the_middle_of_a_run(
     assert run.status == "died"
     assert await pid_of(kernel) != pid
     assert reasons == ["user"]
+    assert kernel.loss == "user"
     assert kernel.generation == 1
 
 

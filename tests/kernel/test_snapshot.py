@@ -319,6 +319,24 @@ async def test_after_a_restart_without_restore_the_good_state_is_kept(
     assert await value(kernel, "precious, other") == "(1, 3)"
 
 
+async def test_neither_a_new_server_nor_further_restarts_lose_the_good_state(
+    kernel: NotebookKernel,
+    keeper: SnapshotKeeper,
+    make_keeper: Callable[..., SnapshotKeeper],
+    jp_fetch: Any,
+) -> None:
+    await kernel.execute("precious = 1", store_history=True)
+    saved = await keeper.capture("turn")
+    fresh = make_keeper(kernel)  # As a server that was restarted, and the kernel with it.
+    for number in range(3):
+        await jp_fetch("api", "kernels", kernel.kernel_id, "restart", method="POST", body="{}")
+        await kernel.execute(f"other = {number}", store_history=True)
+        assert (await fresh.capture("turn")).outcome == "ok"
+    restored = await fresh.restore("manual", "hot", snapshot_id=saved.snapshot_id)
+    assert restored.mode == "cold"
+    assert await value(kernel, "precious") == "1"
+
+
 async def test_unknown_snapshot(kernel: NotebookKernel, keeper: SnapshotKeeper) -> None:
     await kernel.ensure()
     with pytest.raises(PrimeError) as raised:
@@ -336,3 +354,5 @@ async def test_a_new_server_finds_snapshot_and_kernel(
     assert [s["snapshot_id"] for s in await fresh.snapshots()] == [saved.snapshot_id]
     assert (await fresh.capture("compaction")).outcome == "unchanged"
     assert (await fresh.kernel_state())["status"] == "current"
+    # The process is the same one: nothing needs to be kept aside.
+    assert len(await fresh.snapshots()) == 1

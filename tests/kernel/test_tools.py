@@ -104,11 +104,12 @@ async def test_input_says_what_to_do(call: Calls) -> None:
     assert "cannot be answered here" in text(outcome)
 
 
-async def test_death_says_what_happens_next(call: Calls) -> None:
+async def test_death_says_what_happens_next(call: Calls, kernel: NotebookKernel) -> None:
     outcome = await call("run_code", code="import os; os._exit(1)")
     assert outcome.is_error
     assert "The kernel died" in text(outcome)
     assert "variables of the last snapshot are restored" in text(outcome)
+    await kernel.ensure()
 
 
 async def test_empty_code_is_refused(call: Calls) -> None:
