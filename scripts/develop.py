@@ -137,6 +137,7 @@ def soak(arguments: Sequence[str]) -> int:
 def bench(arguments: Sequence[str]) -> int:
     """Run the benchmarks, or those named, and write `bench/results/`."""
     environment = _developed()
+    environment.install("--group", "bench")
     found = sorted((ROOT / "bench").glob("*.py"))
     names = arguments or [path.stem for path in found if "__main__" in path.read_text("utf-8")]
     for name in names:
