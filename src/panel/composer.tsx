@@ -181,7 +181,7 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
             ? trans.__('Open a notebook first')
             : busy
               ? trans.__('Write on; it is queued')
-              : trans.__('Ask about this notebook, or type /')
+              : trans.__('Ask, or type / for commands')
         }
         aria-label={trans.__('Message to the agent')}
         aria-autocomplete="list"

@@ -1,9 +1,9 @@
 import * as React from 'react';
 
+import { IDLE } from '../model/conversation';
 import { ActivityLine } from './activity';
 import { Announcer } from './announcer';
 import { Composer } from './composer';
-import { IDLE } from '../model/conversation';
 import { usePanel, usePanelState } from './context';
 import { EmptyState } from './emptyState';
 import { Failure } from './failure';
