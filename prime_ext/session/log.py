@@ -374,7 +374,7 @@ def _encode(record: AnyRecord) -> tuple[bytes, AnyRecord]:
         return line, _record.decode(line)
     except (ValueError, msgspec.MsgspecError):
         # A lone surrogate, or a number that no reader could take back.
-        values = mend(msgspec.to_builtins(record, enc_hook=str))
+        values = mend(msgspec.to_builtins(record, str_keys=True, enc_hook=str))
         line = _encoder.encode(values)
         return line, _record.decode(line)
 

@@ -174,7 +174,9 @@ class Session:
     def _redacted(self, record: AnyRecord) -> AnyRecord:
         if self.redact is None:
             return record
-        values = _map_strings(mend(msgspec.to_builtins(record, enc_hook=str)), self.redact)
+        values = _map_strings(
+            mend(msgspec.to_builtins(record, str_keys=True, enc_hook=str)), self.redact
+        )
         return msgspec.convert(values, type(record))
 
     @contextlib.contextmanager

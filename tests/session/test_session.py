@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
@@ -25,8 +26,6 @@ from prime_ext.session.store import SessionStore
 from tests.session.conftest import session_start, title
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from prime_ext.session.records import AnyRecord
     from prime_ext.session.session import Session
 
@@ -176,6 +175,21 @@ def test_secrets_are_taken_out_of_every_string(store: SessionStore) -> None:
     assert stored.outputs == [{"data": {"[redacted]": ["[redacted]", 1, None]}}]
     assert b"sk-secret" not in session.log.path.read_bytes()
     assert session.context_records()[-1] == stored
+
+
+def test_what_json_cannot_hold_is_written_as_text(store: SessionStore) -> None:
+    session = store.create(session_start())
+    odd = [{"a": {1: Path("/x"), "b": {2, 3}}, "c": float("nan"), "d": b"\x00"}]
+    plain = session.append(ToolResult(tool_use_id="a", name="t", content=[], outputs=odd))
+    session.redact = lambda text: text
+    redacted = session.append(ToolResult(tool_use_id="a", name="t", content=[], outputs=odd))
+    for record in (plain, redacted):
+        assert isinstance(record, ToolResult)
+        (output,) = record.outputs
+        assert output["a"]["1"] == "/x"
+        assert sorted(output["a"]["b"]) == [2, 3]
+        assert output["c"] is None
+    assert reopen(store, session).log.read(1) == [plain, redacted]
 
 
 def test_a_full_disk_is_told_and_changes_nothing(store: SessionStore) -> None:
