@@ -474,10 +474,6 @@ class NotebookDocuments:
             notebook.seen[session] = seen
         return NotebookDocument(notebook, self._hub, self._contents, seen, session, turn, self._log)
 
-    async def exists(self, path: str) -> bool:
-        """Whether there is a file at ``path``."""
-        return await self._contents.exists(normal_path(path))
-
     def rename(self, old: str, new: str) -> None:
         """A notebook, or a folder above it, was renamed: documents in use and leases follow."""
         old, new = normal_path(old), normal_path(new)

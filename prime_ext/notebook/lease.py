@@ -108,7 +108,6 @@ class _Pending:
 
     operation: dict[str, Any]
     result: asyncio.Future[dict[str, Any]]
-    repeated: bool = False
     timer: asyncio.TimerHandle | None = None
 
 
@@ -261,10 +260,8 @@ class LeaseHub:
                 return False
             await self._wait(self._spoke, left)
 
-    async def request(
-        self, path: str, operation: dict[str, Any], op_id: str
-    ) -> tuple[dict[str, Any], bool]:
-        """Have the holder apply ``operation``; returns its result and whether it was resent.
+    async def request(self, path: str, operation: dict[str, Any], op_id: str) -> dict[str, Any]:
+        """Have the holder apply ``operation``; returns the result it acknowledges with.
 
         Raises
         ------
@@ -281,7 +278,7 @@ class LeaseHub:
         if lease.holder is not None:
             self._dispatch(lease, op_id, pending)
         try:
-            return await pending.result, pending.repeated
+            return await pending.result
         finally:
             lease.pending.pop(op_id, None)
             self._stop_timer(pending)
@@ -315,7 +312,6 @@ class LeaseHub:
         lease.key = holder.key
         self._tell(holder, lease.path, True)
         for op_id, pending in list(lease.pending.items()):
-            pending.repeated = True
             self._dispatch(lease, op_id, pending)
         self._wake(lease.waiters)
         for callback in list(self.on_granted):

@@ -56,10 +56,9 @@ class BrowserWriter:
         self, path: str, operation: dict[str, Any], op_id: str | None = None
     ) -> dict[str, Any]:
         try:
-            result, _ = await self._hub.request(path, operation, op_id or uuid.uuid4().hex)
+            return await self._hub.request(path, operation, op_id or uuid.uuid4().hex)
         except OperationRefused as refused:
             raise _error(refused, operation) from refused
-        return result
 
 
 def _cell(raw: dict[str, Any]) -> Cell:

@@ -102,9 +102,6 @@ class ContentsWriter:
             status=409,
         )
 
-    async def exists(self, path: str) -> bool:
-        return bool(await ensure_async(self._contents.file_exists(path)))
-
     async def _load(self, path: str) -> _Loaded:
         version = await self._version(path)
         known = self._loaded.get(path)
