@@ -338,7 +338,8 @@ class NotebookKernel:
         except PrimeError as error:
             if error.code != "state_missing":
                 raise
-        await ask("state_install", {"code": code, "digest": digest})
+        # Importing it is no business of the main shell, which it would hold up for a second.
+        await self.ask("state_install", {"code": code, "digest": digest}, timeout=STATE_SECONDS)
         return await ask(op, {**params, "digest": digest}, buffers=[key])
 
     async def variables(self) -> list[dict[str, Any]]:
