@@ -108,6 +108,11 @@ class AgentService:
             notebook = None
         if notebook is not None:
             await self._services.kernel_name(notebook)
+            if await self._is_gone(session.notebook):
+                # A client tells of a rename, perhaps before the server's own news of it: the
+                # turn that may be running goes on.
+                await self.renamed(session.notebook, notebook, user)
+                notebook = None
         if title is not None:
             session.append(Title(title=_clean_title(title) or "", user=user))
         if mode or model or notebook:
@@ -124,7 +129,14 @@ class AgentService:
         if notebook is not None:
             await self._reopen(session)
 
-    async def renamed(self, old: str, new: str) -> None:
+    async def _is_gone(self, notebook: str) -> bool:
+        try:
+            await self._services.kernel_name(notebook)
+        except PrimeError as error:
+            return error.code == "notebook_not_found"
+        return False
+
+    async def renamed(self, old: str, new: str, user: str | None = None) -> None:
         """A notebook, or a folder above it, was renamed: its sessions follow, running or not."""
         self._services.documents.rename(old, new)
         for summary in await asyncio.to_thread(self._services.store.list):
@@ -134,7 +146,8 @@ class AgentService:
             self._services.kernels.rename(summary.notebook, moved)
             with contextlib.suppress(PrimeError):  # in use by another server, or damaged
                 session = await asyncio.to_thread(self._services.store.get, summary.id)
-                session.append(Settings(notebook=moved))
+                if session.notebook != moved:
+                    session.append(Settings(notebook=moved, user=user))
 
     async def _reopen(self, session: Session) -> None:
         """Attach the session's agent to another notebook and its kernel."""

@@ -47,6 +47,7 @@ async def test_sessions_follow_a_rename(
     session = await fetch(jp_fetch, *api, method="POST", body={"notebook": "folder/work.ipynb"})
     beside = await fetch(jp_fetch, *api, method="POST", body={"notebook": "beside.ipynb"})
 
+    before = (await fetch(jp_fetch, *api, session["id"], "records"))["last_seq"]
     await fetch(jp_fetch, "api", "contents", renamed, method="PATCH", body={"path": to})
 
     async def notebook_of(session_id: str) -> str:
@@ -58,6 +59,21 @@ async def test_sessions_follow_a_rename(
             await asyncio.sleep(0.02)
 
     await asyncio.wait_for(follow(), 10)
+    # A browser that had the notebook open tells of it too: once is enough.
+    await fetch(jp_fetch, *api, session["id"], method="PATCH", body={"notebook": expected})
+    records = await fetch(jp_fetch, *api, session["id"], "records", params={"after": before})
+    assert [r["notebook"] for r in records["records"] if r["kind"] == "settings"] == [expected]
     assert await notebook_of(beside["id"]) == "beside.ipynb"
     listed = await fetch(jp_fetch, *api, params={"notebook": expected})
     assert [s["id"] for s in listed["sessions"]] == [session["id"]]
+
+
+async def test_a_rename_that_bypassed_jupyter_is_told_by_the_client(
+    jp_fetch: Fetch, jp_root_dir: Path
+) -> None:
+    (jp_root_dir / "work.ipynb").write_text(json.dumps(notebook("1")))
+    api = ("prime", "api", "sessions")
+    session = await fetch(jp_fetch, *api, method="POST", body={"notebook": "work.ipynb"})
+    (jp_root_dir / "work.ipynb").rename(jp_root_dir / "new.ipynb")
+    await fetch(jp_fetch, *api, session["id"], method="PATCH", body={"notebook": "new.ipynb"})
+    assert (await fetch(jp_fetch, *api, session["id"]))["notebook"] == "new.ipynb"
