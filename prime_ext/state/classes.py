@@ -157,7 +157,15 @@ def _builtin_new(meta: type) -> Any:
 
 _SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 _CODE_LIKE = (types.FunctionType, classmethod, staticmethod, property)
-_NOT_CONTENT = ("__dict__", "__weakref__", "_abc_impl", "__module__", "__qualname__")
+# __slotnames__ is a cache that pickling itself leaves in a class.
+_NOT_CONTENT = (
+    "__slotnames__",
+    "__dict__",
+    "__weakref__",
+    "_abc_impl",
+    "__module__",
+    "__qualname__",
+)
 
 
 def contents(cls: type) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]], list[Any]]:
@@ -215,6 +223,6 @@ def bases_first(classes: dict[str, type], pickler: Reducing) -> list[str]:
                 visit(needed_key, needed)
         order.append(key)
 
-    for key, cls in list(classes.items()):
+    for key, cls in sorted(classes.items()):  # sorted: the same classes give the same stream
         visit(key, cls)
     return order

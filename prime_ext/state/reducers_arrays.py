@@ -8,6 +8,7 @@ its component.
 from __future__ import annotations
 
 import copyreg
+import math
 import os
 import pickle
 import sys
@@ -148,8 +149,9 @@ def _as_arrow_strings(array: np.ndarray[Any, Any]) -> tuple[Any, Any] | None:
     A memo entry for each of a million strings is what makes such arrays slow to pickle. Strings
     that occur often are left to the pickler: as separate copies they would fill the memory.
     """
-    if array.ndim != 1 or not array.flags.c_contiguous or array.dtype != object:
+    if not array.flags.c_contiguous or array.dtype != object:
         return None
+    array = array.reshape(-1)
     sample = array[:: max(1, array.size // 512)].tolist()
     if any(type(item) is not str for item in sample):
         return None
@@ -175,7 +177,7 @@ def _as_arrow_strings(array: np.ndarray[Any, Any]) -> tuple[Any, Any] | None:
 def restore_strings(offsets: Any, data: Any, shape: tuple[int, ...]) -> Any:
     import numpy as np
 
-    count = shape[0]
+    count = math.prod(shape)
     try:
         import pyarrow as pa
     except ImportError:
@@ -184,12 +186,12 @@ def restore_strings(offsets: Any, data: Any, shape: tuple[int, ...]) -> Any:
         strings = [text[a:b].decode("utf-8") for a, b in zip(bounds, bounds[1:])]  # noqa: B905, RUF007
         made = np.empty(count, dtype=object)
         made[:] = strings
-        return made
+        return made.reshape(shape)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     texts = pa.LargeStringArray.from_buffers(count, buffers[1], buffers[2])
     # Arrow would hand out one object for equal strings if asked to; here they stay separate.
     made = texts.to_numpy(zero_copy_only=False)
-    return made if made.flags.writeable else made.copy()
+    return (made if made.flags.writeable else made.copy()).reshape(shape)
 
 
 def _reduce_window(array: np.ndarray[Any, Any], owner: np.ndarray[Any, Any]) -> Any:
