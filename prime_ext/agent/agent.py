@@ -13,6 +13,7 @@ from prime_ext.agent import consent
 from prime_ext.agent.approvals import Approvals
 from prime_ext.agent.calls import ToolCalls
 from prime_ext.agent.history import History
+from prime_ext.agent.permissions import in_force
 from prime_ext.agent.prompts import system_prompt, user_content
 from prime_ext.agent.recovery import KernelRecovery
 from prime_ext.agent.repair import missing_records
@@ -78,6 +79,11 @@ class Agent:
             lambda turn: services.documents.get(session.notebook, session, turn=turn),
             self._recovery,
             services.root,
+            mode=lambda: in_force(
+                session.permission_mode,
+                services.permission_config.allowed_modes,
+                services.permission_config.default_mode,
+            ),
             phase=self._set_phase,
             count=count_text,
             log=self._log,

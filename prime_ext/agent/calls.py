@@ -37,6 +37,8 @@ class ToolCalls:
     ----------
     document:
         Gives the notebook as a turn, named by its id, works on it.
+    mode:
+        The permission mode in force.
     phase:
         Called with ``tool`` or ``approval`` as the work changes.
     count:
@@ -54,6 +56,7 @@ class ToolCalls:
         recovery: KernelRecovery,
         root: Path,
         *,
+        mode: Callable[[], str],
         phase: Callable[[str], None],
         count: Callable[[str], int],
         log: logging.Logger,
@@ -66,6 +69,7 @@ class ToolCalls:
         self._document = document
         self._recovery = recovery
         self._root = root
+        self._mode = mode
         self._phase = phase
         self._count = count
         self._log = log
@@ -184,9 +188,7 @@ class ToolCalls:
             root=self._root,
             progress=progress,
         )
-        decision = decide(
-            self._session.permission_mode, tool.approval, tool.name, self._history.granted
-        )
+        decision = decide(self._mode(), tool.approval, tool.name, self._history.granted)
         if decision == "refuse":
             return ToolOutcome.text(PLAN_REFUSAL, is_error=True)
         if decision == "ask" and not await self._approved(tool, context, arguments, turn):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Literal
 
 from prime_ext.agent.tools.tool import ApprovalClass
@@ -34,6 +34,13 @@ def decide(mode: str, approval: ApprovalClass, tool: str, granted: Collection[st
     if mode == "edit" and approval == "edit":
         return "allow"
     return "ask"
+
+
+def in_force(wanted: str, allowed: Sequence[str], default: str) -> str:
+    """The permission mode that counts: what is no longer allowed falls back to the default."""
+    if wanted in allowed:
+        return wanted
+    return default if default in allowed else allowed[0]
 
 
 PLAN_REFUSAL = (

@@ -8,6 +8,7 @@ from typing import Any
 
 from prime_ext._version import __version__
 from prime_ext.agent.agent import Agent
+from prime_ext.agent.permissions import in_force
 from prime_ext.agent.prompts import system_prompt
 from prime_ext.agent.services import AgentServices
 from prime_ext.errors import PrimeError
@@ -303,7 +304,7 @@ class AgentService:
         allowed = self._services.permission_config.allowed_modes
         if mode is None:
             default = self._services.permission_config.default_mode
-            return default if default in allowed else allowed[0]
+            return in_force(default, allowed, default)
         if mode not in allowed:
             raise PrimeError(
                 f"The permission mode {mode!r} is not available here.",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from prime_ext.agent.consent import ConsentStore, is_local, needed
-from prime_ext.agent.permissions import decide
+from prime_ext.agent.permissions import decide, in_force
 from prime_ext.agent.tools.tool import ApprovalClass
 
 
@@ -33,6 +33,12 @@ def test_a_grant_for_the_session_saves_asking_but_not_in_plan_mode() -> None:
     assert decide("ask", "run", "run_code", {"run_code"}) == "allow"
     assert decide("ask", "run", "run_cell", {"run_code"}) == "ask"
     assert decide("plan", "run", "run_code", {"run_code"}) == "refuse"
+
+
+def test_a_mode_that_is_no_longer_allowed_falls_back() -> None:
+    assert in_force("auto", ["ask", "auto"], "ask") == "auto"
+    assert in_force("auto", ["plan", "ask"], "ask") == "ask"
+    assert in_force("auto", ["plan"], "ask") == "plan"
 
 
 @pytest.mark.parametrize(
