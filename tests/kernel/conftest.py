@@ -30,7 +30,7 @@ def make_notebook(jp_root_dir: Path) -> Callable[..., str]:
         )
         target = jp_root_dir / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(nbformat.writes(notebook))  # type: ignore[no-untyped-call]
+        target.write_text(nbformat.writes(notebook))
         return path
 
     return make

@@ -73,9 +73,7 @@ class Person:
 
     def cells(self) -> list[Any]:
         """The notebook's cells as saved."""
-        node: Any = nbformat.reads(  # type: ignore[no-untyped-call]
-            (self.root / NOTEBOOK).read_text("utf-8"), as_version=4
-        )
+        node: Any = nbformat.reads((self.root / NOTEBOOK).read_text("utf-8"), as_version=4)
         nbformat.validate(node)
         return list(node.cells)
 
