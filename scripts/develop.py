@@ -12,7 +12,7 @@ from pathlib import Path
 from . import frontend
 from .browser import find_browser
 from .environment import Environment
-from .machine import ImpossibleError, say
+from .machine import ImpossibleError, free_ports, say
 from .runner import JEST, PLAYWRIGHT, PYTEST, Runner, judge
 from .suite import close, run_one, run_side_by_side
 
@@ -174,7 +174,11 @@ def _developed() -> Environment:
 
 def _with_browser(environment: Environment) -> Environment:
     frontend.Frontend(environment).build()
-    return environment.with_variables(PRIME_TEST_BROWSER=str(find_browser(environment)))
+    # Two servers and the test API, beside whatever else the developer has running.
+    port = os.environ.get("PRIME_TEST_PORT") or str(free_ports(3))
+    return environment.with_variables(
+        PRIME_TEST_BROWSER=str(find_browser(environment)), PRIME_TEST_PORT=port
+    )
 
 
 def main() -> int:

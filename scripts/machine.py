@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import shutil
+import socket
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -31,6 +34,19 @@ def run(
     if done.returncode != 0:
         shown = " ".join(map(str, command))
         raise ImpossibleError(f"{otherwise}\n(`{shown}` exited with {done.returncode})")
+
+
+def free_ports(count: int) -> int:
+    """The first of `count` consecutive ports of the loopback interface that nobody uses."""
+    for first in random.sample(range(20_000, 30_000), 1_000):
+        with contextlib.ExitStack() as taken:
+            try:
+                for port in range(first, first + count):
+                    taken.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return first
+    raise ImpossibleError("No free ports were found on this machine.")
 
 
 def can_install_packages() -> bool:
