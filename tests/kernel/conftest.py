@@ -25,7 +25,7 @@ def jp_server_config() -> dict[str, Any]:
 @pytest.fixture
 def make_notebook(jp_root_dir: Path) -> Callable[..., str]:
     def make(path: str = "analysis.ipynb", kernel: str = "python3") -> str:
-        notebook = nbformat.v4.new_notebook(  # type: ignore[no-untyped-call]
+        notebook = nbformat.v4.new_notebook(
             metadata={"kernelspec": {"name": kernel, "display_name": kernel}}
         )
         target = jp_root_dir / path
