@@ -39,12 +39,17 @@ export function CodeView(props: {
       <pre tabIndex={0} aria-label={trans.__('Code')}>
         <code className="cm-s-jupyter" ref={host} />
       </pre>
-      <CopyButton text={props.code} />
+      <div className="jp-prime-CodeActions">
+        <CopyButton label={trans.__('Copy')} text={() => props.code} />
+      </div>
     </div>
   );
 }
 
-export function CopyButton(props: { text: string }): JSX.Element {
+export function CopyButton(props: {
+  label: string;
+  text: () => string;
+}): JSX.Element {
   const { trans } = usePanel();
   const [copied, setCopied] = React.useState(false);
   React.useEffect(() => {
@@ -54,16 +59,16 @@ export function CopyButton(props: { text: string }): JSX.Element {
     }
     return undefined;
   }, [copied]);
-  const label = copied ? trans.__('Copied') : trans.__('Copy');
+  const label = copied ? trans.__('Copied') : props.label;
   const Icon = copied ? checkIcon : copyIcon;
   return (
     <button
       type="button"
-      className="jp-prime-IconButton jp-prime-Copy"
+      className="jp-prime-IconButton"
       title={label}
       aria-label={label}
       onClick={() => {
-        void navigator.clipboard.writeText(props.text).then(
+        void navigator.clipboard.writeText(props.text()).then(
           () => setCopied(true),
           () => undefined
         );

@@ -203,6 +203,15 @@ export class PanelController implements IChatPanel {
       : null;
   }
 
+  /** What the agent wrote in a turn, as Markdown. */
+  answerText(turn: string | null): string {
+    return (this.snapshot().conversation?.items ?? [])
+      .flatMap(item =>
+        item.kind === 'text' && item.turn === turn ? [item.text] : []
+      )
+      .join('\n\n');
+  }
+
   async unqueue(seq: number): Promise<void> {
     const id = this._state.sessionId;
     if (id) {

@@ -16,6 +16,7 @@ import {
 } from '../model/items';
 import { ApprovalCard } from './approval';
 import { CompactionBanner } from './compactionBanner';
+import { CopyButton } from './codeView';
 import { usePanel, usePanelState } from './context';
 import { Failure } from './failure';
 import { cost, duration, fullCount, shortCount } from './format';
@@ -214,9 +215,9 @@ function Note(props: { item: INoteItem }): JSX.Element {
   return <div className="jp-prime-Note">{parts.join(' · ')}</div>;
 }
 
-function TurnFooter(props: { item: ITurnItem }): JSX.Element | null {
+function TurnFooter(props: { item: ITurnItem }): JSX.Element {
   const { item } = props;
-  const { trans, settings } = usePanel();
+  const { controller, trans, settings } = usePanel();
   const parts: string[] = [];
   switch (item.status) {
     case 'interrupted':
@@ -259,12 +260,13 @@ function TurnFooter(props: { item: ITurnItem }): JSX.Element | null {
       parts.push(cost(item.costUsd));
     }
   }
-  if (parts.length === 0) {
-    return null;
-  }
   return (
-    <div className="jp-prime-Turn" data-status={item.status} title={title}>
-      {parts.join(' · ')}
+    <div className="jp-prime-Turn" data-status={item.status}>
+      <span title={title}>{parts.join(' · ')}</span>
+      <CopyButton
+        label={trans.__('Copy answer')}
+        text={() => controller.answerText(item.turn)}
+      />
     </div>
   );
 }

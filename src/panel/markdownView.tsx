@@ -3,6 +3,7 @@ import { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 import * as React from 'react';
 
 import { MarkdownSplitter } from '../model/markdown';
+import { addCodeActions } from './codeActions';
 import { usePanel } from './context';
 import { useWidget } from './mimeHost';
 
@@ -33,14 +34,17 @@ export function MarkdownView(props: {
 }
 
 const MarkdownPiece = React.memo((props: { text: string }): JSX.Element => {
-  const { rendermime } = usePanel();
+  const { rendermime, notebookView, trans } = usePanel();
   const [host, renderer] = useWidget<IRenderMime.IRenderer>(
     () => rendermime.createRenderer(MIME_TYPE),
     [rendermime]
   );
   const rendering = React.useRef<Rendering | null>(null);
   React.useEffect(() => {
-    const current = new Rendering(renderer.current!);
+    const widget = renderer.current!;
+    const current = new Rendering(widget, () =>
+      addCodeActions(widget.node, notebookView, trans)
+    );
     rendering.current = current;
     return () => current.stop();
   }, [rendermime]);
@@ -55,7 +59,10 @@ const MarkdownPiece = React.memo((props: { text: string }): JSX.Element => {
  * rendered is skipped, so that long answers do not lag behind.
  */
 class Rendering {
-  constructor(private readonly _renderer: IRenderMime.IRenderer) {}
+  constructor(
+    private readonly _renderer: IRenderMime.IRenderer,
+    private readonly _rendered: () => void
+  ) {}
 
   show(text: string): void {
     this._next = text;
@@ -77,6 +84,7 @@ class Rendering {
       await this._renderer.renderModel(
         new MimeModel({ data: { [MIME_TYPE]: text }, trusted: false })
       );
+      this._rendered();
       const took = performance.now() - start;
       await new Promise(resolve =>
         window.setTimeout(resolve, Math.max(SHORTEST_PAUSE, took))

@@ -1,4 +1,8 @@
-import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import {
+  INotebookTracker,
+  NotebookActions,
+  NotebookPanel
+} from '@jupyterlab/notebook';
 import { Contents } from '@jupyterlab/services';
 
 import { ISessions } from '../tokens';
@@ -43,6 +47,15 @@ export class NotebookFollower implements INotebookView {
       );
     });
     return true;
+  }
+
+  insertCell(source: string): void {
+    const notebook = this._panel?.content;
+    if (notebook?.model) {
+      NotebookActions.insertBelow(notebook);
+      notebook.activeCell?.model.sharedModel.setSource(source);
+      void notebook.scrollToItem(notebook.activeCellIndex, 'smart');
+    }
   }
 
   language(): string {
