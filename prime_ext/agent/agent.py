@@ -9,25 +9,23 @@ from typing import Any
 
 import msgspec
 
-from prime_ext.agent import consent
 from prime_ext.agent.approvals import Approvals
 from prime_ext.agent.calls import ToolCalls
+from prime_ext.agent.captures import Captures
 from prime_ext.agent.history import History
 from prime_ext.agent.permissions import in_force
-from prime_ext.agent.prompts import system_prompt, user_content
+from prime_ext.agent.prompts import user_content
 from prime_ext.agent.recovery import KernelRecovery
 from prime_ext.agent.repair import missing_records
 from prime_ext.agent.services import AgentServices
+from prime_ext.agent.session_model import SessionModel
 from prime_ext.agent.turn import Turn, TurnCaps
-from prime_ext.compaction.compactor import Compactor, Frozen
-from prime_ext.compaction.meter import ContextMeter
-from prime_ext.context.limits import Limits
+from prime_ext.compaction.compactor import Compactor
 from prime_ext.context.tokens import count_text
 from prime_ext.errors import PrimeError
 from prime_ext.models.model import Model, ModelError
 from prime_ext.session.records import (
     AnyRecord,
-    ApprovalRequest,
     CompactionEnd,
     Error,
     Interrupt,
@@ -88,14 +86,12 @@ class Agent:
             count=count_text,
             log=self._log,
         )
-        self._meter: ContextMeter | None = None
-        self._limits: Limits | None = None
-        self._measuring = asyncio.Lock()
+        self._model = SessionModel(session, services, self.approvals, self._set_phase)
+        self._captures = Captures(session, self.keeper, self._log)
         self._driver: asyncio.Task[None] | None = None
         self._work: asyncio.Task[Any] | None = None
         self._stop_at_once = False
         """Stop was pressed before the work had begun."""
-        self._capture: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[Any]] = set()
         self._phase = "idle"
         self._turn: str | None = None
@@ -114,13 +110,8 @@ class Agent:
         self._in_background(self._show_size())
 
     async def _show_size(self) -> None:
-        """Fill the context meter before the first turn, if that asks no server unannounced."""
         try:
-            model = self._model()
-            endpoint = model.endpoint
-            if endpoint and consent.needed(self._services.model_config.consent, endpoint):
-                return
-            await self._measures(model)
+            await self._model.measure_unasked()
         except PrimeError as failure:
             self._log.info("The context's size is not known yet: %s", failure.message)
         self._publish_state()
@@ -202,10 +193,12 @@ class Agent:
     async def close(self) -> None:
         """Stop everything, for good."""
         self.interrupt()
-        tasks = [t for t in (self._driver, self._capture, *self._background) if t is not None]
-        for task in tasks[1:] if self._driver else tasks:
+        if self._driver is not None:
+            await asyncio.gather(self._driver, return_exceptions=True)
+        await self._captures.close()
+        for task in list(self._background):
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._background, return_exceptions=True)
         for callbacks, callback in (
             (self.kernel.on_state, self._publish_state),
             (self.kernel.on_restarted, self._kernel_restarted),
@@ -280,8 +273,8 @@ class Agent:
             async with self._services.turns.one(
                 self.session.notebook, lambda: self._wait_for_kernel(turn)
             ):
-                model = self._model()
-                await self._ask_consent(model, turn, message.user)
+                model = self._model.get()
+                await self._model.ask_consent(model, turn, message.user)
                 return (await (await self._make_turn(turn, model)).run()).status
         except asyncio.CancelledError:
             return self._end_early("interrupted", turn)
@@ -308,7 +301,7 @@ class Agent:
 
     async def _make_turn(self, turn: str, model: Model) -> Turn:
         config = self._services.model_config
-        meter, limits = await self._measures(model)
+        meter, limits = await self._model.measures(model)
         return Turn(
             turn,
             self.session,
@@ -326,64 +319,18 @@ class Agent:
                 (self._pending_compaction.instructions,) if self._pending_compaction else None
             ),
             phase=self._set_phase,
-            after_run=self._capture_soon,
+            after_run=self._captures.soon,
             log=self._log,
         )
-
-    def _model(self) -> Model:
-        return self._services.models.get(self.session.provider, self.session.model)
-
-    async def _measures(self, model: Model) -> tuple[ContextMeter, Limits]:
-        capabilities = await model.capabilities()
-        config = self._services.context_config
-        wanted = self._services.model_config.max_output_tokens or 32_000
-        self._limits = Limits.resolve(
-            window=capabilities.window,
-            max_output=min(wanted, capabilities.max_output),
-            max_context_tokens=config.max_context_tokens,
-            keep_tail_tokens=config.keep_tail_tokens,
-            tool_result_cap_tokens=config.tool_result_cap_tokens,
-            landing_share=config.landing_share,
-        )
-        async with self._measuring:
-            if self._meter is None or self._meter.model != model.id:
-                meter = ContextMeter(model.id, capabilities.image_token_cap)
-                await meter.resume(self.session.context_records())
-                self._meter = meter
-            return self._meter, self._limits
-
-    async def _ask_consent(self, model: Model, turn: str, user: str | None) -> None:
-        endpoint = model.endpoint
-        if endpoint is None or not consent.needed(self._services.model_config.consent, endpoint):
-            return
-        who = user or ""
-        if self._services.consents.given(who, endpoint):
-            return
-        self._set_phase("approval", turn)
-        answer = await self.approvals.ask(
-            ApprovalRequest(
-                call_id=f"consent-{turn}",
-                what="consent",
-                summary=f"Send this conversation to {endpoint}?",
-                detail=consent.explanation(endpoint, model.id),
-                turn=turn,
-            )
-        )
-        if answer.decision != "allow":
-            raise ModelError(
-                f"Nothing was sent to {endpoint}: you declined.",
-                code="consent_declined",
-                hint="Send the message again to be asked again, or choose another model.",
-            )
-        self._services.consents.give(answer.user or who, endpoint)
 
     # --- compaction ---------------------------------------------------------------------------
 
     async def _compact_alone(self) -> str:
         try:
             async with self._services.turns.one(self.session.notebook, lambda: None):
-                model = self._model()
+                model = self._model.get()
                 pending = self._pending_compaction
+                await self._model.ask_consent(model, None, pending.user if pending else None)
                 await self._compact_now(
                     model, "manual", pending.instructions if pending else None, None
                 )
@@ -401,7 +348,7 @@ class Agent:
     ) -> CompactionEnd:
         pending, self._pending_compaction = self._pending_compaction, None
         self._set_phase("compaction", turn)
-        meter, limits = await self._measures(model)
+        meter, limits = await self._model.measures(model)
         compactor = Compactor(
             self.session,
             self.keeper,
@@ -414,43 +361,14 @@ class Agent:
             model=model,
             limits=limits,
             count=self.history.compaction_count,
-            frozen=await self._frozen_next(),
+            frozen=await self._model.frozen_next(),
             instructions=pending.instructions if pending else instructions,
             turn=turn,
             user=pending.user if pending else None,
             compaction_id=pending.id if pending else None,
         )
 
-    async def _frozen_next(self) -> Frozen:
-        """Model, prompt and tools of this version, for the context after the compaction."""
-        provider, model = self.session.chosen_provider, self.session.chosen_model
-        return Frozen(
-            provider=provider,
-            model=model,
-            system=system_prompt(
-                self.session.notebook, await self._services.kernel_name(self.session.notebook)
-            ),
-            tools=self._services.tools.definitions(),
-        )
-
     # --- the kernel ---------------------------------------------------------------------------
-
-    def _capture_soon(self) -> None:
-        """Save the kernel's variables in the background; one at a time, the last run counts."""
-        if self._capture is None or self._capture.done():
-            self._capture = asyncio.create_task(self._capture_in_background())
-
-    async def _capture_in_background(self) -> None:
-        try:
-            record = await self.keeper.capture("turn")
-        except PrimeError as failure:
-            self._log.info("No snapshot after a run: %s", failure.message)
-            return
-        except Exception:  # the state library runs foreign code
-            self._log.warning("Snapshot after a run failed", exc_info=True)
-            return
-        if record.outcome in ("ok", "failed"):
-            self._append(record)
 
     async def snapshot(self, user: str | None) -> dict[str, Any]:
         """Save the kernel's variables because a person asked for it."""
@@ -505,12 +423,13 @@ class Agent:
 
     def state(self) -> dict[str, Any]:
         """What the panel's header and meter show."""
+        meter, limits = self._model.meter, self._model.limits
         return {
             "running": self._phase != "idle",
             "phase": self._phase,
             "turn": self._turn,
-            "context_tokens": self._meter.known_tokens if self._meter else None,
-            "threshold": self._limits.threshold if self._limits else 0,
+            "context_tokens": meter.known_tokens if meter else None,
+            "threshold": limits.threshold if limits else 0,
             "kernel": {"id": self.kernel.kernel_id, "state": self.kernel.state},
         }
 

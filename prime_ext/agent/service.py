@@ -8,6 +8,7 @@ from typing import Any
 
 from prime_ext._version import __version__
 from prime_ext.agent.agent import Agent
+from prime_ext.agent.consent import is_local
 from prime_ext.agent.permissions import in_force
 from prime_ext.agent.prompts import system_prompt
 from prime_ext.agent.services import AgentServices
@@ -257,13 +258,15 @@ class AgentService:
         """For ``GET status``."""
         models = self._services.models
         provider = models.default_provider()
+        endpoint = models.endpoint(provider)
         permissions = self._services.permission_config
         return {
             "version": __version__,
             "provider": provider,
             "model": self._services.model_config.model or None,
             "offline": provider == "offline",
-            "endpoint": models.endpoint(provider),
+            "endpoint": endpoint,
+            "remote": endpoint is not None and not is_local(endpoint),
             "credentials": models.credentials.source(),
             "permission_modes": list(permissions.allowed_modes),
             "default_permission_mode": self._allowed_mode(None),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from prime_ext.kernel.notebook_kernel import NotebookKernel, NotebookKernels
     from prime_ext.kernel.snapshot import SnapshotKeeper
     from prime_ext.models.registry import ModelRegistry
-    from prime_ext.notebook.document import NotebookDocuments
+    from prime_ext.notebook.documents import NotebookDocuments
     from prime_ext.session.records import AnyRecord
     from prime_ext.session.session import Session
     from prime_ext.session.store import SessionStore

@@ -1,0 +1,50 @@
+"""Saving the kernel's variables in the background, after each run that may have changed them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from prime_ext.errors import PrimeError
+
+if TYPE_CHECKING:
+    from prime_ext.kernel.snapshot import SnapshotKeeper
+    from prime_ext.session.session import Session
+
+
+class Captures:
+    """One capture at a time; what is asked for meanwhile becomes one more after it."""
+
+    def __init__(self, session: Session, keeper: SnapshotKeeper, log: logging.Logger) -> None:
+        self._session = session
+        self._keeper = keeper
+        self._log = log
+        self._task: asyncio.Task[None] | None = None
+        self._again = False
+
+    def soon(self) -> None:
+        """Capture now, or once more when the capture that runs has ended."""
+        self._again = True
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
+
+    async def close(self) -> None:
+        """Give up what runs."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while self._again:
+            self._again = False
+            try:
+                record = await self._keeper.capture("turn")
+            except PrimeError as failure:
+                self._log.info("No snapshot after a run: %s", failure.message)
+            except Exception:  # the state library runs foreign code
+                self._log.warning("Snapshot after a run failed", exc_info=True)
+            else:
+                # That nothing had changed, or the kernel was busy, is no news.
+                if record.outcome in ("ok", "failed"):
+                    self._session.append(record)

@@ -1,0 +1,124 @@
+"""The model of one session: which it is, how large its context may be, who agreed to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from prime_ext.agent import consent
+from prime_ext.agent.prompts import system_prompt
+from prime_ext.compaction.compactor import Frozen
+from prime_ext.compaction.meter import ContextMeter
+from prime_ext.context.limits import Limits
+from prime_ext.models.model import Model, ModelError
+from prime_ext.session.records import ApprovalRequest
+
+if TYPE_CHECKING:
+    from prime_ext.agent.approvals import Approvals
+    from prime_ext.agent.services import AgentServices
+    from prime_ext.session.session import Session
+
+DEFAULT_MAX_OUTPUT = 32_000
+
+
+class SessionModel:
+    """Resolves a session's model anew for each turn.
+
+    Parameters
+    ----------
+    phase:
+        Called with ``approval`` while a person is asked.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        services: AgentServices,
+        approvals: Approvals,
+        phase: Callable[[str], None],
+    ) -> None:
+        self._session = session
+        self._services = services
+        self._approvals = approvals
+        self._phase = phase
+        self._measuring = asyncio.Lock()
+        self.meter: ContextMeter | None = None
+        self.limits: Limits | None = None
+
+    def get(self) -> Model:
+        """The model in force."""
+        return self._services.models.get(self._session.provider, self._session.model)
+
+    async def measures(self, model: Model) -> tuple[ContextMeter, Limits]:
+        """What the context's size is measured with, and what it is kept within."""
+        capabilities = await model.capabilities()
+        config = self._services.context_config
+        wanted = self._services.model_config.max_output_tokens or DEFAULT_MAX_OUTPUT
+        self.limits = Limits.resolve(
+            window=capabilities.window,
+            max_output=min(wanted, capabilities.max_output),
+            max_context_tokens=config.max_context_tokens,
+            keep_tail_tokens=config.keep_tail_tokens,
+            tool_result_cap_tokens=config.tool_result_cap_tokens,
+            landing_share=config.landing_share,
+        )
+        async with self._measuring:
+            if self.meter is None or self.meter.model != model.id:
+                meter = ContextMeter(model.id, capabilities.image_token_cap)
+                await meter.resume(self._session.context_records())
+                self.meter = meter
+            return self.meter, self.limits
+
+    async def measure_unasked(self) -> None:
+        """Measure before the first turn, unless that would ask a server unannounced."""
+        model = self.get()
+        if not self._needs_consent(model):
+            await self.measures(model)
+
+    async def ask_consent(self, model: Model, turn: str | None, user: str | None) -> None:
+        """Ask, once for each person and server, before content leaves this machine.
+
+        Raises
+        ------
+        ModelError
+            ``consent_declined``.
+        """
+        endpoint = model.endpoint
+        who = user or ""
+        if (
+            endpoint is None
+            or not self._needs_consent(model)
+            or self._services.consents.given(who, endpoint)
+        ):
+            return
+        self._phase("approval")
+        answer = await self._approvals.ask(
+            ApprovalRequest(
+                call_id=f"consent-{turn or self._session.log.last_seq}",
+                what="consent",
+                summary=f"Send this conversation to {endpoint}?",
+                detail=consent.explanation(endpoint, model.id),
+                turn=turn,
+            )
+        )
+        if answer.decision != "allow":
+            raise ModelError(
+                f"Nothing was sent to {endpoint}: you declined.",
+                code="consent_declined",
+                hint="Send the message again to be asked again, or choose another model.",
+            )
+        self._services.consents.give(answer.user or who, endpoint)
+
+    async def frozen_next(self) -> Frozen:
+        """Model, prompt and tools of this version, for the context after a compaction."""
+        notebook = self._session.notebook
+        return Frozen(
+            provider=self._session.chosen_provider,
+            model=self._session.chosen_model,
+            system=system_prompt(notebook, await self._services.kernel_name(notebook)),
+            tools=self._services.tools.definitions(),
+        )
+
+    def _needs_consent(self, model: Model) -> bool:
+        return consent.needed(self._services.model_config.consent, model.endpoint)
