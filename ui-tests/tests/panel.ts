@@ -37,7 +37,11 @@ export class PrimePanel {
         `${folder}/${name}`
       );
     }
-    await page.notebook.openByPath(`${folder}/tour.ipynb`);
+    await page.evaluate(
+      path => window.jupyterapp.commands.execute('docmanager:open', { path }),
+      `${folder}/tour.ipynb`
+    );
+    await expect(page.locator('.jp-NotebookPanel .jp-Cell').first()).toBeVisible();
     const panel = new PrimePanel(page);
     await panel.open();
     await panel.root
