@@ -68,8 +68,18 @@ class KernelChannels:
         """The kernel's own description (``kernel_info_reply``)."""
 
     @classmethod
-    async def open(cls, manager: Any, log: logging.Logger, *, timeout: float) -> KernelChannels:
+    async def open(
+        cls,
+        manager: Any,
+        log: logging.Logger,
+        *,
+        timeout: float,
+        is_current: Callable[[], bool] = lambda: True,
+    ) -> KernelChannels:
         """Connect to the kernel of ``manager`` and wait until it answers.
+
+        ``is_current`` says whether the process is still the one that was connected to: another
+        may have other ports.
 
         Raises
         ------
@@ -87,7 +97,7 @@ class KernelChannels:
         try:
             await ensure_async(client.start_channels(stdin=False, hb=False))
             channels._start_readers()
-            await channels._wait_until_heard(manager, timeout)
+            await channels._wait_until_heard(manager, timeout, is_current)
         except BaseException:
             await channels.close(KernelDied("The connection was not made."))
             raise
@@ -151,7 +161,9 @@ class KernelChannels:
             asyncio.create_task(self._read(self._client.iopub_channel, self._on_publication)),
         ]
 
-    async def _wait_until_heard(self, manager: Any, timeout: float) -> None:
+    async def _wait_until_heard(
+        self, manager: Any, timeout: float, is_current: Callable[[], bool]
+    ) -> None:
         # A subscription takes effect at some time after connecting. Requests go out until one
         # was answered and something was heard on IOPub; then no output can be missed. Control
         # answers while a cell runs; a kernel that ignores it answers on shell.
@@ -171,7 +183,7 @@ class KernelChannels:
                     timeout=_NUDGE_SECONDS,
                     return_when=asyncio.FIRST_COMPLETED,
                 )
-                if not await ensure_async(manager.is_alive()):
+                if not is_current() or not await ensure_async(manager.is_alive()):
                     raise KernelDied("The kernel ended before it answered.")
                 if loop.time() > deadline:
                     raise TimeoutError("The kernel does not answer.")

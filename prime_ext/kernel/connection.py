@@ -33,6 +33,8 @@ _POLL_SECONDS = 0.5
 _POLL_SECONDS_REMOTE = 5.0
 _RESTART_SECONDS = 30.0
 _PREPARE_SECONDS = 3.0
+_BOOTSTRAP_ATTEMPTS = 20
+_ABORT_SECONDS = 0.05
 _LATE_REPLY_SECONDS = 2.0
 
 
@@ -59,7 +61,9 @@ class KernelConnection:
         self._opening = asyncio.Lock()
         self._preparation: asyncio.Task[None] | None = None
         self._prepared: bool | None = None
+        self._language = ""
         self._lost: Reason | None = None
+        self._losses = 0
         self._alive = asyncio.Event()
         self._alive.set()
         self._gone = False
@@ -89,8 +93,7 @@ class KernelConnection:
     @property
     def language(self) -> str:
         """Language of the kernel in lower case; empty before the first connection."""
-        info = self._channels.info if self._channels else {}
-        return str(info.get("language_info", {}).get("name", "")).lower()
+        return self._language
 
     @property
     def kernel_name(self) -> str:
@@ -167,6 +170,7 @@ class KernelConnection:
         if self._lost is not None:
             return
         self._lost = reason
+        self._losses += 1
         self._alive.clear()
         self._prepared = None
         self._preparation = None
@@ -210,7 +214,13 @@ class KernelConnection:
                 raise kernel_dead()
             timeout = float(getattr(self._kernel_manager, "kernel_info_timeout", 60.0))
             try:
-                channels = await KernelChannels.open(self._manager, self._log, timeout=timeout)
+                losses = self._losses
+                channels = await KernelChannels.open(
+                    self._manager,
+                    self._log,
+                    timeout=timeout,
+                    is_current=lambda: self._losses == losses,
+                )
             except KernelDied:
                 raise kernel_dead() from None
             except TimeoutError:
@@ -232,6 +242,8 @@ class KernelConnection:
             channels.on_run = self._count_run
             channels.on_death = self._on_crash
             self._channels = channels
+            language = channels.info.get("language_info", {}).get("name", "")
+            self._language = str(language).lower()
             self._changed()
             return channels
 
@@ -265,13 +277,16 @@ class KernelConnection:
             "stop_on_error": False,
             "user_expressions": {},
         }
-        status = "aborted"
-        while status == "aborted":  # It stood in the queue behind a cell that failed.
+        for _ in range(_BOOTSTRAP_ATTEMPTS):
             request = channels.send("shell", "execute_request", content)
             try:
-                status = (await request.reply)["content"]["status"]
+                reply = await request.reply
             finally:
                 channels.forget(request)
+            if reply["content"]["status"] != "aborted":
+                break
+            # It stood in the queue behind a cell that failed; what follows is aborted as well.
+            await asyncio.sleep(_ABORT_SECONDS)
         request = channels.send("control", "prime_request", {"op": "ping"})
         try:
             await self._reply_or_silence(request)
