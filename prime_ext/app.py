@@ -55,7 +55,7 @@ class PrimeExtension(ExtensionApp):
         from prime_ext.kernel.notebook_kernel import NotebookKernels
         from prime_ext.models.credentials import CredentialStore
         from prime_ext.models.registry import ModelRegistry
-        from prime_ext.notebook.document import NotebookDocuments
+        from prime_ext.notebook.documents import NotebookDocuments
         from prime_ext.notebook.lease import LeaseHub
         from prime_ext.notebook.renames import follow_renames
         from prime_ext.session.store import SessionStore

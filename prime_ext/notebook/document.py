@@ -7,7 +7,7 @@ import contextlib
 import logging
 import uuid
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,7 +22,7 @@ from prime_ext.notebook.cell import (
     explain_missing,
     new_cell_id,
 )
-from prime_ext.notebook.lease import LeaseHub, LeaseLost, moved_path, normal_path
+from prime_ext.notebook.lease import LeaseHub, LeaseLost
 from prime_ext.notebook.mirror import RunMirror
 from prime_ext.notebook.operations import Applied
 from prime_ext.notebook.seen import SeenCells
@@ -34,6 +34,12 @@ if TYPE_CHECKING:
     from prime_ext.kernel.execution import Execution
 
 Outputs = list[dict[str, Any]]
+
+STOP_S = 2.0
+"""Seconds that stopping waits for an operation under way."""
+
+_AT_WORK: set[asyncio.Task[Any]] = set()
+"""Operations under way; the event loop itself keeps no hold of them."""
 
 
 class Kernel(Protocol):
@@ -88,7 +94,7 @@ class CellRun:
 
 
 @dataclass
-class _Notebook:
+class SharedNotebook:
     """What all documents of one path share. ``path`` follows renames."""
 
     path: str
@@ -118,7 +124,7 @@ class NotebookDocument:
 
     def __init__(
         self,
-        notebook: _Notebook,
+        notebook: SharedNotebook,
         hub: LeaseHub,
         contents: ContentsWriter,
         seen: SeenCells,
@@ -249,10 +255,10 @@ class NotebookDocument:
                 cell_id=cell_id,
             )
         except BaseException as error:
-            status = "aborted" if isinstance(error, asyncio.CancelledError) else "error"
-            await self._uninterrupted(
-                self._finish(mirror, op_id, cell, mirror.outputs, None, status)
-            )
+            stopped = isinstance(error, asyncio.CancelledError)
+            status = "aborted" if stopped else "error"
+            ending = _begin(self._finish(mirror, op_id, cell, mirror.outputs, None, status))
+            await asyncio.wait([ending], timeout=STOP_S if stopped else None)
             raise
         mirror.update(execution.outputs)
         op, unsaved = await self._uninterrupted(
@@ -432,58 +438,33 @@ class NotebookDocument:
         return op
 
     @staticmethod
-    async def _uninterrupted(work: Any) -> Any:
-        """Await ``work`` to its end even if the caller is cancelled meanwhile.
+    async def _uninterrupted(work: Coroutine[Any, Any, Any]) -> Any:
+        """Bring ``work`` to its end even if the caller is cancelled meanwhile.
 
-        Half an operation is worse than one too many: what a browser was sent, it applies.
+        Half an operation is worse than one too many: what a browser was sent, it applies. But
+        whoever stops the agent does not wait long for a browser that does not answer; the work
+        goes on, and is recorded, behind their back.
         """
-        task = asyncio.ensure_future(work)
+        task = _begin(work)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            await asyncio.wait([task])
-            if not task.cancelled():
-                task.exception()
+            await asyncio.wait([task], timeout=STOP_S)
             raise
 
 
-class NotebookDocuments:
-    """The documents of all notebooks; one lock and one writer for each path."""
+def _begin(work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    task = asyncio.create_task(work)
+    _AT_WORK.add(task)
+    task.add_done_callback(_done)
+    return task
 
-    def __init__(
-        self,
-        hub: LeaseHub,
-        contents_manager: Any,
-        log: logging.Logger | logging.LoggerAdapter[Any] | None = None,
-    ) -> None:
-        self._hub = hub
-        self._log = log or logging.getLogger(__name__)
-        self._contents = ContentsWriter(contents_manager, self._log)
-        self._notebooks: dict[str, _Notebook] = {}
 
-    def get(self, path: str, session: Recorder, *, turn: str | None = None) -> NotebookDocument:
-        """The notebook at ``path`` for ``session``; operations are recorded under ``turn``."""
-        path = normal_path(path)
-        notebook = self._notebooks.get(path)
-        if notebook is None:
-            notebook = self._notebooks[path] = _Notebook(path)
-        seen = notebook.seen.get(session)
-        if seen is None:
-            # Nothing was called yet in a session that is new: this is made for its first call.
-            seen = SeenCells(resumed=bool(session.log.seqs_of("tool_result")))
-            notebook.seen[session] = seen
-        return NotebookDocument(notebook, self._hub, self._contents, seen, session, turn, self._log)
-
-    def rename(self, old: str, new: str) -> None:
-        """A notebook, or a folder above it, was renamed: documents in use and leases follow."""
-        old, new = normal_path(old), normal_path(new)
-        self._hub.rename(old, new)
-        for path, notebook in list(self._notebooks.items()):
-            moved = moved_path(path, old, new)
-            if moved is not None:
-                notebook.path = moved
-                self._notebooks.pop(path, None)
-                self._notebooks[moved] = notebook
+def _done(task: asyncio.Task[Any]) -> None:
+    _AT_WORK.discard(task)
+    if not task.cancelled():
+        # Seen, whether anybody still waits for it or not.
+        task.exception()
 
 
 def _state(cell: Cell | None) -> dict[str, Any] | None:

@@ -11,7 +11,8 @@ import nbformat
 import pytest
 
 from prime_ext.kernel.execution import Execution, Status
-from prime_ext.notebook.document import NotebookDocument, NotebookDocuments
+from prime_ext.notebook.document import NotebookDocument
+from prime_ext.notebook.documents import NotebookDocuments
 from prime_ext.notebook.lease import LeaseHub
 from prime_ext.session.records import NotebookOp
 

@@ -11,7 +11,8 @@ import pytest
 
 from prime_ext.errors import PrimeError
 from prime_ext.notebook.cell import CellConflict, source_hash
-from prime_ext.notebook.document import NotebookDocument, NotebookDocuments
+from prime_ext.notebook.document import NotebookDocument
+from prime_ext.notebook.documents import NotebookDocuments
 from tests.notebook.conftest import (
     Disk,
     Recorded,

@@ -380,6 +380,29 @@ async def test_an_edit_that_was_stopped_is_either_done_or_not(
     assert [r.status for r in recorded.records] == ["applied"]
 
 
+async def test_stopping_does_not_wait_for_a_frozen_tab(
+    document: NotebookDocument,
+    page: FakeBrowser,
+    recorded: Recorded,
+    monkeypatch: pytest.MonkeyPatch,
+    disk: Disk,
+) -> None:
+    monkeypatch.setattr("prime_ext.notebook.document.STOP_S", 0.0)
+    inserting = asyncio.create_task(document.insert("3"))
+    page.answers = False
+    await page.until(lambda: page.ops("insert_cell"))
+    inserting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await inserting
+    assert recorded.records == []
+    # The next operation has its turn behind the one that goes on.
+    page.answers = True
+    page.drop()
+    await document.insert("4")
+    assert [r.writer for r in recorded.records] == ["server", "server"]
+    assert sources(await disk()) == ["1", "2", "3", "4"]
+
+
 async def test_the_server_tells_of_renames(jp_serverapp: Any, contents: Any, write: Write) -> None:
     await write(notebook("1"))
     heard: asyncio.Queue[tuple[str, str]] = asyncio.Queue()

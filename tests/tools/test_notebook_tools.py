@@ -18,7 +18,7 @@ from prime_ext.agent.tools.tool import ToolContext, ToolOutcome
 from prime_ext.errors import PrimeError
 from prime_ext.kernel.notebook_kernel import NotebookKernels
 from prime_ext.notebook.cell import source_hash
-from prime_ext.notebook.document import NotebookDocuments
+from prime_ext.notebook.documents import NotebookDocuments
 from prime_ext.notebook.lease import LeaseHub
 from tests.kernel.conftest import until
 from tests.notebook.browser import FakeBrowser

@@ -1,0 +1,50 @@
+"""The documents of all notebooks: by path, and by the session that works on one."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from prime_ext.notebook.document import NotebookDocument, Recorder, SharedNotebook
+from prime_ext.notebook.lease import LeaseHub, moved_path, normal_path
+from prime_ext.notebook.seen import SeenCells
+from prime_ext.notebook.writer_contents import ContentsWriter
+
+
+class NotebookDocuments:
+    """The documents of all notebooks; one lock and one writer for each path."""
+
+    def __init__(
+        self,
+        hub: LeaseHub,
+        contents_manager: Any,
+        log: logging.Logger | logging.LoggerAdapter[Any] | None = None,
+    ) -> None:
+        self._hub = hub
+        self._log = log or logging.getLogger(__name__)
+        self._contents = ContentsWriter(contents_manager, self._log)
+        self._notebooks: dict[str, SharedNotebook] = {}
+
+    def get(self, path: str, session: Recorder, *, turn: str | None = None) -> NotebookDocument:
+        """The notebook at ``path`` for ``session``; operations are recorded under ``turn``."""
+        path = normal_path(path)
+        notebook = self._notebooks.get(path)
+        if notebook is None:
+            notebook = self._notebooks[path] = SharedNotebook(path)
+        seen = notebook.seen.get(session)
+        if seen is None:
+            # Nothing was called yet in a session that is new: this is made for its first call.
+            seen = SeenCells(resumed=bool(session.log.seqs_of("tool_result")))
+            notebook.seen[session] = seen
+        return NotebookDocument(notebook, self._hub, self._contents, seen, session, turn, self._log)
+
+    def rename(self, old: str, new: str) -> None:
+        """A notebook, or a folder above it, was renamed: documents in use and leases follow."""
+        old, new = normal_path(old), normal_path(new)
+        self._hub.rename(old, new)
+        for path, notebook in list(self._notebooks.items()):
+            moved = moved_path(path, old, new)
+            if moved is not None:
+                notebook.path = moved
+                self._notebooks.pop(path, None)
+                self._notebooks[moved] = notebook
