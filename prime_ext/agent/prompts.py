@@ -59,7 +59,8 @@ def user_content(
     text:
         What the person typed.
     attachments:
-        ``{type, name, text}`` each: cells, selections, variables, errors, added as data.
+        ``{type, value, text?}`` each: what it is, its path or name, and what it holds, added as
+        data.
     kernel_events:
         What happened to the kernel since the model last spoke.
     """
@@ -68,7 +69,7 @@ def user_content(
         blocks.append({"type": "text", "text": f"<kernel-event>\n{event}\n</kernel-event>"})
     for attachment in attachments:
         kind = str(attachment.get("type", "text"))
-        name = str(attachment.get("name", "")).replace('"', "'")
+        name = str(attachment.get("name") or attachment.get("value") or "").replace('"', "'")
         body = str(attachment.get("text", "")).replace("</attachment>", "<\\/attachment>")
         blocks.append(
             {

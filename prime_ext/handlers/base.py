@@ -31,6 +31,8 @@ MAX_BODY_BYTES = 32 << 20
 MAX_INTEGER = 2**53 - 1
 """Largest integer that every JSON reader takes exactly."""
 
+_RANDOM_NAME = re.compile(r"[0-9a-f]{32}")
+
 T = TypeVar("T")
 Method = TypeVar("Method", bound="Callable[..., Any]")
 
@@ -57,8 +59,17 @@ class PrimeHandler(APIHandler):
 
     @property
     def user(self) -> str | None:
-        """Name of the person who asks."""
-        return self.current_user.username if self.current_user else None
+        """Name of the person who asks; ``None`` where the server knows none.
+
+        Who comes with the server's token or without a password is given a random name, another
+        for each browser: nobody would recognise themselves by it.
+        """
+        user = self.current_user
+        if not user or (
+            user.name.startswith("Anonymous ") and _RANDOM_NAME.fullmatch(user.username)
+        ):
+            return None
+        return str(user.username)
 
     async def session(self, session_id: str) -> Session:
         """The session, read from the disk off the event loop if it is not open yet."""

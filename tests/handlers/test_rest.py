@@ -7,13 +7,15 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from jupyter_server.auth import Authorizer
+from jupyter_server.auth import Authorizer, User
 from tornado.httpclient import HTTPClientError
 
 from tests.session.conftest import title
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from jupyter_server.serverapp import ServerApp
 
     from prime_ext.session.session import Session
     from prime_ext.session.store import SessionStore
@@ -76,8 +78,22 @@ async def test_messages(
     assert (sent.status, sent.json) == (202, {"seq": 3, "queued": True})
     first, second = session.log.read(1)
     assert (first.kind, second.kind) == ("user_message", "queued")
-    assert first.user
-    assert second.user
+    # Who has nothing but the server's token has no name.
+    assert first.user is None
+    assert second.user is None
+
+
+async def test_records_carry_the_name_of_who_is_known(
+    request_api: Callable[..., Any],
+    agent: NotedAgent,
+    session: Session,
+    jp_serverapp: ServerApp,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ada = User("ada", "Ada", "Ada Lovelace")
+    monkeypatch.setattr(jp_serverapp.identity_provider, "generate_anonymous_user", lambda _: ada)
+    await request_api("POST", f"sessions/{session.id}/messages", {"text": "hi"})
+    assert session.log.read(1)[0].user == "ada"
 
 
 async def test_records(request_api: Callable[..., Any], session: Session) -> None:
