@@ -104,6 +104,7 @@ class Agent:
         self.session.on_append = self.history.observe
         for record in missing_records(self.history, self.session.context_records()):
             self._append(record, sync=True)
+        await self._recovery.look()
         self.kernel.on_state.append(self._publish_state)
         self.kernel.on_restarted.append(self._kernel_restarted)
         self._publish_state()

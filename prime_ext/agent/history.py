@@ -127,8 +127,8 @@ def restore_event(record: Restore) -> str:
     """What the model is told of a restore."""
     if record.outcome == "offered":
         return (
-            "The kernel was restarted: no variable of before is defined in it. The user is "
-            "offered to restore the last snapshot and has not done so yet."
+            "The kernel of before is gone; no variable of before is defined. The user is offered "
+            "to restore the last snapshot and has not done so yet."
         )
     if record.outcome == "failed":
         reason = f" ({record.reason})" if record.reason else ""

@@ -10,12 +10,15 @@ import msgspec
 
 from prime_ext.agent.history import restore_event
 from prime_ext.errors import PrimeError
-from prime_ext.session.records import Restore
+from prime_ext.session.records import Restore, Snapshot
 
 if TYPE_CHECKING:
     from prime_ext.kernel.notebook_kernel import NotebookKernel
     from prime_ext.kernel.snapshot import SnapshotKeeper
     from prime_ext.session.session import Session
+
+_CHANGED = ("ok", "partial", "offered")
+"""Outcomes after which another process holds the state, or none does."""
 
 
 class KernelRecovery:
@@ -58,12 +61,27 @@ class KernelRecovery:
             self._session.append(record)
             return restore_event(record)
 
-    async def _offer(self, turn: str | None) -> Restore:
+    async def look(self) -> None:
+        """Offer what was saved, if the kernel of before is gone: the server was restarted, or the
+        kernel was shut down while nobody looked."""
+        saved = [
+            record
+            for record in self._session.records_of("snapshot", "restore")
+            if isinstance(record, (Snapshot, Restore)) and record.outcome in _CHANGED
+        ]
+        if not saved or saved[-1].outcome == "offered":
+            return
+        if await self._kernel.find() != saved[-1].kernel_id:
+            record = await self._offer(None, "resume")
+            if record.outcome == "offered":
+                self._session.append(record)
+
+    async def _offer(self, turn: str | None, trigger: str = "restart") -> Restore:
         snapshots = await self._keeper.snapshots()
         return Restore(
             outcome="offered" if snapshots else "failed",
             mode="cold",
-            trigger="restart",
+            trigger=trigger,
             snapshot_id=snapshots[0]["snapshot_id"] if snapshots else None,
             reason=None if snapshots else "there is no snapshot",
             turn=turn,

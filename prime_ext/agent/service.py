@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from prime_ext._version import __version__
-from prime_ext.agent.agent import Agent
+from prime_ext import __version__
 from prime_ext.agent.consent import is_local
 from prime_ext.agent.permissions import in_force
 from prime_ext.agent.prompts import system_prompt
@@ -17,6 +16,9 @@ from prime_ext.models.model import ModelInfo
 from prime_ext.notebook.lease import moved_path
 from prime_ext.session.records import SessionStart, Settings, Title
 from prime_ext.session.session import Session
+
+if TYPE_CHECKING:
+    from prime_ext.agent.agent import Agent
 
 MAX_TEXT_BYTES = 1 << 20
 """Of one message. What is longer belongs in a file that the agent reads in parts."""
@@ -82,6 +84,9 @@ class AgentService:
 
     async def _open(self, session: Session) -> Agent:
         try:
+            # The loop and what it takes along is a good part of what the server's start would cost.
+            from prime_ext.agent.agent import Agent
+
             agent = Agent(session, self._services)
             await agent.open()
             self._agents[session.id] = agent

@@ -164,3 +164,31 @@ async def test_a_kernel_restarted_by_the_user_is_offered_its_variables(
     session.api.enqueue(reply(call("run_code", code="print(left)")), reply("Seven."))
     await session.ask("Is it there?")
     assert "7" in session.api.requests[-1].tool_result_text
+
+
+async def test_a_session_whose_kernel_is_gone_is_offered_its_variables(
+    new_session: NewSession, jp_serverapp: ServerApp, notebook: str
+) -> None:
+    session = await new_session()
+    session.api.enqueue(reply(call("run_code", code="left = 7")), reply("Defined."))
+    await session.ask("Define it.")
+    await session.record("snapshot", outcome="ok")
+    await session.service.close_session(session.session)
+    kernel = await jp_serverapp.session_manager.get_session(path=notebook)
+    await jp_serverapp.session_manager.delete_session(kernel["id"])
+
+    for _ in range(2):
+        await session.service.agent(session.session)
+        (offer,) = session.records("restore")
+        assert isinstance(offer, Restore)
+        assert (offer.outcome, offer.trigger) == ("offered", "resume")
+        await session.service.close_session(session.session)
+
+    await session.service.agent(session.session)
+    assert offer.snapshot_id is not None
+    done = await session.service.restore(session.session, offer.snapshot_id, None, False, "ada")
+    assert done["outcome"] == "ok"
+    session.api.enqueue(reply(call("run_code", code="print(left)")), reply("Seven."))
+    await session.ask("Is it there?")
+    assert "7" in session.api.requests[-1].tool_result_text
+    assert "kernel-event" in str(session.api.requests[-1].messages)
