@@ -19,11 +19,16 @@ export function addCodeActions(
     actions.append(
       button(copyIcon, trans.__('Copy'), () => {
         void navigator.clipboard.writeText(code);
-      }),
-      button(addBelowIcon, trans.__('Insert as a cell below'), () => {
-        notebookView.insertCell(code);
       })
     );
+    // A block without a language is output or prose more often than code.
+    if (pre.querySelector('code[class*="language-"]')) {
+      actions.append(
+        button(addBelowIcon, trans.__('Insert as a cell below'), () => {
+          notebookView.insertCell(code);
+        })
+      );
+    }
     frame.append(pre, actions);
   });
 }

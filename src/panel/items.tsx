@@ -263,10 +263,12 @@ function TurnFooter(props: { item: ITurnItem }): JSX.Element {
   return (
     <div className="jp-prime-Turn" data-status={item.status}>
       <span title={title}>{parts.join(' · ')}</span>
-      <CopyButton
-        label={trans.__('Copy answer')}
-        text={() => controller.answerText(item.turn)}
-      />
+      {controller.answerText(item.turn) && (
+        <CopyButton
+          label={trans.__('Copy answer')}
+          text={() => controller.answerText(item.turn)}
+        />
+      )}
     </div>
   );
 }
