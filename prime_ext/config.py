@@ -134,9 +134,9 @@ class SnapshotConfig(Configurable):
 class PermissionConfig(Configurable):
     """What the agent may do without asking."""
 
-    default_mode = Enum(
-        PERMISSION_MODES, "ask", help="Permission mode of a new session."
-    ).tag(config=True)
+    default_mode = Enum(PERMISSION_MODES, "ask", help="Permission mode of a new session.").tag(
+        config=True
+    )
     allowed_modes = List(
         Enum(PERMISSION_MODES),
         list(PERMISSION_MODES),

@@ -179,12 +179,13 @@ async def test_a_session_whose_kernel_is_gone_is_offered_its_variables(
 
     for _ in range(2):
         await session.service.agent(session.session)
-        (offer,) = session.records("restore")
-        assert isinstance(offer, Restore)
-        assert (offer.outcome, offer.trigger) == ("offered", "resume")
+        assert len(session.records("restore")) == 1
         await session.service.close_session(session.session)
 
     await session.service.agent(session.session)
+    (offer,) = session.records("restore")
+    assert isinstance(offer, Restore)
+    assert (offer.outcome, offer.trigger) == ("offered", "resume")
     assert offer.snapshot_id is not None
     done = await session.service.restore(session.session, offer.snapshot_id, None, False, "ada")
     assert done["outcome"] == "ok"
