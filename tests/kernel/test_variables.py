@@ -39,6 +39,10 @@ class Box:
         computed = True
         return self.side ** 3
 box = Box()
+import enum
+class Color(enum.Enum):
+    RED = 1
+color = Color.RED
 """
 
 
@@ -57,7 +61,8 @@ async def test_list(kernel: NotebookKernel) -> None:
     await define(kernel, DATA)
     found = {entry["name"]: entry for entry in await kernel.variables()}
     assert list(found) == [
-        *("np", "pd", "prices", "total", "matrix", "options", "answer", "area", "Box", "box")
+        *("np", "pd", "prices", "total", "matrix", "options", "answer", "area", "Box", "box"),
+        *("enum", "Color", "color"),
     ]
     assert found["prices"]["type"] == "pandas.DataFrame"
     assert found["prices"]["shape"] == "(4, 3)"
@@ -93,6 +98,8 @@ LOOKS: list[tuple[str, str | None, list[str]]] = [
     ("Box", None, ["class Box(object)", "self.side ** 3"]),
     ("box", None, ["side = 3"]),
     ("box", "box.side", ["3"]),
+    ("Color", None, ["class Color(Enum)", "RED = <Color.RED: 1>"]),
+    ("color", None, ["Color", "<Color.RED: 1>"]),
     ("np", None, ["module numpy, version"]),
     ("np", "np.pi", ["3.14"]),
 ]

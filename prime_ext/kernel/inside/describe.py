@@ -56,7 +56,7 @@ def _section(value: Any) -> Any:
 
 
 def _headline(value: Any) -> str:
-    parts = [summary.type_name(value)]
+    parts = ["class" if summary.is_instance(value, type) else summary.type_name(value)]
     shape, size = summary.shape_of(value), summary.size_of(value)
     if shape is not None:
         parts.append(f"shape {shape}" if shape.startswith("(") else f"length {shape}")
@@ -197,19 +197,23 @@ def _function(value: Any, _clock: guard.Clock) -> Iterator[str]:
         yield source
 
 
-def _class(value: Any, _clock: guard.Clock) -> Iterator[str]:
+def _class(value: Any, clock: guard.Clock) -> Iterator[str]:
     bases = ", ".join(base.__name__ for base in value.__bases__)
     yield f"class {value.__name__}({bases})"
     source = _source(value)
     if source:
         yield source
         return
-    doc = inspect.getdoc(value)
+    doc = _own_doc(value)
     if doc:
         yield summary.clip(doc, 2000)
     for name, member in islice(vars(value).items(), 200):
-        if isinstance(member, types.FunctionType) and not name.startswith("_"):
+        if name.startswith("_"):
+            continue
+        if type(member) is types.FunctionType:
             yield f"  {name}{_signature(member)}"
+        elif not hasattr(type(member), "__get__"):
+            yield f"  {name} = {summary.short(member, clock)}"
 
 
 def _module(value: Any, _clock: guard.Clock) -> Iterator[str]:
@@ -298,14 +302,24 @@ def _any(value: Any, clock: guard.Clock) -> Iterator[str]:
             yield "(its repr takes too long)"
         except BaseException as error:  # A hostile repr must not hide the rest.
             yield f"(its repr raised {type(error).__name__}: {error})"
-    doc = inspect.getdoc(type(value))
-    if doc and str(type(value).__module__) != "builtins":
+    if summary.is_known_library(value):
+        return  # Its repr is made for reading; what it holds inside is its own affair.
+    doc = _own_doc(type(value))
+    if doc:
         yield "about the type: " + summary.clip(doc.partition("\n\n")[0], 300)
     attributes = _instance_attributes(value)
     if attributes:
         yield "attributes:"
     for name, item in islice(attributes.items(), MAX_ITEMS):
         yield f"  {name} = {summary.short(item, clock)}"
+
+
+def _own_doc(kind: type) -> str:
+    """The class's own docstring; not one it inherits, nor the one a data class makes up."""
+    doc = vars(kind).get("__doc__")
+    if not isinstance(doc, str) or doc.startswith(f"{kind.__name__}("):
+        return ""
+    return inspect.cleandoc(doc)
 
 
 def _instance_attributes(value: Any) -> dict[str, Any]:

@@ -47,6 +47,31 @@ def is_a(value: Any, *names: str) -> bool:
     return bool(found)
 
 
+def is_known_library(value: Any) -> bool:
+    """Whether its type comes from an installed package that people do not look inside of."""
+    return str(type(value).__module__).partition(".")[0] in _LIBRARIES
+
+
+_LIBRARIES = frozenset(
+    (
+        "builtins",
+        "datetime",
+        "decimal",
+        "fractions",
+        "numpy",
+        "pandas",
+        "polars",
+        "pyarrow",
+        "scipy",
+        "torch",
+        "xarray",
+        "pathlib",
+        "enum",
+        "collections",
+    )
+)
+
+
 def is_instance(value: Any, *kinds: type) -> bool:
     """As ``isinstance``, which would run a ``__class__`` property."""
     return issubclass(type(value), kinds)
