@@ -1,8 +1,7 @@
-import { IRecord, ServerFrame } from './frames';
+import { IRecord, ISessionState, ServerFrame } from './frames';
 
 type DeltaFrame = Extract<ServerFrame, { type: 'delta' }>;
 type ProgressFrame = Extract<ServerFrame, { type: 'progress' }>;
-type StateFrame = Extract<ServerFrame, { type: 'ready' | 'state' }>;
 
 /**
  * The frames of a session, folded to what a newcomer needs: every record once, and of the
@@ -36,8 +35,11 @@ export class FrameBuffer {
         this._progress.set(progressKey(frame), frame);
         break;
       case 'ready':
+        this._isReady = true;
+        this._state = frame.state;
+        break;
       case 'state':
-        this._state = frame;
+        this._state = frame.state;
         break;
     }
     return 'new';
@@ -70,9 +72,9 @@ export class FrameBuffer {
     frames.push(...this._progress.values());
     if (this._state) {
       frames.push(
-        this._state.type === 'ready'
-          ? { ...this._state, last_seq: this.lastSeq }
-          : this._state
+        this._isReady
+          ? { type: 'ready', last_seq: this.lastSeq, state: this._state }
+          : { type: 'state', state: this._state }
       );
     }
     return frames;
@@ -131,7 +133,8 @@ export class FrameBuffer {
   private _records: IRecord[] = [];
   private _deltas = new Map<string, DeltaFrame[]>();
   private _progress = new Map<string, ProgressFrame>();
-  private _state: StateFrame | null = null;
+  private _state: ISessionState | null = null;
+  private _isReady = false;
 }
 
 function progressKey(frame: ProgressFrame): string {

@@ -114,8 +114,9 @@ export interface ICompactionEnd extends IBase {
 
 export interface IRestore extends IBase {
   kind: 'restore';
-  outcome: 'ok' | 'partial' | 'unchanged' | 'failed';
+  outcome: 'ok' | 'partial' | 'unchanged' | 'failed' | 'offered';
   mode: 'hot' | 'cold';
+  snapshot_id?: string;
   trigger: string;
   names?: Record<string, { status?: string; reason?: string }>;
   reason?: string;

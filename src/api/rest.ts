@@ -159,6 +159,14 @@ export class PrimeApi {
     });
   }
 
+  restore(id: string, snapshotId: string): Promise<void> {
+    return this._request(
+      'POST',
+      ['sessions', id, 'snapshots', snapshotId, 'restore'],
+      { body: {} }
+    );
+  }
+
   decide(
     id: string,
     callId: string,

@@ -454,6 +454,7 @@ export class Conversation {
     if (quiet) {
       return;
     }
+    this._settleOffers();
     const names = Object.entries(record.names ?? {});
     const missing = names
       .filter(([, { status }]) => status === 'skipped' || status === 'degraded')
@@ -463,10 +464,21 @@ export class Conversation {
       key: `r${record.seq}`,
       turn: record.turn ?? null,
       outcome: record.outcome,
+      snapshotId:
+        record.outcome === 'offered' ? (record.snapshot_id ?? null) : null,
       trigger: record.trigger,
       restored: names.length - missing.length,
       missing,
       reason: record.reason ?? null
+    });
+  }
+
+  /** What came after an offer to restore has answered it. */
+  private _settleOffers(): void {
+    this._items.forEach((item, index) => {
+      if (item.kind === 'restore' && item.snapshotId !== null) {
+        this._items[index] = { ...item, snapshotId: null };
+      }
     });
   }
 

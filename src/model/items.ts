@@ -113,7 +113,9 @@ export interface ICompactionItem extends IItem {
 
 export interface IRestoreItem extends IItem {
   readonly kind: 'restore';
-  readonly outcome: 'ok' | 'partial' | 'unchanged' | 'failed';
+  readonly outcome: 'ok' | 'partial' | 'unchanged' | 'failed' | 'offered';
+  /** What can be restored, while the offer stands. */
+  readonly snapshotId: string | null;
   readonly trigger: string;
   readonly restored: number;
   /** Names that did not come back, with the reason. */

@@ -236,6 +236,14 @@ export class PanelController implements IChatPanel {
     }
   }
 
+  /** Bring back the kernel's variables from a snapshot that the server has offered. */
+  async restore(snapshotId: string): Promise<void> {
+    const id = this._state.sessionId;
+    if (id) {
+      await this._try(() => this._options.api.restore(id, snapshotId));
+    }
+  }
+
   /** An empty conversation; the session is made with its first message. */
   async newSession(): Promise<void> {
     if (this._state.notebook !== null) {

@@ -3,6 +3,7 @@ import {
   caretRightIcon,
   refreshIcon
 } from '@jupyterlab/ui-components';
+import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
 import {
@@ -160,26 +161,11 @@ function ErrorCard(props: { item: IErrorItem }): JSX.Element {
 function Restore(props: { item: IRestoreItem }): JSX.Element {
   const { item } = props;
   const { trans } = usePanel();
-  const count = trans._n(
-    '%1 variable restored',
-    '%1 variables restored',
-    item.restored
-  );
-  const why =
-    {
-      crash: trans.__('The kernel died and was started again'),
-      restart: trans.__('The kernel was restarted'),
-      resume: trans.__('The session goes on in a new kernel')
-    }[item.trigger] ?? trans.__('Kernel state');
   return (
     <div className="jp-prime-Restore" data-outcome={item.outcome}>
       <refreshIcon.react tag="span" />
       <div>
-        <div>
-          {item.outcome === 'failed'
-            ? trans.__('%1; its variables could not be restored.', why)
-            : `${why}: ${count}.`}
-        </div>
+        <div>{restoreLine(item, trans)}</div>
         {item.reason && (
           <div className="jp-prime-Restore-detail">{item.reason}</div>
         )}
@@ -188,9 +174,55 @@ function Restore(props: { item: IRestoreItem }): JSX.Element {
             <code>{name}</code> {reason}
           </div>
         ))}
+        {item.snapshotId !== null && (
+          <RestoreButton snapshotId={item.snapshotId} />
+        )}
       </div>
     </div>
   );
+}
+
+function RestoreButton(props: { snapshotId: string }): JSX.Element {
+  const { controller, trans } = usePanel();
+  const [running, setRunning] = React.useState(false);
+  return (
+    <button
+      type="button"
+      className="jp-prime-Button"
+      disabled={running}
+      onClick={() => {
+        setRunning(true);
+        void controller
+          .restore(props.snapshotId)
+          .finally(() => setRunning(false));
+      }}
+    >
+      {running ? trans.__('Restoring…') : trans.__('Restore variables')}
+    </button>
+  );
+}
+
+function restoreLine(item: IRestoreItem, trans: TranslationBundle): string {
+  const why =
+    {
+      crash: trans.__('The kernel died and was started again'),
+      restart: trans.__('The kernel was restarted'),
+      resume: trans.__('The kernel of before is gone')
+    }[item.trigger] ?? trans.__('Kernel state');
+  switch (item.outcome) {
+    case 'failed':
+      return trans.__('%1; its variables could not be restored.', why);
+    case 'offered':
+      return trans.__('%1; its variables were saved.', why);
+    default: {
+      const count = trans._n(
+        '%1 variable restored',
+        '%1 variables restored',
+        item.restored
+      );
+      return `${why}: ${count}.`;
+    }
+  }
 }
 
 function Note(props: { item: INoteItem }): JSX.Element {

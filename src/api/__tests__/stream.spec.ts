@@ -192,12 +192,14 @@ describe('SessionStreams', () => {
     FakeSocket.last.push({ ...delta, block: 'start', start: { type: 'text' } });
     FakeSocket.last.push({ ...delta, block: 'text', text: 'a' });
     FakeSocket.last.push({ ...delta, block: 'text', text: 'b' });
+    ready(FakeSocket.last);
     FakeSocket.last.push({ type: 'state', state: { ...STATE, running: true } });
     expect(streams.acquire('s').replay()).toMatchObject([
       { type: 'record', record: { seq: 1 } },
       { type: 'delta', block: 'start' },
       { type: 'delta', block: 'text', text: 'ab' },
-      { type: 'state', state: { running: true } }
+      // Without it the newcomer would wait for records that are all there.
+      { type: 'ready', last_seq: 1, state: { running: true } }
     ]);
   });
 

@@ -567,6 +567,30 @@ describe('Conversation, compaction and restore', () => {
     expect(conversation.snapshot().compactionCount).toBe(3);
   });
 
+  it('keeps an offer to restore open until it is answered', () => {
+    const log = new Log();
+    log.add('restore', {
+      outcome: 'offered',
+      mode: 'cold',
+      trigger: 'restart',
+      snapshot_id: 's1'
+    });
+    expect(replay(log.records).snapshot().items).toMatchObject([
+      { kind: 'restore', outcome: 'offered', snapshotId: 's1' }
+    ]);
+    log.add('restore', {
+      outcome: 'ok',
+      mode: 'cold',
+      trigger: 'manual',
+      snapshot_id: 's1',
+      names: { df: { status: 'verified' } }
+    });
+    expect(replay(log.records).snapshot().items).toMatchObject([
+      { kind: 'restore', outcome: 'offered', snapshotId: null },
+      { kind: 'restore', outcome: 'ok', snapshotId: null, restored: 1 }
+    ]);
+  });
+
   it('tells of a restore after a crash, not of one that compaction did', () => {
     const log = new Log();
     log.add('restore', { outcome: 'ok', mode: 'hot', trigger: 'compaction' });
