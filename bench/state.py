@@ -34,6 +34,14 @@ KEY = b"b" * 32
 Namespace = dict[str, Any]
 
 
+MAIN = sys.modules["__main__"]
+
+
+def define(source: str) -> None:
+    """Run code where a notebook's cells run: dill knows what was defined there."""
+    exec(source, vars(MAIN))
+
+
 # --- namespaces -------------------------------------------------------------------------------
 
 
@@ -74,13 +82,13 @@ def nested_dicts(scale: float) -> Namespace:
 
 def functions_and_classes(scale: float) -> Namespace:
     """1,000 functions and 1,000 classes of the notebook."""
-    namespace: Namespace = {"__name__": "__main__"}
-    for n in range(int(scale * 1000)):
+    count = int(scale * 1000)
+    names = [f"{kind}{n}" for kind in "fC" for n in range(count)]
+    for n in range(count):
         function = f"def f{n}(x):\n    return x + {n}\n"
         body = f"class C{n}:\n    a = {n}\n    def m(self): return {n}\n"
-        exec(function + body, namespace)
-    del namespace["__builtins__"]
-    return namespace
+        define(function + body)
+    return {name: vars(MAIN)[name] for name in names}
 
 
 def forest(scale: float) -> Namespace:
@@ -106,7 +114,7 @@ def notebook(scale: float) -> Namespace:
     rng = np.random.default_rng(0)
     rows = int(scale * 1_000_000)
     frame = pd.DataFrame({f"x{n}": rng.random(rows) for n in range(6)})
-    namespace: Namespace = {"__name__": "__main__", "np": np, "pd": pd, "frame": frame}
+    namespace: Namespace = {"np": np, "pd": pd, "frame": frame}
     source = """
 class Model:
     def __init__(self): self.weights = {}
@@ -115,8 +123,9 @@ def clean(data): return data.dropna()
 results = [{"run": n, "scores": [n / 7, n / 9]} for n in range(2000)]
 model = Model().fit(frame)
 """
-    exec(source, namespace)
-    del namespace["__builtins__"]
+    vars(MAIN).update(namespace)
+    define(source)
+    namespace.update({name: vars(MAIN)[name] for name in ("Model", "clean", "results", "model")})
     namespace["head"] = frame.head(100)
     namespace["matrix"] = rng.random((2000, 2000))
     namespace["corner"] = namespace["matrix"][:50, :50]
@@ -236,10 +245,11 @@ def measure(name: str, scale: float, rounds: int, folder: Path) -> dict[str, Any
         spent, _ = timed(state.load, target, restored, key=KEY, mode="cold", **options)
         note("prime: restore", spent)
         del restored, _
-        content = memoryview(os.urandom(1 << 20))
+        content = [path.read_bytes() for path in target.rglob("*") if path.is_file()]
         shutil.rmtree(target)
         raw = folder / "raw"
-        spent, _ = timed(_write_raw, raw, content, size)
+        spent, _ = timed(synced, raw, lambda file, content=content: file.writelines(content))
+        del content
         note("raw write", spent)
         raw.unlink()
         for way, action in BASELINES.items():
@@ -255,16 +265,6 @@ def measure(name: str, scale: float, rounds: int, folder: Path) -> dict[str, Any
             shutil.rmtree(place)
     medians = {way: statistics.median(found) for way, found in seconds.items()}
     return {"bytes": size, "seconds": medians, "all": seconds, "failures": failures}
-
-
-def _write_raw(path: Path, content: memoryview, size: int) -> None:
-    def write(file: Any) -> None:
-        left = size
-        while left > 0:
-            file.write(content[: min(left, content.nbytes)])
-            left -= content.nbytes
-
-    synced(path, write)
 
 
 # --- results ----------------------------------------------------------------------------------
@@ -333,6 +333,8 @@ def main() -> None:
             except ImportError as error:
                 results[name] = {"skipped": f"needs {error.name}"}
             print(table({name: results[name]}).splitlines()[-1], flush=True)
+            for way, problem in results[name].get("failures", {}).items():
+                print(f"    {way}: {problem}", flush=True)
     print()
     print(table(results))
     if options.json:

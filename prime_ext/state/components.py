@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from . import classes, digests, forking, patches, reducers, restorers
@@ -166,6 +167,8 @@ class _Work:
         self._owner: dict[int, int] = {}
         self._apart: set[Any] = set()
         self._large: list[int] = []
+        self._classes_seen = 0
+        self._registrar = ComponentPickler(io.BytesIO(), context)
         self._may_fork = forking.is_safe()
         self.alarm = deadline(budget.per_root)
 
@@ -179,12 +182,21 @@ class _Work:
         for root in sorted(roots, key=lambda root: hints.costs.get(root, 0.0)):
             if root in grouped:
                 continue
-            group = next((g for g in hints.groups if root in g), [root])
+            group = next((g for g in hints.groups if root in g), None) or self._with_class(root)
             group = [r for r in group if r in wanted or self._is_live_class(r)]
+            group = [r for r in group if r not in grouped]
             grouped.update(group)
             self._attempt(group)
             self._attempt_classes(grouped)
         self._merge(grouped)
+
+    def _with_class(self, root: Any) -> list[Any]:
+        """A class that is to be saved by value goes with its name: one component less."""
+        value = self.context.namespace.get(root[1]) if root[0] == "name" else None
+        if not isinstance(value, type):
+            return [root]
+        key = classes.saved_key(self._registrar, value)
+        return [root] if key is None else [("class", key), root]
 
     def _is_live_class(self, root: Any) -> bool:
         if root[0] != "class":
@@ -198,10 +210,12 @@ class _Work:
     def _attempt_classes(self, done: set[Any]) -> None:
         """Pickle the contents of classes that were met; these may need further classes."""
         while True:
-            found = [("class", key) for key in self.context.classes if ("class", key) not in done]
-            if not found:
+            known = self.context.classes
+            new = list(islice(known, self._classes_seen, None))
+            self._classes_seen = len(known)
+            if not new:
                 return
-            for root in found:
+            for root in [("class", key) for key in new if ("class", key) not in done]:
                 done.add(root)
                 self._attempt([root])
 

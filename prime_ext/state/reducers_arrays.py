@@ -89,16 +89,18 @@ def _reduce_plain(pickler: Reducing, array: np.ndarray[Any, Any]) -> Any:
 
     if array.dtype.hasobject or array.dtype.kind == "T":
         return _reduce_objects(pickler, array)
+    if array.dtype.itemsize == 0:
+        return array.__reduce__()
     flags = array.flags
-    if array.nbytes < MIN_BUFFER or not (flags.c_contiguous or flags.f_contiguous):
-        # In the stream, the older reduction gives an array that owns its memory.
-        if flags.writeable:
-            return array.__reduce__()
-        return restore_readonly, (array.copy(),)
-    order = "C" if flags.c_contiguous else "F"
+    if not (flags.c_contiguous or flags.f_contiguous):
+        array = np.ascontiguousarray(array)
+    order = "C" if array.flags.c_contiguous else "F"
     # As bytes: dates and some extension types have no buffer format of their own.
     memory: Any = (array if order == "C" else array.T).reshape(-1).view(np.uint8)
-    return restore_array, (pickle.PickleBuffer(memory), array.dtype, array.shape, order)
+    args = (pickle.PickleBuffer(memory), array.dtype, array.shape, order)
+    if array.nbytes >= MIN_BUFFER:
+        return restore_array, args
+    return restore_small_array, (*args, flags.writeable)
 
 
 def _with_attributes(reduction: tuple[Any, ...], array: Any) -> tuple[Any, ...]:
@@ -123,8 +125,13 @@ def restore_array(memory: Any, dtype: Any, shape: Any, order: Any) -> Any:
 
 
 @restorer
-def restore_readonly(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    array.flags.writeable = False
+def restore_small_array(memory: Any, dtype: Any, shape: Any, order: Any, writeable: bool) -> Any:
+    import numpy as np
+
+    # Owns its memory, as small arrays that people resize should.
+    array: Any = np.ndarray(shape, dtype, memory, order=order).copy(order=order)
+    if not writeable:
+        array.flags.writeable = False
     return array
 
 
