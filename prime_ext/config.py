@@ -78,10 +78,15 @@ class ContextConfig(Configurable):
     prefire_margin_tokens = Int(
         0,
         min=0,
-        help="Tokens before the threshold at which the background note is made. 0: 10 % of it.",
+        help="Tokens before the threshold at which the background note is made. 0: 10 % of it. "
+        "Reserved: this version compacts in a single pass.",
     ).tag(config=True)
     prefix_share = Float(
-        0.95, min=0.5, max=1.0, help="Share of the tokens that the background note covers."
+        0.95,
+        min=0.5,
+        max=1.0,
+        help="Share of the tokens that the background note covers. Reserved: this version "
+        "compacts in a single pass.",
     ).tag(config=True)
     keep_tail_tokens = Int(
         0,
@@ -110,7 +115,9 @@ class SnapshotConfig(Configurable):
         config=True
     )
     store = Unicode(
-        "", help="fsspec URL for snapshots of kernels that do not share the server's files."
+        "",
+        help="fsspec URL for snapshots of kernels that do not share the server's files. Reserved: "
+        "this version saves in the session's folder only.",
     ).tag(config=True)
     seconds_per_variable = Float(
         5.0, min=0.1, help="Seconds that saving one variable may take."
@@ -124,7 +131,8 @@ class SnapshotConfig(Configurable):
     total_bytes = Int(
         0,
         min=0,
-        help="Bytes of snapshots kept for all sessions; the oldest go first. 0: no limit.",
+        help="Bytes of snapshots kept for all sessions; the oldest go first. 0: no limit. "
+        "Reserved: this version limits each session only.",
     ).tag(config=True)
     fork = Bool(True, help="Write snapshots from a forked child where that is safe.").tag(
         config=True
