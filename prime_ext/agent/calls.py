@@ -167,7 +167,7 @@ class ToolCalls:
                 is_error=True,
             )
         if self._kernel.generation != generation:
-            event = await self._recovery.after_death(turn)
+            event = await self._recovery.after_death(turn, self._kernel.loss or "crash")
             if event:
                 outcome = ToolOutcome(
                     [*outcome.content, {"type": "text", "text": event}],
