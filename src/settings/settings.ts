@@ -52,12 +52,15 @@ export class PanelSettings {
   private _changed = new Signal<this, void>(this);
 }
 
-/** An empty string in the settings stands for "as the server has it". */
+/** `default`, or an empty model, stands for "as the server has it". */
 export function fromComposite(composite: Record<string, any>): IPanelSettings {
   return {
     ...DEFAULT_SETTINGS,
     ...composite,
-    permissionMode: composite.permissionMode || null,
+    permissionMode:
+      !composite.permissionMode || composite.permissionMode === 'default'
+        ? null
+        : composite.permissionMode,
     model: composite.model || null
   };
 }
