@@ -168,7 +168,7 @@ class _Work:
         self._apart: set[Any] = set()
         self._large: list[int] = []
         self._classes_seen = 0
-        self._registrar = ComponentPickler(io.BytesIO(), context)
+        self._partner: dict[Any, Any] = {}
         self._may_fork = forking.is_safe()
         self.alarm = deadline(budget.per_root)
 
@@ -176,13 +176,14 @@ class _Work:
         return self._attempts
 
     def run(self, roots: list[Any], hints: Hints) -> None:
+        self._pair_classes(roots)
         wanted = set(roots)
         grouped: set[Any] = set()
         # What was slow last time comes last: it is what a total budget should cost.
         for root in sorted(roots, key=lambda root: hints.costs.get(root, 0.0)):
             if root in grouped:
                 continue
-            group = next((g for g in hints.groups if root in g), None) or self._with_class(root)
+            group = next((g for g in hints.groups if root in g), None) or self._with_partner(root)
             group = [r for r in group if r in wanted or self._is_live_class(r)]
             group = [r for r in group if r not in grouped]
             grouped.update(group)
@@ -190,13 +191,18 @@ class _Work:
             self._attempt_classes(grouped)
         self._merge(grouped)
 
-    def _with_class(self, root: Any) -> list[Any]:
-        """A class that is to be saved by value goes with its name: one component less."""
-        value = self.context.namespace.get(root[1]) if root[0] == "name" else None
-        if not isinstance(value, type):
-            return [root]
-        key = classes.saved_key(self._registrar, value)
-        return [root] if key is None else [("class", key), root]
+    def _pair_classes(self, roots: list[Any]) -> None:
+        """A class that is saved by value goes with its name: one component less."""
+        registrar = ComponentPickler(io.BytesIO(), self.context)
+        for what, name in roots:
+            value = self.context.namespace.get(name) if what == "name" else None
+            key = classes.saved_key(registrar, value) if isinstance(value, type) else None
+            if key is not None and ("class", key) not in self._partner:
+                self._partner["class", key] = "name", name
+                self._partner["name", name] = "class", key
+
+    def _with_partner(self, root: Any) -> list[Any]:
+        return [root, self._partner[root]] if root in self._partner else [root]
 
     def _is_live_class(self, root: Any) -> bool:
         if root[0] != "class":
@@ -216,11 +222,13 @@ class _Work:
             if not new:
                 return
             for root in [("class", key) for key in new if ("class", key) not in done]:
-                done.add(root)
-                self._attempt([root])
+                group = [r for r in self._with_partner(root) if r not in done]
+                done.update(group)
+                self._attempt(group)
 
     def _attempt(self, roots: list[Any]) -> None:
-        roots = sorted(roots, key=lambda root: root[0] != "class")
+        # Always in the same order: the stream shows whether something has changed.
+        roots = sorted(roots, key=lambda root: (root[0] != "class", root))
         try:
             component = self._pickle(roots)
         except KeyboardInterrupt:

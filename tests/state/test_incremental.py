@@ -170,6 +170,30 @@ def test_is_current_and_fingerprint(tmp_path: Path, key: bytes) -> None:
     assert not state.is_current(tmp_path, namespace, key=b"x" * 32)
 
 
+def test_fingerprint_does_not_depend_on_the_order_of_names() -> None:
+    scope: dict[str, Any] = {"__name__": "__main__"}
+    source = """
+import enum, typing
+T = typing.TypeVar("T")
+class Box(typing.Generic[T]):
+    def __init__(self, x): self.x = x
+class Color(enum.Enum):
+    RED = 1
+class Plugin:
+    known = []
+    def __init_subclass__(cls): Plugin.known.append(cls)
+class PluginA(Plugin): pass
+box, boxes, red = Box(3), [Box], {"red": Color.RED}
+plugin = PluginA()
+"""
+    exec(source, scope)  # noqa: S102
+    names = ["T", "Box", "Color", "Plugin", "PluginA", "box", "boxes", "red", "plugin"]
+    expected = state.fingerprint({name: scope[name] for name in names})
+    assert state.fingerprint({name: scope[name] for name in reversed(names)}) == expected
+    assert state.fingerprint({name: scope[name] for name in sorted(names)}) == expected
+    assert state.fingerprint({name: scope[name] for name in names[1:]}) != expected
+
+
 def test_saving_keeps_nothing_alive(tmp_path: Path, key: bytes) -> None:
     class Thing:
         pass
