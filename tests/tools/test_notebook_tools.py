@@ -391,9 +391,13 @@ async def test_stopping_interrupts_the_cell_and_keeps_its_output(bench: Bench) -
 
 async def test_a_kernel_that_dies_ends_the_run(bench: Bench) -> None:
     bench.write(notebook("print('last words', flush=True)\nimport os, time\nos._exit(1)"))
+    restarted = asyncio.Event()
+    bench.context.kernel.on_restarted.append(lambda _reason: restarted.set())
     outcome = await bench("run_cell", cell_id="a")
     assert outcome.is_error
     assert "The kernel died during this run." in outcome.content[0]["text"]
+    # A kernel cannot be shut down while it is being restarted.
+    await asyncio.wait_for(restarted.wait(), 60)
 
 
 async def test_ten_thousand_lines(bench: Bench) -> None:
