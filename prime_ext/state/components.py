@@ -118,6 +118,8 @@ def pickle_all(namespace: dict[str, Any], names: list[str], budget: Budget) -> P
     """Pickle the names with all reducers in place, minding what the last time was like."""
     reducers.load()
     restorers.publish()
+    if id(namespace) not in _hints:
+        _hints.clear()  # a process has one namespace that is saved again and again
     hints = _hints.setdefault(id(namespace), Hints())
     return pickle_namespace(SaveContext(namespace), names, budget, hints)
 

@@ -27,6 +27,9 @@ def _initial_environment() -> dict[str, str]:
     return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
 
 
+_NEVER_SAVED = frozenset({"PRIME_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"})
+"""Keys of the agent's own model: a snapshot is no place for them."""
+
 _INITIAL_ENVIRONMENT = _initial_environment()
 
 
@@ -118,7 +121,7 @@ def _environment_changes() -> dict[str, str | None]:
     for name in _INITIAL_ENVIRONMENT:
         if name not in os.environ:
             changes[name] = None
-    return changes
+    return {name: value for name, value in changes.items() if name not in _NEVER_SAVED}
 
 
 # --- IPython --------------------------------------------------------------------------------

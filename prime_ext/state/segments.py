@@ -7,6 +7,7 @@ maps it.
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import stat
@@ -226,6 +227,8 @@ def collect(directory: Path, needed: set[str]) -> list[str]:
     gone = []
     for path in directory.glob("seg-*.bin"):
         if path.name not in needed:
-            path.unlink()
-            gone.append(path.name)
+            # Where a mapped file cannot be unlinked it goes with a later save.
+            with contextlib.suppress(OSError):
+                path.unlink()
+                gone.append(path.name)
     return sorted(gone)

@@ -186,7 +186,7 @@ class PluginA(Plugin): pass
 box, boxes, red = Box(3), [Box], {"red": Color.RED}
 plugin = PluginA()
 """
-    exec(source, scope)  # noqa: S102
+    exec(source, scope)
     names = ["T", "Box", "Color", "Plugin", "PluginA", "box", "boxes", "red", "plugin"]
     expected = state.fingerprint({name: scope[name] for name in names})
     assert state.fingerprint({name: scope[name] for name in reversed(names)}) == expected
