@@ -124,7 +124,7 @@ export default defineConfig({
       // The test API is on this machine; a person is asked all the same, to see it.
       '--ModelConfig.consent=always',
       // Small enough to be crossed by one long output.
-      '--ContextConfig.max_context_tokens=16000',
+      '--ContextConfig.max_context_tokens=12000',
       '--ContextConfig.tool_result_cap_tokens=6000'
     )
   ]

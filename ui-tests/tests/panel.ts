@@ -1,21 +1,62 @@
 import { IJupyterLabPageFixture, test as galata } from '@jupyterlab/galata';
+import type { NotebookPanel } from '@jupyterlab/notebook';
 import { expect, Locator } from '@playwright/test';
 import { resolve } from 'node:path';
 
-/** Galata's test, less its mocks of kernels and sessions: they take our doors for Jupyter's. */
-export const test = galata.extend({
+interface IFixtures {
+  /** What of the browser's complaints a test provokes itself. */
+  expectedErrors: RegExp[];
+  /** Fails a test during which the page complained of anything else. */
+  noErrors: void;
+}
+
+/**
+ * Galata's test, less its mocks of kernels and sessions: they take our doors for Jupyter's. Kernels
+ * and conversations are gone after each test.
+ */
+export const test = galata.extend<IFixtures>({
   kernels: async ({}, use) => {
     await use(null);
   },
   sessions: async ({ request, baseURL }, use) => {
     await use(null);
-    const running = await request.get(`${baseURL}/api/sessions`);
-    for (const { id } of await running.json()) {
-      await request.delete(`${baseURL}/api/sessions/${id}`);
+    for (const door of ['api', 'prime/api']) {
+      const sessions = await request.get(`${baseURL}/${door}/sessions`);
+      const found = await sessions.json();
+      for (const { id } of found.sessions ?? found) {
+        await request.delete(`${baseURL}/${door}/sessions/${id}`);
+      }
     }
-  }
+  },
+  // Behind a reload a notebook is in front, not the launcher that Galata waits for.
+  waitForApplication: async ({}, use) => {
+    await use(async page => {
+      await page.locator('#jupyterlab-splash').waitFor({ state: 'detached' });
+    });
+  },
+  expectedErrors: [[], { option: true }],
+  noErrors: [
+    async ({ page, expectedErrors }, use) => {
+      const errors: string[] = [];
+      page.on('console', message => {
+        const text = `${message.text()} (${message.location().url})`;
+        if (message.type() === 'error' && /prime/i.test(text)) {
+          errors.push(text);
+        }
+      });
+      page.on('pageerror', error => errors.push(error.stack ?? String(error)));
+      await use();
+      expect(
+        errors.filter(text => !expectedErrors.some(known => known.test(text)))
+      ).toEqual([]);
+    },
+    { auto: true }
+  ]
 });
 export { expect };
+
+/** What the panel says where the variables are safe; other tools look for these words. */
+export const BANNER = '[compaction] context reduced, kernel state preserved';
 
 const EXAMPLES = resolve(__dirname, '../../examples');
 
@@ -37,24 +78,29 @@ export class PrimePanel {
         `${folder}/${name}`
       );
     }
-    await page.evaluate(
-      path => window.jupyterapp.commands.execute('docmanager:open', { path }),
-      `${folder}/tour.ipynb`
-    );
-    await expect(page.locator('.jp-NotebookPanel .jp-Cell').first()).toBeVisible();
+    await page.evaluate(async path => {
+      await window.jupyterapp.commands.execute('docmanager:open', { path });
+    }, `${folder}/tour.ipynb`);
     const panel = new PrimePanel(page);
     await panel.open();
-    await panel.root
-      .getByRole('combobox', { name: 'Permissions' })
-      .selectOption(mode);
+    await panel.permissions.selectOption(mode);
     return panel;
   }
 
+  /** Show the panel; the cursor is in it. */
   async open(): Promise<void> {
+    await expect(this.cells.first()).toBeVisible();
     await this.page.evaluate(() =>
       window.jupyterapp.commands.execute('prime:open')
     );
-    await expect(this.composer).toBeEnabled();
+    await expect(this.composer).toBeFocused();
+  }
+
+  /** Reload the page and wait until the conversation is back. */
+  async reload(): Promise<void> {
+    await this.page.reload();
+    await this.open();
+    await expect(this.turns.first()).toBeVisible();
   }
 
   get root(): Locator {
@@ -65,8 +111,27 @@ export class PrimePanel {
     return this.root.getByRole('combobox', { name: 'Message to the agent' });
   }
 
+  get permissions(): Locator {
+    return this.root.getByRole('combobox', { name: 'Permissions' });
+  }
+
   get stopButton(): Locator {
-    return this.root.getByRole('button', { name: 'Stop', exact: true });
+    return this.button('Stop');
+  }
+
+  /** The button that shows the session, and opens the list of them. */
+  get session(): Locator {
+    return this.root.getByRole('button', { name: /^Session: / });
+  }
+
+  /** Which model answers. */
+  get model(): Locator {
+    return this.root.getByRole('button', { name: /^Model: / });
+  }
+
+  /** Everything that was said. */
+  get conversation(): Locator {
+    return this.root.getByRole('log');
   }
 
   /** Cards of calls of the tool. */
@@ -74,28 +139,14 @@ export class PrimePanel {
     return this.root.locator(`.jp-prime-Tool[data-tool="${name}"]`);
   }
 
+  /** Compactions that worked. */
   get banner(): Locator {
     return this.root.locator('.jp-prime-Compaction[data-status="ok"]');
   }
 
-  async send(text: string): Promise<void> {
-    await this.composer.fill(text);
-    // The first Enter takes a completion where the text is the beginning of a command.
-    await this.root.getByRole('button', { name: /^(Send|Queue message)$/ }).click();
-    await expect(this.composer).toHaveValue('');
-  }
-
-  /** Send and wait until the agent has nothing more to do. */
-  async ask(text: string): Promise<void> {
-    const turns = await this.turns.count();
-    await this.send(text);
-    await this.agreeIfAsked(turns);
-    await this.answered(turns);
-  }
-
-  async answered(turnsBefore: number): Promise<void> {
-    await expect(this.turns).toHaveCount(turnsBefore + 1, { timeout: 90_000 });
-    await expect(this.stopButton).toBeHidden();
+  /** What went wrong, with what to do about it. */
+  get failure(): Locator {
+    return this.root.locator('.jp-prime-Failure');
   }
 
   /** Footers of ended turns. */
@@ -103,30 +154,68 @@ export class PrimePanel {
     return this.root.locator('.jp-prime-Turn');
   }
 
-  /** Agree to the server that messages are sent to, where the panel asks for it. */
-  private async agreeIfAsked(turnsBefore: number): Promise<void> {
-    const consent = this.root.locator('.jp-prime-Approval').first();
-    await expect(consent.or(this.turns.nth(turnsBefore)).first()).toBeVisible({
-      timeout: 90_000
+  /** A question before content leaves the machine. */
+  get consent(): Locator {
+    return this.root.getByRole('group', { name: /^Send this conversation/ });
+  }
+
+  /** Cells of the notebook in front. */
+  get cells(): Locator {
+    return this.page.locator('.jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell');
+  }
+
+  /** Figures in the outputs of the notebook in front. */
+  get figures(): Locator {
+    return this.cells.locator('.jp-OutputArea-output img');
+  }
+
+  button(name: string): Locator {
+    return this.root.getByRole('button', { name, exact: true });
+  }
+
+  /** An entry of the menu that is open. */
+  menuItem(name: string | RegExp): Locator {
+    return this.page.locator('.jp-prime-Menu').getByRole('menuitem', { name });
+  }
+
+  async send(text: string): Promise<void> {
+    await this.composer.fill(text);
+    await this.root
+      .getByRole('button', { name: /^(Send|Queue message)$/ })
+      .click();
+    await expect(this.composer).toHaveValue('');
+  }
+
+  /** Send and wait until the agent has nothing more to do; agree to the server if asked. */
+  async ask(text: string): Promise<void> {
+    const turns = await this.turns.count();
+    await this.send(text);
+    const ended = this.turns.nth(turns);
+    await expect(this.consent.or(ended).first()).toBeVisible({
+      timeout: 60_000
     });
-    if (await consent.isVisible()) {
-      await consent.getByRole('button').first().click();
+    if (await this.consent.isVisible()) {
+      await this.consent.getByRole('button', { name: 'Send' }).click();
     }
+    await this.answered(turns + 1);
+  }
+
+  /** Wait until that many turns have ended and none runs. */
+  async answered(turns: number): Promise<void> {
+    await expect(this.turns).toHaveCount(turns, { timeout: 60_000 });
+    await expect(this.stopButton).toBeHidden();
   }
 
   /** Run code in a new cell at the end of the notebook, as the user; what it printed. */
   async userRuns(code: string): Promise<string> {
-    const { page } = this;
-    await page.notebook.addCell('code', code);
-    const last = (await page.notebook.getCellCount()) - 1;
-    await page.notebook.runCell(last);
-    return (await page.notebook.getCellTextOutput(last))?.join('') ?? '';
+    await this.page.evaluate(async code => {
+      const { commands, shell } = window.jupyterapp;
+      const notebook = (shell.currentWidget as NotebookPanel).content;
+      notebook.activeCellIndex = notebook.widgets.length - 1;
+      await commands.execute('notebook:insert-cell-below');
+      notebook.activeCell!.model.sharedModel.setSource(code);
+      await commands.execute('notebook:run-cell');
+    }, code);
+    return this.cells.last().locator('.jp-OutputArea-output').innerText();
   }
-}
-
-/** A PNG in the outputs of some cell of the notebook in front. */
-export function figures(page: IJupyterLabPageFixture): Locator {
-  return page.locator(
-    '.jp-NotebookPanel:not(.lm-mod-hidden) .jp-OutputArea-output img'
-  );
 }
