@@ -185,12 +185,10 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
         }
         aria-label={trans.__('Message to the agent')}
         aria-autocomplete="list"
-        aria-expanded={matches.length > 0}
         aria-controls={matches.length > 0 ? listId : undefined}
         aria-activedescendant={
           matches.length > 0 ? `${listId}-${chosen}` : undefined
         }
-        role="combobox"
         spellCheck={true}
         onChange={event => {
           setActive(0);

@@ -1,0 +1,218 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { Signal } from '@lumino/signaling';
+import * as React from 'react';
+import { createRoot, Root } from 'react-dom/client';
+
+import { Conversation } from '../../model/conversation';
+import { Log, recordFrame } from '../../model/__tests__/records';
+import { DEFAULT_SETTINGS, IPanelSettings } from '../../settings/settings';
+import { Composer } from '../composer';
+import { IPanelContext, PanelProvider, usePanelState } from '../context';
+import { EMPTY_STATE, IPanelState } from '../state';
+
+(globalThis as any).IS_REACT_ACT_ENVIRONMENT = true;
+(globalThis as any).ResizeObserver = class {
+  observe(): void {
+    /* Nothing is laid out here. */
+  }
+  disconnect(): void {
+    /* Nothing is laid out here. */
+  }
+};
+
+/** A controller that only remembers what it was asked for. */
+class FakeController {
+  state: IPanelState = { ...EMPTY_STATE, notebook: 'a.ipynb' };
+  changed = new Signal<this, void>(this);
+  focusRequested = new Signal<this, void>(this);
+  permissionMode = 'ask';
+  model = '';
+  sendDraft = jest.fn(async () => this.setDraft(''));
+  interrupt = jest.fn(async () => undefined);
+
+  snapshot(): IPanelState {
+    return this.state;
+  }
+
+  takeFocus(): boolean {
+    return false;
+  }
+
+  setDraft(draft: string): void {
+    this.set({ draft });
+  }
+
+  set(changes: Partial<IPanelState>): void {
+    this.state = { ...this.state, ...changes };
+    this.changed.emit();
+  }
+}
+
+function Composing(): JSX.Element {
+  return <Composer state={usePanelState()} />;
+}
+
+describe('Composer', () => {
+  let controller: FakeController;
+  let host: HTMLDivElement;
+  let root: Root;
+
+  function render(settings: Partial<IPanelSettings> = {}): void {
+    const context = {
+      controller,
+      trans: nullTranslator.load('prime_ext'),
+      settings: { ...DEFAULT_SETTINGS, ...settings }
+    } as unknown as IPanelContext;
+    React.act(() =>
+      root.render(
+        <PanelProvider value={context}>
+          <Composing />
+        </PanelProvider>
+      )
+    );
+  }
+
+  function text(): HTMLTextAreaElement {
+    return host.querySelector('textarea')!;
+  }
+
+  function type(value: string): void {
+    React.act(() => {
+      const setter = Object.getOwnPropertyDescriptor(
+        HTMLTextAreaElement.prototype,
+        'value'
+      )!.set!;
+      setter.call(text(), value);
+      text().dispatchEvent(new Event('input', { bubbles: true }));
+    });
+  }
+
+  /** Press a key; `true` if the composer took it for itself. */
+  function press(key: string, init: KeyboardEventInit = {}): boolean {
+    const event = new KeyboardEvent('keydown', {
+      key,
+      bubbles: true,
+      cancelable: true,
+      ...init
+    });
+    React.act(() => {
+      text().dispatchEvent(event);
+    });
+    return event.defaultPrevented;
+  }
+
+  beforeEach(() => {
+    controller = new FakeController();
+    host = document.createElement('div');
+    document.body.append(host);
+    root = createRoot(host);
+  });
+
+  afterEach(() => {
+    React.act(() => root.unmount());
+    host.remove();
+  });
+
+  it('sends with Enter, and breaks the line with Shift Enter', () => {
+    render();
+    type('hello');
+    expect(press('Enter', { shiftKey: true })).toBe(false);
+    expect(controller.sendDraft).not.toHaveBeenCalled();
+    expect(press('Enter')).toBe(true);
+    expect(controller.sendDraft).toHaveBeenCalledTimes(1);
+  });
+
+  it('sends with Ctrl Enter alone, where that is the setting', () => {
+    render({ sendWith: 'accel-enter' });
+    type('hello');
+    expect(press('Enter')).toBe(false);
+    press('Enter', { ctrlKey: true });
+    expect(controller.sendDraft).toHaveBeenCalledTimes(1);
+  });
+
+  it('leaves keys alone while an input method composes', () => {
+    render();
+    type('こんに');
+    expect(press('Enter', { isComposing: true })).toBe(false);
+    expect(controller.sendDraft).not.toHaveBeenCalled();
+  });
+
+  it('sends nothing that is blank', () => {
+    render();
+    type(' \n ');
+    press('Enter');
+    expect(controller.sendDraft).not.toHaveBeenCalled();
+  });
+
+  it('stops with Escape, but only what runs', () => {
+    render();
+    expect(press('Escape')).toBe(false);
+    React.act(() => controller.set({ sending: 'a message' }));
+    expect(press('Escape')).toBe(true);
+    expect(controller.interrupt).toHaveBeenCalledTimes(1);
+  });
+
+  it('shows Stop from the first moment, and queues what is written on', () => {
+    render();
+    React.act(() => controller.set({ sending: 'a message' }));
+    expect(host.querySelector('[aria-label="Stop"]')).not.toBeNull();
+    expect(host.querySelector('[aria-label="Queue message"]')).toBeNull();
+    type('more');
+    expect(host.querySelector('[aria-label="Queue message"]')).not.toBeNull();
+  });
+
+  it('completes commands by keyboard', () => {
+    render();
+    type('/');
+    const options = (): string[] =>
+      [...host.querySelectorAll('[role=option]')].map(
+        option => `${option.getAttribute('aria-selected')} ${option.id}`
+      );
+    expect(options()).toHaveLength(4);
+    press('ArrowDown');
+    press('ArrowDown');
+    const active = text().getAttribute('aria-activedescendant');
+    expect(options()[2]).toBe(`true ${active}`);
+    press('Tab');
+    expect(text().value).toBe('/compact ');
+    expect(options()).toHaveLength(0);
+    expect(controller.sendDraft).not.toHaveBeenCalled();
+  });
+
+  it('sends a command that is whole', () => {
+    render();
+    type('/help');
+    press('Enter');
+    expect(controller.sendDraft).toHaveBeenCalledTimes(1);
+  });
+
+  it('brings earlier messages back, and the unsent text too', () => {
+    const log = new Log();
+    const conversation = new Conversation(() => 0);
+    for (const sent of ['one', 'two']) {
+      conversation.apply(recordFrame(log.add('user_message', { text: sent })));
+    }
+    render();
+    React.act(() => controller.set({ conversation: conversation.snapshot() }));
+    type('draft');
+    text().setSelectionRange(3, 3);
+    expect(press('ArrowUp')).toBe(false);
+    text().setSelectionRange(0, 0);
+    press('ArrowUp');
+    expect(text().value).toBe('two');
+    text().setSelectionRange(0, 0);
+    press('ArrowUp');
+    expect(text().value).toBe('one');
+    text().setSelectionRange(3, 3);
+    press('ArrowDown');
+    press('ArrowDown');
+    expect(text().value).toBe('draft');
+  });
+
+  it('is closed without a notebook', () => {
+    controller.state = { ...EMPTY_STATE };
+    render();
+    expect(text().disabled).toBe(true);
+    expect(text().placeholder).toBe('Open a notebook first');
+  });
+});
