@@ -21,6 +21,7 @@ from prime_ext.agent.services import AgentServices
 from prime_ext.agent.session_model import SessionModel
 from prime_ext.agent.turn import Turn, TurnCaps
 from prime_ext.compaction.compactor import Compactor
+from prime_ext.compaction.prefire import Prefire
 from prime_ext.context.tokens import count_text
 from prime_ext.errors import PrimeError
 from prime_ext.models.model import Model, ModelError
@@ -88,6 +89,7 @@ class Agent:
         )
         self._model = SessionModel(session, services, self.approvals, self._set_phase)
         self._captures = Captures(session, self.keeper, self._log)
+        self._prefire = Prefire(session, self._log)
         self._driver: asyncio.Task[None] | None = None
         self._work: asyncio.Task[Any] | None = None
         self._stop_at_once = False
@@ -104,6 +106,7 @@ class Agent:
         self.session.on_append = self.history.observe
         for record in missing_records(self.history, self.session.context_records()):
             self._append(record, sync=True)
+        self._prefire.resume(self.session.context_records())
         await self._recovery.look()
         self.kernel.on_state.append(self._publish_state)
         self.kernel.on_restarted.append(self._kernel_restarted)
@@ -197,6 +200,7 @@ class Agent:
         if self._driver is not None:
             await asyncio.gather(self._driver, return_exceptions=True)
         await self._captures.close()
+        await self._prefire.close()
         for task in list(self._background):
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
@@ -313,6 +317,7 @@ class Agent:
             self._calls,
             self.approvals,
             meter,
+            self._prefire,
             compact=lambda trigger, instructions: self._compact_now(
                 model, trigger, instructions, turn
             ),
@@ -354,6 +359,7 @@ class Agent:
             self.session,
             self.keeper,
             meter,
+            self._prefire,
             lambda record: self._services.on_compaction(self.session, record),
             self._log,
         )

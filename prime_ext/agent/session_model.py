@@ -59,6 +59,8 @@ class SessionModel:
             window=capabilities.window,
             max_output=min(wanted, capabilities.max_output),
             max_context_tokens=config.max_context_tokens,
+            prefire_margin_tokens=config.prefire_margin_tokens,
+            prefix_share=config.prefix_share,
             keep_tail_tokens=config.keep_tail_tokens,
             tool_result_cap_tokens=config.tool_result_cap_tokens,
             landing_share=config.landing_share,

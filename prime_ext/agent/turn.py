@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from prime_ext.agent.approvals import Approvals
     from prime_ext.agent.calls import ToolCalls
     from prime_ext.compaction.meter import ContextMeter
+    from prime_ext.compaction.prefire import Prefire
     from prime_ext.session.session import Session
 
 Compact = Callable[[str, "str | None"], Awaitable[CompactionEnd]]
@@ -112,6 +113,7 @@ class Turn:
         calls: ToolCalls,
         approvals: Approvals,
         meter: ContextMeter,
+        prefire: Prefire,
         *,
         compact: Compact,
         pending_compaction: Callable[[], tuple[str | None] | None],
@@ -128,6 +130,7 @@ class Turn:
         self._calls = calls
         self._approvals = approvals
         self._meter = meter
+        self._prefire = prefire
         self._compact = compact
         self._pending_compaction = pending_compaction
         self._phase_callback = phase
@@ -177,7 +180,12 @@ class Turn:
             await self._compact_if_due()
             reply = await self._request()
             # Known now, and shown with the next phase.
-            await self._meter.context_tokens(project(self._session.context_records()))
+            projection = project(self._session.context_records())
+            tokens = await self._meter.context_tokens(projection)
+            if tokens < self._limits.threshold:
+                await self._prefire.consider(
+                    projection, tokens, self._model, self._limits, self._meter
+                )
             calls = [block for block in reply.content if block["type"] == "tool_use"]
             if not calls:
                 break

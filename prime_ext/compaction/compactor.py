@@ -11,18 +11,18 @@ import logging
 import time
 import uuid
 from collections.abc import Callable
-from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from prime_ext.context.breakpoints import place_marks
+from prime_ext.compaction.summarise import summarise, summary_budget
 from prime_ext.context.cut import cut_index
 from prime_ext.context.digest import digest
 from prime_ext.context.limits import Limits
-from prime_ext.context.projection import ProjectedMessage, Projection, project
-from prime_ext.context.summary import instruction, kernel_note, summary_turn
+from prime_ext.context.note import Note, split
+from prime_ext.context.projection import THINKING, ProjectedMessage, Projection, project
+from prime_ext.context.summary import CLOSE, OPEN, kernel_note, summary_turn
 from prime_ext.errors import PrimeError
-from prime_ext.models.model import Model, ModelError, ModelRequest, Reply, Retry
+from prime_ext.models.model import Model, ModelError, Retry
 from prime_ext.session.records import (
     AnyRecord,
     CompactionEnd,
@@ -34,11 +34,9 @@ from prime_ext.session.records import (
 
 if TYPE_CHECKING:
     from prime_ext.compaction.meter import ContextMeter
+    from prime_ext.compaction.prefire import Prefire
     from prime_ext.kernel.snapshot import SnapshotKeeper
     from prime_ext.session.session import Session
-
-SUMMARY_TOKENS = 8_000
-"""Tokens that a summary may have, at most; less where the landing leaves less."""
 
 CHARACTERS_PER_TOKEN = 3
 """Lower bound for English and code, to size an extraction without counting it."""
@@ -60,6 +58,8 @@ class _Body:
 
     text: str
     path: str
+    cut: int
+    """Index of the first message that stays verbatim."""
     request_tokens: int = 0
     usage: dict[str, Any] | None = None
     reason: str | None = None
@@ -76,6 +76,8 @@ class Compactor:
         Saves the kernel's variables and knows what is live.
     meter:
         Sizes of messages and of the whole context.
+    prefire:
+        Has the note that was made ahead, if one was.
     on_record:
         Called with each ``compaction_start`` and ``compaction_end``, for operational events.
     """
@@ -85,12 +87,14 @@ class Compactor:
         session: Session,
         keeper: SnapshotKeeper,
         meter: ContextMeter,
+        prefire: Prefire,
         on_record: Callable[[AnyRecord], None],
         log: logging.Logger,
     ) -> None:
         self._session = session
         self._keeper = keeper
         self._meter = meter
+        self._prefire = prefire
         self._on_record = on_record
         self._log = log
         self._snapshot_seq = max(session.log.seqs_of("snapshot"), default=None)
@@ -187,39 +191,28 @@ class Compactor:
         instructions: str | None,
     ) -> CompactionEnd:
         await self._capture()
+        note = self._prefire.ready(projection) if instructions is None else None
         sizes = await self._meter.message_tokens(projection)
-        cut = cut_index(
-            projection.messages,
-            sizes,
-            keep_tail,
-            thinking=_has_thinking(projection.messages),
-        )
-        if cut == 0:
+        if cut_index(projection.messages, sizes, 0) == 0:
             return end("skipped", before, reason="Only the newest message is in the context.")
-        prefix = projection.messages[:cut]
-        body = await self._summarise(projection, prefix, model, limits, instructions)
+        overhead = await self._meter.overhead_tokens(projection)
         state = {**await self._keeper.kernel_state(), "snapshot_seq": self._snapshot_seq}
         inventory = await self._inventory()
-        overhead = await self._meter.overhead_tokens(projection)
 
-        async def turn_and_size(body: _Body, cut: int) -> tuple[str, int]:
-            text = self._turn(projection, body, cut, state, inventory)
-            return text, overhead + self._meter.text_tokens(text) + sum(sizes[cut:])
+        def turn_and_size(body: _Body) -> tuple[str, int]:
+            text = self._turn(projection, body, state, inventory)
+            return text, overhead + self._meter.text_tokens(text) + sum(sizes[body.cut :])
 
-        summary, after = await turn_and_size(body, cut)
-        if after > limits.landing and cut < len(projection.messages):
+        body = await self._body(projection, sizes, keep_tail, note, model, limits, instructions)
+        summary, after = turn_and_size(body)
+        if after > limits.landing and body.cut < cut_index(projection.messages, sizes, 0):
             # The tail is what can still go; a question without a reply never does.
-            shorter = cut_index(projection.messages, sizes, 0)
-            if shorter > cut:
-                cut = shorter
-                body = await self._summarise(
-                    projection, projection.messages[:cut], model, limits, instructions
-                )
-                summary, after = await turn_and_size(body, cut)
+            body = await self._body(projection, sizes, 0, note, model, limits, instructions)
+            summary, after = turn_and_size(body)
         if after >= before:
-            room = max(0, before - overhead - sum(sizes[cut:])) // 2
-            body = _extract(projection.messages[:cut], room, reason=body.reason)
-            summary, after = await turn_and_size(body, cut)
+            room = max(0, before - overhead - sum(sizes[body.cut :])) // 2
+            body = _extract(projection.messages, body.cut, room, reason=body.reason)
+            summary, after = turn_and_size(body)
         if after >= before:
             return end(
                 "skipped",
@@ -227,7 +220,6 @@ class Compactor:
                 reason="A summary would be as long as what it replaces.",
                 request_tokens=body.request_tokens,
             )
-        kept = projection.messages[cut].first_seq if cut < len(projection.messages) else None
         record = end(
             "ok",
             after,
@@ -235,7 +227,7 @@ class Compactor:
             request_tokens=body.request_tokens,
             kernel_state=state,
             summary=summary,
-            kept_from_seq=kept,
+            kept_from_seq=_kept_from(projection, body.cut),
             usage=body.usage or {},
             reason=body.reason,
             provider=frozen.provider,
@@ -244,6 +236,7 @@ class Compactor:
             tools=frozen.tools if frozen.tools != projection.tools else None,
         )
         self._meter.forget_usage()
+        self._prefire.forget()
         return record
 
     async def _capture(self) -> None:
@@ -265,31 +258,42 @@ class Compactor:
             self._log.info("No live inventory for the summary: %s", failure.message)
             return None
 
-    async def _summarise(
+    async def _body(
         self,
         projection: Projection,
-        prefix: list[ProjectedMessage],
+        sizes: list[int],
+        keep_tail: int,
+        note: Note | None,
         model: Model,
         limits: Limits,
         instructions: str | None,
     ) -> _Body:
-        """One pass over the whole prefix; where that fails, an extraction without the model."""
-        budget = max(512, min(SUMMARY_TOKENS, limits.landing // 2))
-        messages = [message.wire() for message in prefix]
-        messages.append(
-            {"role": "user", "content": [{"type": "text", "text": instruction(instructions)}]}
-        )
-        system, marked = place_marks(projection.system, messages)
-        request = ModelRequest(
-            system=system,
-            tools=projection.tools,
-            messages=marked,
-            max_tokens=min(budget, limits.max_output),
-            purpose="compaction",
-        )
+        """What takes the prefix's place, and where the prefix ends.
+
+        A note that is ready takes its place as it is if what came since may stay verbatim;
+        otherwise the model merges the two, reading no more than them. Without a note the model
+        reads the whole prefix. Where the model fails, an extraction does.
+        """
+        messages = projection.messages
+        cut = cut_index(messages, sizes, keep_tail)
+        if note is None:
+            prefix, path = messages[:cut], "single_pass"
+        else:
+            noted = split(messages, note)
+            if sum(sizes[noted:]) <= max(keep_tail, min(limits.keep_tail, limits.landing // 2)):
+                return _Body(note.text, "swap", noted)
+            cut = max(cut, noted)
+            prefix, path = [_as_message(note), *map(_bare, messages[noted:cut])], "merge"
         self._progress("Summarising the conversation")
         try:
-            reply = await self._ask(model, request)
+            summary = await summarise(
+                projection,
+                prefix,
+                model,
+                limits,
+                instructions=instructions,
+                on_retry=self._on_retry,
+            )
         except ModelError as failure:
             self._session.append(
                 Error(
@@ -299,53 +303,41 @@ class Compactor:
                     where="compaction",
                 )
             )
-            return _extract(prefix, budget, reason=failure.message)
-        sent = sum(
-            reply.usage.get(key) or 0
-            for key in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-        )
-        text = "\n\n".join(b["text"] for b in reply.content if b["type"] == "text").strip()
-        if not text:
-            return _extract(
-                prefix, budget, reason="The model answered without a summary.", sent=sent
-            )
-        path = "digest" if model.provider == "offline" else "single_pass"
-        return _Body(text, path, request_tokens=sent, usage=reply.usage)
+            return _extract(prefix, cut, summary_budget(limits), reason=failure.message)
+        sent = summary.sent_tokens
+        if not summary.text:
+            reason = "The model answered without a summary."
+            return _extract(prefix, cut, summary_budget(limits), reason=reason, sent=sent)
+        if model.provider == "offline":
+            path = "digest"
+        return _Body(summary.text, path, cut, request_tokens=sent, usage=summary.usage)
 
-    async def _ask(self, model: Model, request: ModelRequest) -> Reply:
-        async with aclosing(model.stream(request)) as events:
-            async for event in events:
-                if isinstance(event, Retry):
-                    self._progress(
-                        f"Summarising the conversation: {event.reason}, trying again in "
-                        f"{event.delay_s:.0f} s ({event.attempt}/{event.max_attempts})"
-                    )
-                elif isinstance(event, Reply):
-                    return event
-        raise ModelError("The model's stream ended without a message.", code="server_error")
+    def _on_retry(self, retry: Retry) -> None:
+        self._progress(
+            f"Summarising the conversation: {retry.reason}, trying again in "
+            f"{retry.delay_s:.0f} s ({retry.attempt}/{retry.max_attempts})"
+        )
 
     def _turn(
         self,
         projection: Projection,
         body: _Body,
-        cut: int,
         state: dict[str, Any],
         inventory: list[dict[str, Any]] | None,
     ) -> str:
-        last = self._last_user_message(projection, cut)
         return summary_turn(
             body.text,
-            last_user_message=last,
+            last_user_message=self._last_user_message(projection, body.cut),
             inventory=inventory,
             kernel_note=kernel_note(state),
             log_path=str(self._session.folder / "session.jsonl"),
             first_seq=1,
-            last_seq=projection.messages[cut - 1].last_seq,
+            last_seq=projection.messages[body.cut - 1].last_seq,
         )
 
     def _last_user_message(self, projection: Projection, cut: int) -> str | None:
         """The last thing the person wrote, unless it is kept verbatim anyway."""
-        kept = projection.messages[cut].first_seq if cut < len(projection.messages) else None
+        kept = _kept_from(projection, cut)
         for record in reversed(self._session.context_records()):
             if isinstance(record, UserMessage):
                 return None if kept is not None and record.seq >= kept else record.text
@@ -361,20 +353,27 @@ class Compactor:
 
 
 def _extract(
-    prefix: list[ProjectedMessage], tokens: int, *, reason: str | None, sent: int = 0
+    prefix: list[ProjectedMessage], cut: int, tokens: int, *, reason: str | None, sent: int = 0
 ) -> _Body:
     text = digest([m.wire() for m in prefix], max_chars=max(400, tokens * CHARACTERS_PER_TOKEN))
-    return _Body(text, "digest", request_tokens=sent, reason=reason)
+    return _Body(text, "digest", cut, request_tokens=sent, reason=reason)
+
+
+def _as_message(note: Note) -> ProjectedMessage:
+    text = f"{OPEN}\n{note.text}\n{CLOSE}"
+    return ProjectedMessage("user", [{"type": "text", "text": text}], 0, note.through_seq)
+
+
+def _bare(message: ProjectedMessage) -> ProjectedMessage:
+    """Without thinking, which is bound to what stood before it."""
+    return replace(message, content=[b for b in message.content if b["type"] not in THINKING])
+
+
+def _kept_from(projection: Projection, cut: int) -> int | None:
+    messages = projection.messages
+    return messages[cut].first_seq if cut < len(messages) else None
 
 
 def _worth_it(projection: Projection) -> bool:
     """There is a reply to summarise that no earlier summary covers."""
     return any(message.role == "assistant" for message in projection.messages)
-
-
-def _has_thinking(messages: list[ProjectedMessage]) -> bool:
-    return any(
-        block["type"] in ("thinking", "redacted_thinking")
-        for message in messages
-        for block in message.content
-    )

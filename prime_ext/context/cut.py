@@ -11,8 +11,6 @@ def cut_index(
     messages: Sequence[ProjectedMessage],
     tokens: Sequence[int],
     keep_tail_tokens: int,
-    *,
-    thinking: bool = False,
 ) -> int:
     """Index of the first message that stays verbatim; ``len(messages)`` if none does.
 
@@ -28,15 +26,10 @@ def cut_index(
         Size of each message.
     keep_tail_tokens:
         Size of the verbatim tail at most.
-    thinking:
-        Extended thinking is on. Then a tail that ends in tool results is not kept: the API wants
-        the thinking that led to those calls, and thinking does not survive a rewritten history.
     """
     if not messages:
         return 0
     end = len(messages)
-    if thinking and _is_answer(messages[-1]):
-        return end
     kept = 0
     cut = end
     for index in range(end - 1, -1, -1):

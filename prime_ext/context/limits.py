@@ -15,6 +15,10 @@ class Limits:
 
     threshold: int
     """Size at which the context is compacted."""
+    prefire_at: int
+    """Size at which a note is made ahead."""
+    prefix_share: float
+    """Share of the context that the first note covers."""
     landing: int
     """A compaction must land under it."""
     keep_tail: int
@@ -29,6 +33,8 @@ class Limits:
         window: int,
         max_output: int,
         max_context_tokens: int = 0,
+        prefire_margin_tokens: int = 0,
+        prefix_share: float = 0.95,
         keep_tail_tokens: int = 0,
         tool_result_cap_tokens: int = 0,
         landing_share: float = 0.5,
@@ -46,6 +52,8 @@ class Limits:
             threshold = min(DEFAULT_THRESHOLD, max(ceiling - RESERVE_TOKENS, ceiling // 2))
         return cls(
             threshold=threshold,
+            prefire_at=max(1, threshold - (prefire_margin_tokens or threshold // 10)),
+            prefix_share=prefix_share,
             landing=int(threshold * landing_share),
             keep_tail=keep_tail_tokens or min(16_000, threshold // 5),
             tool_result_cap=tool_result_cap_tokens or min(10_000, threshold // 20),

@@ -26,6 +26,9 @@ LOST_RESULT = (
 )
 """What a ``tool_use`` is answered with if its result never reached the log."""
 
+THINKING = frozenset({"thinking", "redacted_thinking"})
+"""Types of blocks that are bound to what stands before them."""
+
 
 @dataclass(frozen=True)
 class ProjectedMessage:
@@ -119,7 +122,7 @@ def _without_thinking(record: AnyRecord) -> AnyRecord:
     """Thinking is bound to what stood before it, and that has just been replaced."""
     if not isinstance(record, AssistantMessage):
         return record
-    content = [b for b in record.content if b["type"] not in ("thinking", "redacted_thinking")]
+    content = [b for b in record.content if b["type"] not in THINKING]
     return msgspec.structs.replace(record, content=content)
 
 

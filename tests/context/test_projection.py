@@ -157,13 +157,11 @@ def test_a_context_only_grows_at_its_end(records: list[AnyRecord], data: st.Data
         assert project(records).wire_messages()[: len(before)] == before
 
 
-@given(sessions(), st.integers(0, 2_000), st.booleans())
-def test_no_cut_separates_a_call_from_its_result(
-    records: list[AnyRecord], keep: int, thinking: bool
-) -> None:
+@given(sessions(), st.integers(0, 2_000))
+def test_no_cut_separates_a_call_from_its_result(records: list[AnyRecord], keep: int) -> None:
     projection = project(records)
     sizes = [len(str(message.content)) for message in projection.messages]
-    cut = cut_index(projection.messages, sizes, keep, thinking=thinking)
+    cut = cut_index(projection.messages, sizes, keep)
     kept = projection.messages[cut].first_seq if cut < len(projection.messages) else None
     check_pairing([message.wire() for message in projection.messages[:cut]])
     after = project([*records, compacted(records, kept)])

@@ -1,0 +1,77 @@
+"""Asking the model for a summary, in a request that the prompt cache serves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+from prime_ext.context.breakpoints import place_marks
+from prime_ext.context.limits import Limits
+from prime_ext.context.projection import ProjectedMessage, Projection
+from prime_ext.context.summary import instruction
+from prime_ext.models.model import Model, ModelError, ModelRequest, Reply, Retry
+
+SUMMARY_TOKENS = 8_000
+"""Tokens that a summary may have, at most; less where the landing leaves less."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What the model answered. ``text`` is empty if it answered without any."""
+
+    text: str
+    usage: dict[str, Any]
+
+    @property
+    def sent_tokens(self) -> int:
+        """Tokens of the request, those from the cache included."""
+        return sum(
+            self.usage.get(key) or 0
+            for key in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+        )
+
+
+def summary_budget(limits: Limits) -> int:
+    """Tokens that a summary may have."""
+    return max(512, min(SUMMARY_TOKENS, limits.landing // 2, limits.max_output))
+
+
+async def summarise(
+    projection: Projection,
+    messages: Sequence[ProjectedMessage],
+    model: Model,
+    limits: Limits,
+    *,
+    instructions: str | None,
+    on_retry: Callable[[Retry], None] | None = None,
+) -> Summary:
+    """Have ``messages`` summarised.
+
+    The request is the conversation's own, system prompt and tools included, with one instruction
+    behind it: what was sent before comes from the cache.
+
+    Raises
+    ------
+    ModelError
+        If the model's server refuses or cannot be reached.
+    """
+    wire = [message.wire() for message in messages]
+    wire.append({"role": "user", "content": [{"type": "text", "text": instruction(instructions)}]})
+    system, marked = place_marks(projection.system, wire)
+    request = ModelRequest(
+        system=system,
+        tools=projection.tools,
+        messages=marked,
+        max_tokens=summary_budget(limits),
+        purpose="compaction",
+    )
+    async with aclosing(model.stream(request)) as events:
+        async for event in events:
+            if isinstance(event, Retry) and on_retry is not None:
+                on_retry(event)
+            elif isinstance(event, Reply):
+                text = "\n\n".join(b["text"] for b in event.content if b["type"] == "text")
+                return Summary(text.strip(), event.usage)
+    raise ModelError("The model's stream ended without a message.", code="server_error")

@@ -1,0 +1,81 @@
+"""A note made ahead of need: a summary of a prefix of the context, and what it was made from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from prime_ext.context.projection import ProjectedMessage, Projection
+
+PROMPT_VERSION = 1
+"""Grows with every change of the instruction that a note is made by."""
+
+
+@dataclass(frozen=True)
+class Note:
+    """A summary of every message up to and including record ``through_seq``."""
+
+    text: str
+    through_seq: int
+    fingerprint: str
+
+
+def prefix_length(messages: Sequence[ProjectedMessage], tokens: Sequence[int], share: float) -> int:
+    """How many of the oldest messages a note covers: at most ``share`` of the tokens.
+
+    The cut never falls between a call and its result. What the model has not seen yet, the
+    messages behind its last reply, is left out: the prefix then is one that an earlier request
+    has sent, and the prompt cache serves it.
+    """
+    budget = share * sum(tokens)
+    seen = max((i + 1 for i, m in enumerate(messages) if m.role == "assistant"), default=0)
+    length = 0
+    covered = 0
+    for index in range(seen):
+        covered += tokens[index]
+        if covered > budget:
+            break
+        following = messages[index + 1] if index + 1 < len(messages) else None
+        if following is None or not _is_answer(following):
+            length = index + 1
+    return length
+
+
+def split(messages: Sequence[ProjectedMessage], note: Note) -> int:
+    """Index of the first message that the note does not cover."""
+    return sum(1 for message in messages if message.last_seq <= note.through_seq)
+
+
+def fingerprint(projection: Projection, length: int) -> str:
+    """SHA-256 of all that a note on the first ``length`` messages depends on.
+
+    Any change of those messages, of model, system prompt or tools, or of the instruction makes
+    another fingerprint; what is appended behind them does not.
+    """
+    digest = hashlib.sha256()
+    for part in (
+        [PROMPT_VERSION, projection.provider, projection.model],
+        projection.system,
+        projection.tools,
+        [message.wire() for message in projection.messages[:length]],
+    ):
+        digest.update(_canonical(part))
+        digest.update(b"\0")
+    return digest.hexdigest()
+
+
+def holds(note: Note, projection: Projection) -> bool:
+    """Whether the note still says what the context's prefix says."""
+    length = split(projection.messages, note)
+    return length > 0 and fingerprint(projection, length) == note.fingerprint
+
+
+def _canonical(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+
+
+def _is_answer(message: ProjectedMessage) -> bool:
+    return message.role == "user" and any(b["type"] == "tool_result" for b in message.content)
