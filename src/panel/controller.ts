@@ -494,6 +494,13 @@ export class PanelController implements IChatPanel {
     if (live) {
       this._liveFrame.emit(frame);
     }
+    if (
+      this._state.sending !== null &&
+      isRecordOf(frame, this._state.sending)
+    ) {
+      // The record is often here before the answer to the request: not both are shown.
+      this._set({ sending: null });
+    }
     if (frame.type === 'error') {
       this._set({
         failure: {
@@ -594,6 +601,15 @@ export namespace PanelController {
       nothingToCompact: string;
     };
   }
+}
+
+/** Whether a frame brings the record of a message that is on its way. */
+function isRecordOf(frame: ServerFrame, text: string): boolean {
+  return (
+    frame.type === 'record' &&
+    (frame.record.kind === 'user_message' || frame.record.kind === 'queued') &&
+    frame.record.text === text
+  );
 }
 
 function failureOf(reason: unknown): IFailure {

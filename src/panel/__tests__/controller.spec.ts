@@ -202,6 +202,19 @@ describe('PanelController', () => {
     expect(api.interrupt).toHaveBeenCalledWith('s1');
   });
 
+  it('shows a message once, though its record comes before the answer', async () => {
+    await sessions.select('a.ipynb', 's1');
+    const gate = new Gate();
+    api.send.mockReturnValueOnce(gate.promise);
+    const sending = controller.submit('hello');
+    expect(controller.snapshot().sending).toBe('hello');
+    push('s1', recordFrame(new Log().add('user_message', { text: 'hello' })));
+    expect(controller.snapshot().sending).toBeNull();
+    gate.open({ seq: 1, queued: false });
+    await sending;
+    expect(controller.conversation?.items).toHaveLength(1);
+  });
+
   it('says that it is stopping until the turn has ended', async () => {
     await sessions.select('a.ipynb', 's1');
     push('s1', { type: 'state', state: state({ running: true }) });
