@@ -19,7 +19,6 @@ import {
 } from '../api/records';
 import {
   IActivity,
-  IApprovalState,
   IConversation,
   IQueuedMessage,
   IToolItem,
@@ -27,7 +26,20 @@ import {
   ToolStatus
 } from './items';
 import { LiveMessage, messageItems } from './liveMessage';
-import { resolveOutputs } from './outputs';
+import {
+  decided,
+  endedCompaction,
+  endedTool,
+  errorItem,
+  noteItem,
+  openApproval,
+  restoreItem,
+  runningCompaction,
+  stoppedTool,
+  turnItem,
+  userItem,
+  voided
+} from './recordItems';
 
 type ProgressFrame = Extract<ServerFrame, { type: 'progress' }>;
 
@@ -144,8 +156,6 @@ export class Conversation {
 
   private _record(stored: IRecord): void {
     const record = stored as SessionRecord;
-    const key = `r${record.seq}`;
-    const turn = record.turn ?? null;
     switch (record.kind) {
       case 'session_start':
         this._facts.notebook = record.notebook;
@@ -163,16 +173,7 @@ export class Conversation {
         break;
       case 'user_message':
         this._begun = true;
-        this._add({
-          kind: 'user',
-          key,
-          turn,
-          seq: record.seq,
-          ts: record.ts,
-          user: record.user ?? null,
-          text: record.text,
-          attachments: record.attachments ?? []
-        });
+        this._add(userItem(record));
         break;
       case 'assistant_message':
         this._assistantMessage(record);
@@ -193,21 +194,7 @@ export class Conversation {
         this._turnEnd(record);
         break;
       case 'compaction_start':
-        this._add({
-          kind: 'compaction',
-          key: record.compaction_id,
-          turn,
-          status: 'running',
-          trigger: record.trigger,
-          path: null,
-          tokensBefore: record.tokens_before,
-          tokensAfter: null,
-          waitMs: null,
-          count: null,
-          kernelState: {},
-          summary: null,
-          reason: null
-        });
+        this._add(runningCompaction(record));
         break;
       case 'compaction_end':
         this._compactionEnd(record);
@@ -227,15 +214,7 @@ export class Conversation {
         );
         break;
       case 'error':
-        this._add({
-          kind: 'error',
-          key,
-          turn,
-          code: record.code,
-          message: record.message,
-          hint: record.hint ?? '',
-          where: record.where ?? ''
-        });
+        this._add(errorItem(record));
         break;
     }
   }
@@ -250,16 +229,7 @@ export class Conversation {
       this._facts.provider = record.provider ?? this._facts.provider;
     }
     this._facts.notebook = record.notebook ?? this._facts.notebook;
-    this._add({
-      kind: 'note',
-      key: `r${record.seq}`,
-      turn: record.turn ?? null,
-      permissionMode: record.permission_mode ?? null,
-      model: record.model ?? null,
-      modelPending: this._begun,
-      notebook: record.notebook ?? null,
-      user: record.user ?? null
-    });
+    this._add(noteItem(record, this._begun));
   }
 
   private _assistantMessage(record: IAssistantMessage): void {
@@ -281,36 +251,11 @@ export class Conversation {
   }
 
   private _toolResult(record: IToolResult): void {
-    this._changeTool(record.tool_use_id, tool => {
-      let status: ToolStatus = record.is_error ? 'error' : 'ok';
-      if (tool.approval?.decision === 'deny') {
-        status = 'denied';
-      } else if (record.synthetic) {
-        status = 'stopped';
-      }
-      return {
-        ...tool,
-        status,
-        outputs: resolveOutputs(record.outputs ?? [], record.content),
-        content: record.content,
-        outputFile: record.output_file ?? null,
-        durationMs: record.duration_ms ?? 0,
-        startedAt: null,
-        message: null
-      };
-    });
+    this._changeTool(record.tool_use_id, tool => endedTool(tool, record));
   }
 
   private _approvalRequest(record: IApprovalRequest): void {
-    const approval: IApprovalState = {
-      callId: record.call_id,
-      what: record.what,
-      summary: record.summary,
-      detail: record.detail ?? null,
-      decision: null,
-      scope: 'once',
-      user: null
-    };
+    const approval = openApproval(record);
     if (
       record.what === 'tool' &&
       this._changeTool(record.call_id, tool => ({
@@ -331,18 +276,12 @@ export class Conversation {
   }
 
   private _approval(record: IApproval): void {
-    const decide = (approval: IApprovalState): IApprovalState => ({
-      ...approval,
-      decision: record.decision,
-      scope: record.scope ?? 'once',
-      user: record.user ?? null
-    });
     const found = this._changeTool(record.call_id, tool =>
       tool.approval
         ? {
             ...tool,
             status: record.decision === 'allow' ? 'waiting' : 'denied',
-            approval: decide(tool.approval)
+            approval: decided(tool.approval, record)
           }
         : tool
     );
@@ -350,7 +289,10 @@ export class Conversation {
     if (!found && index !== undefined) {
       const item = this._items[index];
       if (item.kind === 'approval') {
-        this._items[index] = { ...item, approval: decide(item.approval) };
+        this._items[index] = {
+          ...item,
+          approval: decided(item.approval, record)
+        };
       }
     }
   }
@@ -391,12 +333,7 @@ export class Conversation {
     for (const index of this._openTools) {
       const tool = this._items[index];
       if (tool.kind === 'tool') {
-        this._items[index] = {
-          ...tool,
-          status: 'stopped',
-          startedAt: null,
-          approval: tool.approval && voided(tool.approval)
-        };
+        this._items[index] = stoppedTool(tool);
       }
     }
     this._openTools.clear();
@@ -407,35 +344,12 @@ export class Conversation {
       }
     }
     this._approvals.clear();
-    this._add({
-      kind: 'turn',
-      key: `r${record.seq}`,
-      turn: record.turn ?? null,
-      status: record.status,
-      requests: record.requests ?? 0,
-      durationMs: record.duration_ms ?? 0,
-      usage: record.usage ?? {},
-      costUsd: record.cost_usd ?? null
-    });
+    this._add(turnItem(record));
   }
 
   private _compactionEnd(record: ICompactionEnd): void {
     const index = this._compactions.get(record.compaction_id);
-    const item: Item = {
-      kind: 'compaction',
-      key: record.compaction_id,
-      turn: record.turn ?? null,
-      status: record.outcome,
-      trigger: record.trigger,
-      path: record.path ?? null,
-      tokensBefore: record.tokens_before,
-      tokensAfter: record.tokens_after,
-      waitMs: record.wait_ms ?? null,
-      count: record.compaction_count ?? null,
-      kernelState: record.kernel_state ?? {},
-      summary: record.summary ?? null,
-      reason: record.reason ?? null
-    };
+    const item = endedCompaction(record);
     if (index === undefined) {
       this._add(item);
     } else {
@@ -448,29 +362,11 @@ export class Conversation {
   }
 
   private _restore(record: IRestore): void {
-    const quiet =
-      record.trigger === 'compaction' &&
-      (record.outcome === 'ok' || record.outcome === 'unchanged');
-    if (quiet) {
-      return;
+    const item = restoreItem(record);
+    if (item) {
+      this._settleOffers();
+      this._add(item);
     }
-    this._settleOffers();
-    const names = Object.entries(record.names ?? {});
-    const missing = names
-      .filter(([, { status }]) => status === 'skipped' || status === 'degraded')
-      .map(([name, { reason }]) => ({ name, reason: reason ?? '' }));
-    this._add({
-      kind: 'restore',
-      key: `r${record.seq}`,
-      turn: record.turn ?? null,
-      outcome: record.outcome,
-      snapshotId:
-        record.outcome === 'offered' ? (record.snapshot_id ?? null) : null,
-      trigger: record.trigger,
-      restored: names.length - missing.length,
-      missing,
-      reason: record.reason ?? null
-    });
   }
 
   /** What came after an offer to restore has answered it. */
@@ -586,10 +482,4 @@ export class Conversation {
   private _approvals = new Map<string, number>();
   private _compactions = new Map<string, number>();
   private _snapshot: IConversation | null = null;
-}
-
-function voided(approval: IApprovalState): IApprovalState {
-  return approval.decision === null
-    ? { ...approval, decision: 'void' }
-    : approval;
 }

@@ -1,0 +1,203 @@
+/**
+ * Items that one record alone makes, or that it makes of the item before.
+ */
+import {
+  IApproval,
+  IApprovalRequest,
+  ICompactionEnd,
+  ICompactionStart,
+  IErrorRecord,
+  IRestore,
+  ISettingsRecord,
+  IToolResult,
+  ITurnEnd,
+  IUserMessage
+} from '../api/records';
+import {
+  IApprovalState,
+  ICompactionItem,
+  IErrorItem,
+  INoteItem,
+  IRestoreItem,
+  IToolItem,
+  ITurnItem,
+  IUserItem,
+  ToolStatus
+} from './items';
+import { resolveOutputs } from './outputs';
+
+function base(record: { seq: number; turn?: string }): {
+  key: string;
+  turn: string | null;
+} {
+  return { key: `r${record.seq}`, turn: record.turn ?? null };
+}
+
+export function userItem(record: IUserMessage): IUserItem {
+  return {
+    ...base(record),
+    kind: 'user',
+    seq: record.seq,
+    ts: record.ts,
+    user: record.user ?? null,
+    text: record.text,
+    attachments: record.attachments ?? []
+  };
+}
+
+/** @param begun - Something was sent to a model already: another one has to wait. */
+export function noteItem(record: ISettingsRecord, begun: boolean): INoteItem {
+  return {
+    ...base(record),
+    kind: 'note',
+    permissionMode: record.permission_mode ?? null,
+    model: record.model ?? null,
+    modelPending: begun,
+    notebook: record.notebook ?? null,
+    user: record.user ?? null
+  };
+}
+
+export function errorItem(record: IErrorRecord): IErrorItem {
+  return {
+    ...base(record),
+    kind: 'error',
+    code: record.code,
+    message: record.message,
+    hint: record.hint ?? '',
+    where: record.where ?? ''
+  };
+}
+
+export function turnItem(record: ITurnEnd): ITurnItem {
+  return {
+    ...base(record),
+    kind: 'turn',
+    status: record.status,
+    requests: record.requests ?? 0,
+    durationMs: record.duration_ms ?? 0,
+    usage: record.usage ?? {},
+    costUsd: record.cost_usd ?? null
+  };
+}
+
+export function runningCompaction(record: ICompactionStart): ICompactionItem {
+  return {
+    ...base(record),
+    kind: 'compaction',
+    key: record.compaction_id,
+    status: 'running',
+    trigger: record.trigger,
+    path: null,
+    tokensBefore: record.tokens_before,
+    tokensAfter: null,
+    waitMs: null,
+    count: null,
+    kernelState: {},
+    summary: null,
+    reason: null
+  };
+}
+
+export function endedCompaction(record: ICompactionEnd): ICompactionItem {
+  return {
+    ...base(record),
+    kind: 'compaction',
+    key: record.compaction_id,
+    status: record.outcome,
+    trigger: record.trigger,
+    path: record.path ?? null,
+    tokensBefore: record.tokens_before,
+    tokensAfter: record.tokens_after,
+    waitMs: record.wait_ms ?? null,
+    count: record.compaction_count ?? null,
+    kernelState: record.kernel_state ?? {},
+    summary: record.summary ?? null,
+    reason: record.reason ?? null
+  };
+}
+
+/** `null` for a restore that went by itself and as it should: the banner speaks for it. */
+export function restoreItem(record: IRestore): IRestoreItem | null {
+  if (
+    record.trigger === 'compaction' &&
+    (record.outcome === 'ok' || record.outcome === 'unchanged')
+  ) {
+    return null;
+  }
+  const names = Object.entries(record.names ?? {});
+  const missing = names
+    .filter(([, { status }]) => status === 'skipped' || status === 'degraded')
+    .map(([name, { reason }]) => ({ name, reason: reason ?? '' }));
+  return {
+    ...base(record),
+    kind: 'restore',
+    outcome: record.outcome,
+    snapshotId:
+      record.outcome === 'offered' ? (record.snapshot_id ?? null) : null,
+    trigger: record.trigger,
+    restored: names.length - missing.length,
+    missing,
+    reason: record.reason ?? null
+  };
+}
+
+export function openApproval(record: IApprovalRequest): IApprovalState {
+  return {
+    callId: record.call_id,
+    what: record.what,
+    summary: record.summary,
+    detail: record.detail ?? null,
+    decision: null,
+    scope: 'once',
+    user: null
+  };
+}
+
+export function decided(
+  approval: IApprovalState,
+  record: IApproval
+): IApprovalState {
+  return {
+    ...approval,
+    decision: record.decision,
+    scope: record.scope ?? 'once',
+    user: record.user ?? null
+  };
+}
+
+/** An approval whose turn is over. */
+export function voided(approval: IApprovalState): IApprovalState {
+  return approval.decision === null
+    ? { ...approval, decision: 'void' }
+    : approval;
+}
+
+export function endedTool(tool: IToolItem, record: IToolResult): IToolItem {
+  let status: ToolStatus = record.is_error ? 'error' : 'ok';
+  if (tool.approval?.decision === 'deny') {
+    status = 'denied';
+  } else if (record.synthetic) {
+    status = 'stopped';
+  }
+  return {
+    ...tool,
+    status,
+    outputs: resolveOutputs(record.outputs ?? [], record.content),
+    content: record.content,
+    outputFile: record.output_file ?? null,
+    durationMs: record.duration_ms ?? 0,
+    startedAt: null,
+    message: null
+  };
+}
+
+/** A call whose turn ended before it did. */
+export function stoppedTool(tool: IToolItem): IToolItem {
+  return {
+    ...tool,
+    status: 'stopped',
+    startedAt: null,
+    approval: tool.approval && voided(tool.approval)
+  };
+}
