@@ -9,7 +9,7 @@ import { sendIcon } from './icons';
 import { modeDescription, modeName } from './permissionModes';
 import { ModelButton } from './modelButton';
 import { completions, ISlashCommand, slashCommands } from './slash';
-import { IPanelState, isBusy } from './state';
+import { IPanelState, isBusy, permissionModeOf } from './state';
 
 /** Tallest the text may get before it scrolls, as a share of the window. */
 const MAX_HEIGHT_SHARE = 0.35;
@@ -241,7 +241,7 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
 /** A native select under its short name: keyboard and screen readers know what to do with it. */
 function ModeSelect(props: { state: IPanelState }): JSX.Element {
   const { controller, trans } = usePanel();
-  const mode = controller.permissionMode;
+  const mode = permissionModeOf(props.state);
   const modes = props.state.server?.permission_modes ?? [mode];
   return (
     <label className="jp-prime-Mode" title={modeDescription(mode, trans)}>

@@ -13,7 +13,7 @@ import {
   PrimeApi
 } from '../api/rest';
 import { Conversation } from '../model/conversation';
-import { IConversation, IErrorItem } from '../model/items';
+import { IConversation } from '../model/items';
 import {
   ConnectionStatus,
   IChatPanel,
@@ -25,7 +25,7 @@ import { Drafts } from './drafts';
 import { localCommand } from './slash';
 import {
   EMPTY_STATE,
-  IFailure,
+  failureOf,
   IKernelDisplay,
   IPanelState,
   isBusy
@@ -184,34 +184,6 @@ export class PanelController implements IChatPanel {
     this._requestFocus();
   }
 
-  /**
-   * What to send again after an error; `null` if it is no longer the last thing that happened, or
-   * was not about a message.
-   */
-  retryText(error: IErrorItem): string | null {
-    const state = this.snapshot();
-    const items = state.conversation?.items ?? [];
-    if (isBusy(state) || error.where === 'compaction') {
-      return null;
-    }
-    const message = [...items].reverse().find(item => item.kind === 'user');
-    const isLast = !items
-      .slice(items.lastIndexOf(error) + 1)
-      .some(item => item.kind !== 'turn');
-    return isLast && message?.kind === 'user' && message.turn === error.turn
-      ? message.text
-      : null;
-  }
-
-  /** What the agent wrote in a turn, as Markdown. */
-  answerText(turn: string | null): string {
-    return (this.snapshot().conversation?.items ?? [])
-      .flatMap(item =>
-        item.kind === 'text' && item.turn === turn ? [item.text] : []
-      )
-      .join('\n\n');
-  }
-
   async unqueue(seq: number): Promise<void> {
     const id = this._state.sessionId;
     if (id) {
@@ -273,6 +245,11 @@ export class PanelController implements IChatPanel {
     }
   }
 
+  /** What the next session starts with. */
+  setNewSession(changes: Partial<IPanelState['newSession']>): void {
+    this._set({ newSession: { ...this._state.newSession, ...changes } });
+  }
+
   /** For the session on show, or the one to be made. */
   async setPermissionMode(mode: PermissionMode): Promise<void> {
     const id = this._state.sessionId;
@@ -281,8 +258,7 @@ export class PanelController implements IChatPanel {
         this._options.sessions.patch(id, { permission_mode: mode })
       );
     } else {
-      this._options.newSessionDefaults.permissionMode = mode;
-      this._changedLater();
+      this.setNewSession({ permissionMode: mode });
     }
   }
 
@@ -291,35 +267,8 @@ export class PanelController implements IChatPanel {
     if (id) {
       await this._try(() => this._options.sessions.patch(id, { model }));
     } else {
-      this._options.newSessionDefaults.model = model;
-      this._changedLater();
+      this.setNewSession({ model });
     }
-  }
-
-  /** Permission mode of the session on show, or of the one to be made. */
-  get permissionMode(): PermissionMode {
-    const { conversation, server } = this.snapshot();
-    return ((this._state.sessionId && conversation?.permissionMode) ||
-      this._options.newSessionDefaults.permissionMode ||
-      server?.default_permission_mode ||
-      'ask') as PermissionMode;
-  }
-
-  /** Model that answers the next message; empty: the provider's default. */
-  get model(): string {
-    const { conversation, server } = this.snapshot();
-    return (
-      (this._state.sessionId && conversation?.model) ||
-      this._options.newSessionDefaults.model ||
-      server?.model ||
-      ''
-    );
-  }
-
-  /** Model chosen last; it may have to wait for the next compaction. */
-  get chosenModel(): string {
-    const { conversation } = this.snapshot();
-    return (this._state.sessionId && conversation?.chosenModel) || this.model;
   }
 
   /**
@@ -441,7 +390,7 @@ export class PanelController implements IChatPanel {
     }
     let id = this._state.sessionId ?? null;
     if (id === null) {
-      const { permissionMode, model } = this._options.newSessionDefaults;
+      const { permissionMode, model } = this._state.newSession;
       const session = await this._options.sessions.create({
         notebook,
         ...(permissionMode ? { permission_mode: permissionMode } : {}),
@@ -591,11 +540,6 @@ export namespace PanelController {
     isVisible: () => boolean;
     /** Run once, soon. */
     schedule: (callback: () => void) => void;
-    /** What a new session starts with, unless the server's defaults are to hold. */
-    newSessionDefaults: {
-      permissionMode: PermissionMode | null;
-      model: string | null;
-    };
     messages: {
       noNotebook: string;
       nothingToCompact: string;
@@ -610,15 +554,4 @@ function isRecordOf(frame: ServerFrame, text: string): boolean {
     (frame.record.kind === 'user_message' || frame.record.kind === 'queued') &&
     frame.record.text === text
   );
-}
-
-function failureOf(reason: unknown): IFailure {
-  if (reason instanceof ApiError) {
-    return { code: reason.code, message: reason.message, hint: reason.hint };
-  }
-  return {
-    code: 'unexpected',
-    message: reason instanceof Error ? reason.message : String(reason),
-    hint: ''
-  };
 }

@@ -24,6 +24,7 @@ import { cost, duration, fullCount, shortCount } from './format';
 import { thinkingIcon } from './icons';
 import { MarkdownView } from './markdownView';
 import { modeName } from './permissionModes';
+import { answerText, retryText } from './state';
 import { ToolCard } from './toolCard';
 
 /** One item of the conversation. Items are immutable: the same object is never drawn again. */
@@ -121,7 +122,7 @@ function ErrorCard(props: { item: IErrorItem }): JSX.Element {
   const { item } = props;
   const { controller, trans } = usePanel();
   // Whether trying again makes sense depends on what has happened since.
-  usePanelState();
+  const state = usePanelState();
   const actions: { label: string; run: () => void }[] = [];
   if (
     item.code === 'no_credentials' ||
@@ -133,7 +134,7 @@ function ErrorCard(props: { item: IErrorItem }): JSX.Element {
       run: () => controller.showSheet('model')
     });
   }
-  const again = controller.retryText(item);
+  const again = retryText(state, item);
   if (again !== null) {
     actions.push({
       label: trans.__('Try again'),
@@ -295,10 +296,10 @@ function TurnFooter(props: { item: ITurnItem }): JSX.Element {
   return (
     <div className="jp-prime-Turn" data-status={item.status}>
       <span title={title}>{parts.join(' · ')}</span>
-      {controller.answerText(item.turn) && (
+      {answerText(controller.snapshot(), item.turn) && (
         <CopyButton
           label={trans.__('Copy answer')}
-          text={() => controller.answerText(item.turn)}
+          text={() => answerText(controller.snapshot(), item.turn)}
         />
       )}
     </div>

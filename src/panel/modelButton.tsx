@@ -4,13 +4,13 @@ import * as React from 'react';
 import { IModelInfo } from '../api/rest';
 import { usePanel } from './context';
 import { IMenuEntry, popUp } from './menus';
-import { IPanelState } from './state';
+import { chosenModelOf, IPanelState, modelOf } from './state';
 
 /** Which model answers, with the others to choose from. */
 export function ModelButton(props: { state: IPanelState }): JSX.Element {
   const { server } = props.state;
   const { controller, trans } = usePanel();
-  const model = controller.model;
+  const model = modelOf(props.state);
   const offline = isOffline(props.state);
   const label = offline
     ? trans.__('Offline agent')
@@ -32,7 +32,7 @@ export function ModelButton(props: { state: IPanelState }): JSX.Element {
     }
     const entries: (IMenuEntry | null)[] = models.map(info => ({
       label: info.name || info.id,
-      isToggled: info.id === controller.chosenModel,
+      isToggled: info.id === chosenModelOf(props.state),
       run: () => {
         void controller.setModel(info.id);
       }

@@ -60,13 +60,9 @@ export const panel: JupyterFrontEndPlugin<IChatPanel> = {
     const { contents, serverSettings, user } = app.serviceManager;
 
     const settings = new PanelSettings();
-    const newSessionDefaults: PanelController.IOptions['newSessionDefaults'] = {
-      permissionMode: null,
-      model: null
-    };
     settings.changed.connect(() => {
-      newSessionDefaults.permissionMode = settings.value.permissionMode;
-      newSessionDefaults.model = settings.value.model;
+      const { permissionMode, model } = settings.value;
+      controller.setNewSession({ permissionMode, model });
     });
     if (settingRegistry) {
       settings.load(settingRegistry, PLUGIN_ID).catch(reason => {
@@ -88,7 +84,6 @@ export const panel: JupyterFrontEndPlugin<IChatPanel> = {
           requestAnimationFrame(callback);
         }
       },
-      newSessionDefaults,
       messages: {
         noNotebook: trans.__('Open a notebook first.'),
         nothingToCompact: trans.__('There is no conversation to compact yet.')

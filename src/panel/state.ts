@@ -1,5 +1,5 @@
-import { IStatus } from '../api/rest';
-import { IConversation } from '../model/items';
+import { ApiError, IStatus, PermissionMode } from '../api/rest';
+import { IConversation, IErrorItem } from '../model/items';
 import { ConnectionStatus } from '../tokens';
 
 /** Something the person asked for that did not work. */
@@ -26,6 +26,11 @@ export interface IPanelState {
   readonly sessionId: string | null | undefined;
   readonly conversation: IConversation | null;
   readonly connection: ConnectionStatus | null;
+  /** What the next session starts with; `null`: as the server has it. */
+  readonly newSession: {
+    readonly permissionMode: PermissionMode | null;
+    readonly model: string | null;
+  };
   readonly draft: string;
   /** Text on its way to the server. */
   readonly sending: string | null;
@@ -45,6 +50,7 @@ export const EMPTY_STATE: IPanelState = {
   sessionId: undefined,
   conversation: null,
   connection: null,
+  newSession: { permissionMode: null, model: null },
   draft: '',
   sending: null,
   stopping: false,
@@ -56,4 +62,68 @@ export const EMPTY_STATE: IPanelState = {
 /** The agent is at work, or about to be. */
 export function isBusy(state: IPanelState): boolean {
   return state.sending !== null || !!state.conversation?.activity.running;
+}
+
+/** Permission mode of the session on show, or of the one to be made. */
+export function permissionModeOf(state: IPanelState): PermissionMode {
+  return ((state.sessionId && state.conversation?.permissionMode) ||
+    state.newSession.permissionMode ||
+    state.server?.default_permission_mode ||
+    'ask') as PermissionMode;
+}
+
+/** Model that answers the next message; empty: the provider's default. */
+export function modelOf(state: IPanelState): string {
+  return (
+    (state.sessionId && state.conversation?.model) ||
+    state.newSession.model ||
+    state.server?.model ||
+    ''
+  );
+}
+
+/** Model chosen last; it may have to wait for the next compaction. */
+export function chosenModelOf(state: IPanelState): string {
+  return (state.sessionId && state.conversation?.chosenModel) || modelOf(state);
+}
+
+/**
+ * What to send again after an error; `null` if it is no longer the last thing that happened, or
+ * was not about a message.
+ */
+export function retryText(
+  state: IPanelState,
+  error: IErrorItem
+): string | null {
+  const items = state.conversation?.items ?? [];
+  if (isBusy(state) || error.where === 'compaction') {
+    return null;
+  }
+  const message = [...items].reverse().find(item => item.kind === 'user');
+  const isLast = !items
+    .slice(items.lastIndexOf(error) + 1)
+    .some(item => item.kind !== 'turn');
+  return isLast && message?.kind === 'user' && message.turn === error.turn
+    ? message.text
+    : null;
+}
+
+/** What the agent wrote in a turn, as Markdown. */
+export function answerText(state: IPanelState, turn: string | null): string {
+  return (state.conversation?.items ?? [])
+    .flatMap(item =>
+      item.kind === 'text' && item.turn === turn ? [item.text] : []
+    )
+    .join('\n\n');
+}
+
+export function failureOf(reason: unknown): IFailure {
+  if (reason instanceof ApiError) {
+    return { code: reason.code, message: reason.message, hint: reason.hint };
+  }
+  return {
+    code: 'unexpected',
+    message: reason instanceof Error ? reason.message : String(reason),
+    hint: ''
+  };
 }

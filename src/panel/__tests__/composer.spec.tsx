@@ -25,8 +25,6 @@ class FakeController {
   state: IPanelState = { ...EMPTY_STATE, notebook: 'a.ipynb' };
   changed = new Signal<this, void>(this);
   focusRequested = new Signal<this, void>(this);
-  permissionMode = 'ask';
-  model = '';
   sendDraft = jest.fn(async () => this.setDraft(''));
   interrupt = jest.fn(async () => undefined);
 

@@ -6,6 +6,7 @@ import { Log, recordFrame, state } from '../../model/__tests__/records';
 import { ISessions, ISessionStream, ISessionStreams } from '../../tokens';
 import { PanelController } from '../controller';
 import { Drafts } from '../drafts';
+import { permissionModeOf, retryText } from '../state';
 
 class FakeStream {
   frames: ServerFrame[] = [];
@@ -97,7 +98,6 @@ describe('PanelController', () => {
       activate: jest.fn(),
       isVisible: () => true,
       schedule: callback => scheduled.push(callback),
-      newSessionDefaults: { permissionMode: null, model: null },
       messages: { noNotebook: 'No notebook.', nothingToCompact: 'Nothing.' }
     });
   }
@@ -138,7 +138,7 @@ describe('PanelController', () => {
 
   it('gives a new session the chosen permissions', async () => {
     await controller.setPermissionMode('plan');
-    expect(controller.permissionMode).toBe('plan');
+    expect(permissionModeOf(controller.snapshot())).toBe('plan');
     await controller.submit('hello');
     expect(sessions.create).toHaveBeenCalledWith({
       notebook: 'a.ipynb',
@@ -329,12 +329,12 @@ describe('PanelController', () => {
     if (error.kind !== 'error') {
       throw new Error(error.kind);
     }
-    expect(controller.retryText(error)).toBe('hi');
+    expect(retryText(controller.snapshot(), error)).toBe('hi');
     push(
       's1',
       recordFrame(log.add('user_message', { turn: 't2', text: 'other' }))
     );
-    expect(controller.retryText(error)).toBeNull();
+    expect(retryText(controller.snapshot(), error)).toBeNull();
   });
 
   it('begins a new session for a model that was connected', async () => {
