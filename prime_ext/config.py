@@ -78,15 +78,13 @@ class ContextConfig(Configurable):
     prefire_margin_tokens = Int(
         0,
         min=0,
-        help="Tokens before the threshold at which the background note is made. 0: 10 % of it. "
-        "Reserved: this version compacts in a single pass.",
+        help="Tokens before the threshold at which the background note is made. 0: 10 % of it.",
     ).tag(config=True)
     prefix_share = Float(
         0.95,
         min=0.5,
         max=1.0,
-        help="Share of the tokens that the background note covers. Reserved: this version "
-        "compacts in a single pass.",
+        help="Share of the context that the background note covers.",
     ).tag(config=True)
     keep_tail_tokens = Int(
         0,

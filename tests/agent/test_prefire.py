@@ -1,0 +1,179 @@
+"""The note made ahead: when, from what, and how it takes the prefix's place without a wait."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from prime_ext.session.records import CompactionEnd, PrefireEnd, PrefireStart
+from tests.agent.conftest import NewSession
+from tests.agent.driver import Driver
+from tests.agent.test_compaction import SUMMARY, is_summary_request
+from tests.messages_api.received import Received
+from tests.messages_api.script import Answer, Failure, Fault, Reply, Text, call, reply
+
+
+def rows(count: int) -> str:
+    return "\n".join(f"row {i}: {i * 7919 % 10007}" for i in range(count))
+
+
+CONTEXT = {
+    "max_context_tokens": 24_000,
+    "prefire_margin_tokens": 8_000,
+    "keep_tail_tokens": 13_000,
+    "landing_share": 0.8,
+    "tool_result_cap_tokens": 4_000,
+}
+
+
+@pytest.fixture
+def prime_config() -> dict[str, Any]:
+    """A note at 16,000 tokens, the swap at 24,000, and a tail as long as all between."""
+    return {"ContextConfig": CONTEXT}
+
+
+class Model:
+    """Answers every question with rows, and a request for a summary with ``summary``."""
+
+    def __init__(self, summary: Answer | None = None) -> None:
+        self.summary = summary or reply(SUMMARY)
+
+    def __call__(self, request: Received) -> Answer:
+        if is_summary_request(request):
+            return self.summary
+        return reply(rows(200))
+
+
+async def ask_until(session: Driver, kind: str) -> Any:
+    """Ask for rows until there is a record of ``kind``."""
+    for number in range(20):
+        await session.ask(f"Rows, part {number}.")
+        if session.records(kind):
+            return session.records(kind)[0]
+    raise AssertionError(f"No {kind} came.")
+
+
+async def note_made(session: Driver) -> PrefireEnd:
+    """Ask until a note is begun, and wait until it has ended."""
+    await ask_until(session, "prefire_start")
+    end = await session.record("prefire_end")
+    assert isinstance(end, PrefireEnd)
+    return end
+
+
+async def compacted(session: Driver) -> CompactionEnd:
+    end = await ask_until(session, "compaction_end")
+    assert isinstance(end, CompactionEnd)
+    assert end.outcome == "ok"
+    return end
+
+
+async def test_the_swap_needs_no_request_and_keeps_what_came_since(
+    new_session: NewSession,
+) -> None:
+    session = await new_session()
+    session.api.respond = Model()
+    assert (await note_made(session)).outcome == "ok"
+    (start,) = session.records("prefire_start")
+    assert isinstance(start, PrefireStart)
+    (asked,) = [r for r in session.api.requests if is_summary_request(r)]
+    conversation = [r for r in session.api.requests if not is_summary_request(r)]
+    assert asked.begins_with(conversation[1])
+    assert asked.system_bytes == conversation[0].system_bytes
+    assert asked.tools_bytes == conversation[0].tools_bytes
+
+    end = await compacted(session)
+    assert (end.path, end.request_tokens) == ("swap", 0)
+    assert len([r for r in session.api.requests if is_summary_request(r)]) == 1
+    assert end.tokens_after < end.tokens_before
+    assert end.kept_from_seq is not None
+    assert end.kept_from_seq > start.through_seq
+
+    await session.ask("And now?")
+    messages = session.api.requests[-1].messages
+    assert messages[0]["content"][0]["text"] == end.summary
+    assert SUMMARY in (end.summary or "")
+    assert messages[-2]["content"][0]["text"] == rows(200)
+
+
+async def test_a_note_that_fails_leaves_a_single_pass(new_session: NewSession) -> None:
+    session = await new_session()
+    model = Model(Failure(400, "Not now."))
+    session.api.respond = model
+    assert (await note_made(session)).outcome == "failed"
+    model.summary = reply(SUMMARY)
+    assert (await compacted(session)).path == "single_pass"
+    assert not session.records("error")
+
+
+async def test_a_note_that_is_late_is_not_waited_for(new_session: NewSession) -> None:
+    session = await new_session()
+    model = Model(Reply((Text(SUMMARY),), fault=Fault("stall", after=3)))
+    session.api.respond = model
+    await ask_until(session, "prefire_start")
+    asked = len(session.api.requests)
+    await session.requests(asked + (not any(map(is_summary_request, session.api.requests))))
+    model.summary = reply(SUMMARY)
+    assert (await compacted(session)).path == "single_pass"
+    assert (await session.record("prefire_end")).outcome == "cancelled"
+
+
+async def test_a_ready_note_survives_a_restart_of_the_server(new_session: NewSession) -> None:
+    session = await new_session()
+    session.api.respond = Model()
+    await note_made(session)
+    await session.service.close_session(session.session)
+    assert (await compacted(session)).path == "swap"
+
+
+class TestLongTail:
+    @pytest.fixture
+    def prime_config(self) -> dict[str, Any]:
+        return {"ContextConfig": {**CONTEXT, "keep_tail_tokens": 500}}
+
+    async def test_a_tail_that_is_too_long_is_merged_without_reading_the_rest_again(
+        self, new_session: NewSession
+    ) -> None:
+        session = await new_session()
+        session.api.respond = Model()
+        await note_made(session)
+        end = await compacted(session)
+        assert end.path == "merge"
+        merge = [r for r in session.api.requests if is_summary_request(r)][-1]
+        assert SUMMARY in merge.messages[0]["content"][0]["text"]
+        assert "Rows, part 0." not in str(merge.messages)
+        assert 0 < end.request_tokens < end.tokens_before
+
+
+async def test_what_the_person_asks_for_is_not_swapped_for_a_note(new_session: NewSession) -> None:
+    session = await new_session()
+    session.api.respond = Model()
+    await note_made(session)
+    await session.service.compact(session.session, "Keep row 12.", "ada")
+    end = await session.record("compaction_end")
+    assert (end.outcome, end.path) == ("ok", "single_pass")
+    assert "Keep row 12." in session.api.requests[-1].user_text
+
+
+async def test_calls_and_their_results_stay_together_through_a_swap(
+    new_session: NewSession,
+) -> None:
+    session = await new_session()
+    code = "print('\\n'.join(f'row {i}: {i * 7919 % 10007}' for i in range(300)))"
+    answers: list[Answer] = [
+        reply("Running.", call("run_code", code=code), call("list_variables")) for _ in range(8)
+    ]
+
+    def respond(request: Received) -> Answer:
+        if is_summary_request(request):
+            return reply(SUMMARY)
+        return answers.pop(0) if answers else reply("Done.")
+
+    session.api.respond = respond
+    end = await session.ask("Print rows, often.")
+    assert end.status == "ok"
+    paths = {r.path for r in session.records("compaction_end") if isinstance(r, CompactionEnd)}
+    assert paths <= {"swap", "merge", "single_pass"}
+    assert paths
+    assert not session.records("error")

@@ -1,0 +1,61 @@
+"""What a note covers, and when it still holds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prime_ext.context.note import Note, fingerprint, holds, prefix_length, split
+from prime_ext.context.projection import project
+from prime_ext.session.records import AnyRecord
+from tests.context.conversations import sessions
+from tests.messages_api.conversation import check_pairing
+
+
+@given(sessions(), st.floats(0.1, 1.0))
+def test_a_note_covers_whole_exchanges_that_the_model_has_seen(
+    records: list[AnyRecord], share: float
+) -> None:
+    projection = project(records)
+    sizes = [len(str(m.content)) for m in projection.messages]
+    length = prefix_length(projection.messages, sizes, share)
+    check_pairing([m.wire() for m in projection.messages[:length]])
+    check_pairing([m.wire() for m in projection.messages[length:]] if length else [])
+    assert sum(sizes[:length]) <= share * sum(sizes)
+    assert any(m.role == "assistant" for m in projection.messages[length - 1 :]) or length == 0
+
+
+@given(sessions(), st.data())
+def test_a_note_holds_while_the_context_only_grows(
+    records: list[AnyRecord], data: st.DataObject
+) -> None:
+    cut = data.draw(st.integers(1, len(records)))
+    before, after = project(records[:cut]), project(records)
+    length = prefix_length(before.messages, [1] * len(before.messages), 1.0)
+    if length == 0 or before.messages != after.messages[: len(before.messages)]:
+        return
+    note = Note("…", before.messages[length - 1].last_seq, fingerprint(before, length))
+    assert holds(note, before)
+    assert holds(note, after)
+    assert split(after.messages, note) == length
+
+
+@given(sessions())
+def test_a_note_does_not_hold_for_anything_else(records: list[AnyRecord]) -> None:
+    projection = project(records)
+    length = prefix_length(projection.messages, [1] * len(projection.messages), 1.0)
+    if length == 0:
+        return
+    note = Note("…", projection.messages[length - 1].last_seq, fingerprint(projection, length))
+    first = projection.messages[0]
+    edited = replace(first, content=[{"type": "text", "text": "something else"}])
+    for other in (
+        replace(projection, messages=[edited, *projection.messages[1:]]),
+        replace(projection, messages=projection.messages[1:]),
+        replace(projection, model="another"),
+        replace(projection, system=[{"type": "text", "text": "Another prompt."}]),
+        replace(projection, tools=[]),
+    ):
+        assert not holds(note, other)
