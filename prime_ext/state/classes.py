@@ -11,14 +11,16 @@ from __future__ import annotations
 import abc
 import ctypes
 import importlib
+import io
+import pickle
 import secrets
 import types
 import weakref
 from collections.abc import Iterator
 from typing import Any
 
-from .pickling import Reducing
-from .plans import reduces
+from .pickling import ComponentPickler, Reducing, SaveContext, describe
+from .plans import Plan, makes_plans, reduces
 from .reducers_functions import is_importable
 from .restorers import current, restorer
 
@@ -64,8 +66,36 @@ def saved_key(pickler: Reducing, cls: type) -> str | None:
     if is_importable(pickler, cls) or not cls.__flags__ & _HEAP_TYPE:
         return None
     key = KEYS.key(cls)
-    pickler.context.classes.setdefault(key, cls)
+    context = pickler.context
+    if key in context.broken:
+        raise pickle.PicklingError(context.broken[key])
+    if key not in context.classes:
+        context.classes[key] = cls
+        try:
+            context.skeletons[key] = _pickled_skeleton(context, key, cls)
+        except Exception as error:
+            del context.classes[key]
+            context.broken[key] = f"its class cannot be made again: {describe(error)}"
+            raise pickle.PicklingError(context.broken[key]) from error
     return key
+
+
+def _pickled_skeleton(context: SaveContext, key: str, cls: type) -> bytes:
+    file = io.BytesIO()
+    pickler = ComponentPickler(file, context)
+    pickler.dump(skeleton(key, cls))
+    return file.getvalue()
+
+
+@makes_plans
+def plan_broken(pickler: Reducing, kind: type) -> Plan | None:
+    """Instances of a class that cannot be saved are lost as a whole."""
+    try:
+        saved_key(pickler, kind)
+    except pickle.PicklingError as error:
+        why = str(error)
+        return lambda pickler, value: pickler.lose(value, why)
+    return None
 
 
 @reduces(type, subclasses=True)
@@ -80,6 +110,9 @@ def reduce_class(pickler: Reducing, cls: type) -> Any:
         for name, value in vars(types).items():
             if value is cls:
                 return restore_named_type, (name,)
+        for name in _CTYPES_BASES:
+            if type(getattr(ctypes, name)) is cls:
+                return restore_ctypes_metaclass, (name,)
     return NotImplemented
 
 
@@ -94,8 +127,25 @@ def restore_named_type(name: str) -> type:
     return found
 
 
+# Their metaclasses have no name in any module.
+_CTYPES_BASES = ("Structure", "Union", "Array", "_Pointer", "_SimpleCData", "_CFuncPtr")
+
+
+@restorer
+def restore_ctypes_metaclass(base: str) -> type:
+    return type(getattr(ctypes, base))
+
+
 class Neutral:
     """First base of a skeleton while it is made: ends the search for ``__init_subclass__``."""
+
+    @classmethod
+    def __init_subclass__(cls, **_kwargs: Any) -> None:
+        pass
+
+
+class SlimNeutral:
+    """As `Neutral`, for bases whose instances have no dictionary: the layouts must agree."""
 
     __slots__ = ()
 
@@ -104,7 +154,7 @@ class Neutral:
         pass
 
 
-def skeleton(pickler: Reducing, key: str, cls: type) -> tuple[Any, ...]:
+def skeleton(key: str, cls: type) -> tuple[Any, ...]:
     """Arguments of `restore_skeleton`."""
     slots = None
     if "__slots__" in vars(cls):
@@ -139,12 +189,22 @@ def restore_skeleton(
     if not hooked:
         cls = make(meta, name, bases, body)
     else:
-        cls = make(meta, name, (Neutral, *bases), body)
-        type.__dict__["__bases__"].__set__(cls, bases)
+        cls = _without_hooks(make, meta, name, bases, body)
     if isinstance(cls, abc.ABCMeta) and _abc is not None:
         _abc._abc_init(cls)
     KEYS.remember(cls, key)
     return cls  # type: ignore[no-any-return]
+
+
+def _without_hooks(make: Any, meta: type, name: str, bases: Any, body: dict[str, Any]) -> Any:
+    for neutral in (Neutral, SlimNeutral):
+        cls = make(meta, name, (neutral, *bases), dict(body))
+        try:
+            type.__dict__["__bases__"].__set__(cls, bases)
+        except TypeError:
+            continue
+        return cls
+    return make(meta, name, bases, body)  # a layout that neither fits: then the hook must run
 
 
 def _builtin_new(meta: type) -> Any:
@@ -201,8 +261,14 @@ def fill(cls: type, attributes: list[tuple[str, Any]]) -> None:
         for name, value in layout:
             setattr(cls, name, value)
         attributes = [pair for pair in attributes if pair not in layout]
+    # The one of the metaclass's built-in base: some of these insist on their own.
+    set_attribute = next(
+        vars(base)["__setattr__"]
+        for base in type.mro(type(cls))
+        if isinstance(vars(base).get("__setattr__"), types.WrapperDescriptorType)
+    )
     for name, value in attributes:
-        type.__setattr__(cls, name, value)
+        set_attribute(cls, name, value)
 
 
 def bases_first(classes: dict[str, type], pickler: Reducing) -> list[str]:

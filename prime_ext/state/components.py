@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import gc
 import io
+import pickle
 import sys
 import threading
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -25,6 +27,7 @@ from .deadline import DeadlineExceeded, deadline, stop_thread
 from .dill_pickler import VERDICTS, kinds_lost, pickler_class
 from .pickling import (
     LEAF_SECONDS,
+    PROTOCOL,
     ComponentPickler,
     Loss,
     PythonPickler,
@@ -198,7 +201,10 @@ class _Work:
         registrar = ComponentPickler(io.BytesIO(), self.context)
         for what, name in roots:
             value = self.context.namespace.get(name) if what == "name" else None
-            key = classes.saved_key(registrar, value) if isinstance(value, type) else None
+            key = None
+            if isinstance(value, type):
+                with suppress(pickle.PicklingError):  # met again, and reported, when it is pickled
+                    key = classes.saved_key(registrar, value)
             if key is not None and ("class", key) not in self._partner:
                 self._partner["class", key] = "name", name
                 self._partner["name", name] = "class", key
@@ -409,12 +415,9 @@ class _Work:
 
     def skeletons(self) -> tuple[bytes, list[str]]:
         """All classes without their contents, in an order in which they can be made."""
-        file = io.BytesIO()
-        pickler = ComponentPickler(file, self.context)
-        order = classes.bases_first(self.context.classes, pickler)
-        for key in order:
-            pickler.dump(classes.skeleton(pickler, key, self.context.classes[key]))
-        return file.getvalue(), order
+        registrar = ComponentPickler(io.BytesIO(), self.context)
+        order = classes.bases_first(self.context.classes, registrar)
+        return pickle.dumps([self.context.skeletons[key] for key in order], PROTOCOL), order
 
 
 def dump(context: SaveContext, roots: list[Any], kind: Any) -> Component:

@@ -32,7 +32,7 @@ from .process import PROCESS
 from .report import DEGRADED, SKIPPED, VERIFIED, NameStatus, Report
 from .segments import SegmentReader, check_in_background
 from .signing import user_key
-from .tolerant import TolerantUnpickler
+from .tolerant import TolerantUnpickler, lost_class
 from .unrestorable import Unrestorable
 from .writer import keep_head
 
@@ -265,14 +265,23 @@ class Loader:
         extent = self.head.manifest.skeletons
         if extent is None:
             return
-        unpickler = ComponentUnpickler(self.stream(extent), ())
-        for key in self.head.manifest.skeleton_keys:
-            description = unpickler.load()
+        skeletons = pickle.loads(self.stream(extent))
+        for key, skeleton in zip(self.head.manifest.skeleton_keys, skeletons):  # noqa: B905
             live = classes.KEYS.live(key)
             if live is None:
-                live = classes.restore_skeleton(*description)
-                self._fresh.add(key)
+                live = self._make_class(key, skeleton)
             self.context.classes[key] = live
+
+    def _make_class(self, key: str, skeleton: bytes) -> type:
+        try:
+            made = classes.restore_skeleton(*ComponentUnpickler(skeleton, ()).load())
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            self._damaged[key] = describe(error)
+            return lost_class(key.partition("#")[0], describe(error))
+        self._fresh.add(key)
+        return made
 
     def load_classes(self) -> dict[int, str]:
         """Make and fill all classes; component index → problem, for those that failed."""

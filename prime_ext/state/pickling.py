@@ -6,6 +6,7 @@ pickler takes over only where the C stack is too short for a deeply nested objec
 
 from __future__ import annotations
 
+import builtins
 import copyreg
 import importlib
 import importlib.util
@@ -48,6 +49,11 @@ class TooManyLosses(Exception):
     """A component in which more than `LIMIT_OF_LOSSES` objects cannot be pickled."""
 
 
+def _builtin_ids() -> set[int]:
+    """Every dictionary that code was run in holds the built-ins; that ties nothing together."""
+    return {id(vars(builtins)), *map(id, vars(builtins).values())}
+
+
 @dataclass
 class SaveContext:
     """What the picklers of one save share.
@@ -56,7 +62,10 @@ class SaveContext:
     ----------
     namespace: the dictionary being saved; functions with these globals get the live ones back.
     classes: key → class, for each class that has to be saved by value, in order of discovery.
+    skeletons: key → the class without its contents, pickled on its own.
+    broken: key → why a class cannot be saved.
     references: ids of objects that streams name instead of containing.
+    scopes: id of a private dictionary of globals → that dictionary, and what stands for it.
     sources: file name → text, for code whose file is not on disk (notebook cells).
     modules: name → file, for modules that are not part of an installation.
     tried: risky kinds that a trial has shown to be harmless in this component; None: no trials.
@@ -66,7 +75,10 @@ class SaveContext:
     namespace: dict[str, Any]
     plans: dict[type, plans.Plan] = field(default_factory=dict)
     classes: dict[str, type] = field(default_factory=dict)
-    references: set[int] = field(default_factory=set)
+    skeletons: dict[str, bytes] = field(default_factory=dict)
+    broken: dict[str, str] = field(default_factory=dict)
+    references: set[int] = field(default_factory=_builtin_ids)
+    scopes: dict[int, tuple[Any, Any]] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
     modules: dict[str, str] = field(default_factory=dict)
     tried: set[type] | None = None

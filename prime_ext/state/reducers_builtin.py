@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import gc
 import hashlib
 import queue
@@ -57,6 +58,52 @@ def restore_simple_queue() -> queue.SimpleQueue[Any]:
 def fill_simple_queue(value: queue.SimpleQueue[Any], items: list[Any]) -> None:
     for item in items:
         value.put(item)
+
+
+@reduces(threading.local)
+def reduce_thread_local(pickler: Reducing, value: threading.local) -> Any:
+    pickler.notes.append("a thread-local object keeps what the main thread had in it")
+    return restore_thread_local, (), dict(vars(value)), None, None, set_thread_local
+
+
+@restorer
+def restore_thread_local() -> threading.local:
+    return threading.local()
+
+
+@restorer
+def set_thread_local(value: threading.local, state: dict[str, Any]) -> None:
+    vars(value).update(state)
+
+
+@reduces(contextvars.ContextVar)
+def reduce_context_variable(_pickler: Reducing, variable: contextvars.ContextVar[Any]) -> Any:
+    values: list[tuple[Any, ...]] = []
+    for context in (contextvars.Context(), contextvars.copy_context()):
+        try:
+            values.append((context.run(variable.get),))
+        except LookupError:
+            values.append(())
+    return (
+        restore_context_variable,
+        (variable.name, values[0]),
+        values[1:],
+        None,
+        None,
+        set_variable,
+    )
+
+
+@restorer
+def restore_context_variable(name: str, default: tuple[Any, ...]) -> Any:
+    make: Any = contextvars.ContextVar
+    return make(name, default=default[0]) if default else make(name)
+
+
+@restorer
+def set_variable(variable: Any, state: list[tuple[Any, ...]]) -> None:
+    if state[0]:
+        variable.set(state[0][0])
 
 
 # --- weak references ------------------------------------------------------------------------

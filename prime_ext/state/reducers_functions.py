@@ -6,6 +6,7 @@ namespace back, so that a counter function goes on counting the variable that th
 
 from __future__ import annotations
 
+import builtins
 import functools
 import linecache
 import marshal
@@ -103,17 +104,15 @@ def reduce_function(pickler: Reducing, function: types.FunctionType) -> Any:
             state[name] = value
     if function.__dict__:
         state["__dict__"] = function.__dict__
-    args = (
-        function.__code__,
-        _globals_of(pickler, function),
-        function.__name__,
-        function.__closure__,
-    )
+    scope = _globals_of(pickler, function)
+    if isinstance(scope, Scope):
+        state["__globals__"] = _used_globals(function)
+    args = (function.__code__, scope, function.__name__, function.__closure__)
     return restore_function, args, state, None, None, set_function_state
 
 
 def _globals_of(pickler: Reducing, function: types.FunctionType) -> Any:
-    """None for the notebook's namespace, a module's name, a module, or a private dictionary."""
+    """None for the notebook's namespace, a module's name, a module, a dictionary, or a `Scope`."""
     scope = function.__globals__
     if scope is pickler.context.namespace:
         return None
@@ -124,9 +123,36 @@ def _globals_of(pickler: Reducing, function: types.FunctionType) -> Any:
             return "__main__"
         return name if module_is_importable(pickler, module) else module
     for value in pickler.context.namespace.values():
-        if isinstance(value, types.ModuleType) and vars(value) is scope:
+        if value is scope or (isinstance(value, types.ModuleType) and vars(value) is scope):
             return value
-    return scope
+    _, wrapper = pickler.context.scopes.setdefault(id(scope), (scope, Scope()))
+    return wrapper
+
+
+class Scope:
+    """Stands for private globals, such as those of code that a library has generated.
+
+    Each function brings along what it uses; functions with the same globals share them again.
+    """
+
+    def __reduce__(self) -> Any:
+        return restore_scope, ()
+
+
+@restorer
+def restore_scope() -> dict[str, Any]:
+    return {"__builtins__": builtins}
+
+
+def _used_globals(function: types.FunctionType) -> dict[str, Any]:
+    names = {"__name__", "__package__"}
+    codes = [function.__code__]
+    while codes:
+        code = codes.pop()
+        names.update(code.co_names)
+        codes.extend(item for item in code.co_consts if isinstance(item, types.CodeType))
+    scope = function.__globals__
+    return {name: scope[name] for name in sorted(names) if name in scope}
 
 
 def remember_source(pickler: Reducing, code: types.CodeType) -> None:
@@ -156,6 +182,8 @@ def set_function_state(function: Any, state: dict[str, Any]) -> None:
     for name, value in state.items():
         if name == "__dict__":
             function.__dict__.update(value)
+        elif name == "__globals__":
+            function.__globals__.update(value)
         else:
             setattr(function, name, value)
 

@@ -147,7 +147,7 @@ def plan_instance(pickler: Reducing, kind: type) -> Plan | None:
     picky = _python_method(kind, "__new__") and (
         saved_key(pickler, kind) is not None or _requires_arguments(kind)
     )
-    if delegates or hashes or picky:
+    if delegates or hashes or picky or _intercepts_items(kind):
         return reduce_instance
     if _sentinels(pickler, kind):
         return reduce_possible_sentinel
@@ -159,6 +159,13 @@ def _python_method(kind: type, name: str) -> bool:
         if name in vars(base):
             return isinstance(vars(base)[name], (types.FunctionType, staticmethod))
     return False
+
+
+def _intercepts_items(kind: type) -> bool:
+    """Whether filling an instance runs code that may count on attributes being there already."""
+    if issubclass(kind, list):
+        return _python_method(kind, "append") or _python_method(kind, "extend")
+    return issubclass(kind, dict) and _python_method(kind, "__setitem__")
 
 
 def _has_method(kind: type, name: str) -> bool:
@@ -186,19 +193,34 @@ def reduce_instance(pickler: Reducing, value: Any) -> Any:
     if _has_method(kind, "__getnewargs_ex__"):
         args, kwargs = kind.__getnewargs_ex__(value)
     elif _has_method(kind, "__getnewargs__"):
-        args = kind.__getnewargs__(value)
+        args = _new_arguments(kind, value)
     own_state = _has_method(kind, "__getstate__")
     state = kind.__getstate__(value) if own_state else _state_of(value)
     early = None
     if not own_state and _python_method(kind, "__hash__"):
         # What a hash is most often made of: set before anything can refer to the object.
         early = _atoms_of(state)
-    listitems = iter(value) if isinstance(value, list) else None
-    dictitems = iter(dict.items(value)) if isinstance(value, dict) else None
+    if not own_state and isinstance(value, (list, dict)):
+        # After the attributes, and past any method of the class.
+        items = list.copy(value) if isinstance(value, list) else dict.copy(value)
+        state = (*state, items)
+    listitems: Any = iter(value) if own_state and isinstance(value, list) else None
+    dictitems: Any = iter(dict.items(value)) if own_state and isinstance(value, dict) else None
     made = (restore_instance, (kind, args, kwargs, early), state, listitems, dictitems)
     if _has_method(kind, "__setstate__"):
         return made
     return (*made, set_instance_state)
+
+
+def _new_arguments(kind: Any, value: Any) -> tuple[Any, ...]:
+    """For the ``__new__`` of the built-in base, whatever the class's own takes."""
+    for base in kind.__mro__:
+        found = vars(base).get("__getnewargs__")
+        if found is not None and not isinstance(found, types.FunctionType):
+            return tuple(found(value))
+    if issubclass(kind, tuple):
+        return (tuple(value),)  # a named tuple's own __getnewargs__ is for its own __new__
+    return tuple(kind.__getnewargs__(value))
 
 
 def _state_of(value: Any) -> tuple[dict[str, Any] | None, dict[str, Any]]:
@@ -238,11 +260,13 @@ def restore_instance(cls: Any, args: Any, kwargs: Any, early: Any) -> Any:
 
 @restorer
 def set_instance_state(value: Any, state: Any) -> None:
-    attributes, slots = state if isinstance(state, tuple) else (state, None)
+    attributes, slots, *items = state if isinstance(state, tuple) else (state, None)
     if attributes:
         object.__getattribute__(value, "__dict__").update(attributes)
     for name, content in (slots or {}).items():
         object.__setattr__(value, name, content)
+    if items:
+        (list.extend if isinstance(value, list) else dict.update)(value, items[0])
 
 
 def reduce_possible_sentinel(pickler: Reducing, value: Any) -> Any:

@@ -10,15 +10,15 @@ from .unrestorable import Unrestorable
 
 
 class Lost(Unrestorable):
-    """A placeholder made while loading: takes, and forgets, whatever state the stream holds."""
+    """A placeholder made while loading: takes, and forgets, whatever the stream holds for it."""
 
     __slots__ = ()
 
-    def __init__(self, *_args: Any, **_kwargs: Any) -> None:
-        super().__init__(type(self)._lost_type, type(self)._lost_reason)
+    def __new__(cls, *_args: Any, **_kwargs: Any) -> Lost:
+        return object.__new__(cls)
 
-    _lost_type = "object"
-    _lost_reason = "it could not be loaded"
+    def __init__(self, *_args: Any, **_kwargs: Any) -> None:
+        pass
 
     def __setstate__(self, _state: Any) -> None:
         pass
@@ -33,8 +33,10 @@ class Lost(Unrestorable):
         pass
 
 
-def _lost(what: str, why: str) -> type[Lost]:
-    return type("Lost", (Lost,), {"__slots__": (), "_lost_type": what, "_lost_reason": why})
+def lost_class(what: str, why: str) -> type[Lost]:
+    """Stands for a class that is gone; so do its instances, with what they were and why."""
+    # As attributes of the class: instances may be made without their constructor being called.
+    return type("Lost", (Lost,), {"__slots__": (), "_what": what, "_why": why, "_shown": ""})
 
 
 class TolerantUnpickler(ComponentUnpickler):
@@ -46,7 +48,7 @@ class TolerantUnpickler(ComponentUnpickler):
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            return _lost(f"{module}.{name}", describe(error))
+            return lost_class(f"{module}.{name}", describe(error))
         if not isinstance(found, types.FunctionType):
             return found
 
@@ -56,6 +58,6 @@ class TolerantUnpickler(ComponentUnpickler):
             except KeyboardInterrupt:
                 raise
             except BaseException as error:
-                return _lost(f"{module}.{name}", describe(error))()
+                return lost_class(f"{module}.{name}", describe(error))()
 
         return guarded
