@@ -12,20 +12,24 @@ interface IFixtures {
 
 /**
  * Galata's test, less its mocks of kernels and sessions: they take our doors for Jupyter's. Kernels
- * and conversations are gone after each test.
+ * and conversations are gone after a test that passes.
  */
 export const test = galata.extend<IFixtures>({
   kernels: async ({}, use) => {
     await use(null);
   },
-  sessions: async ({ request, baseURL }, use) => {
+  sessions: async ({ request, baseURL }, use, testInfo) => {
     await use(null);
-    for (const door of ['api', 'prime/api']) {
-      const sessions = await request.get(`${baseURL}/${door}/sessions`);
-      const found = await sessions.json();
-      for (const { id } of found.sessions ?? found) {
-        await request.delete(`${baseURL}/${door}/sessions/${id}`);
-      }
+    if (testInfo.status !== testInfo.expectedStatus) {
+      return; // What the panel shows tells why.
+    }
+    const running = await request.get(`${baseURL}/api/sessions`);
+    for (const { id } of await running.json()) {
+      await request.delete(`${baseURL}/api/sessions/${id}`);
+    }
+    const kept = await request.get(`${baseURL}/prime/api/sessions`);
+    for (const { id } of (await kept.json()).sessions) {
+      await request.delete(`${baseURL}/prime/api/sessions/${id}`);
     }
   },
   // Behind a reload a notebook is in front, not the launcher that Galata waits for.
@@ -108,7 +112,7 @@ export class PrimePanel {
   }
 
   get composer(): Locator {
-    return this.root.getByRole('combobox', { name: 'Message to the agent' });
+    return this.root.getByRole('textbox', { name: 'Message to the agent' });
   }
 
   get permissions(): Locator {
@@ -195,7 +199,9 @@ export class PrimePanel {
       timeout: 60_000
     });
     if (await this.consent.isVisible()) {
-      await this.consent.getByRole('button', { name: 'Send' }).click();
+      await this.consent
+        .getByRole('button', { name: 'Send', exact: true })
+        .click();
     }
     await this.answered(turns + 1);
   }

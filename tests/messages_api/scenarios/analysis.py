@@ -72,14 +72,16 @@ Answer further questions about `penguins`."""
 
 STORY = "A penguin walked over the ice, and behind it walked another. " * 200
 
+_SUMMARY_TURN = re.compile(r"<compaction-summary>.*?</compaction-summary>", re.DOTALL)
+
 _failed: Counter[str] = Counter()
 
 
 def respond(request: Received) -> Answer:
     """Answer one request."""
-    said = request.user_text
-    if "about to be replaced by a summary" in said:
+    if "about to be replaced by a summary" in request.user_text:
         return made(SUMMARY)
+    said = _SUMMARY_TURN.sub(_last_message, request.user_text)
     for pattern, answer in _ANSWERS:
         found = re.search(pattern, said, re.IGNORECASE)
         if found:
@@ -111,7 +113,8 @@ def _ask_kernel(request: Received, _found: re.Match[str]) -> Answer:
 
 
 def _print(request: Received, found: re.Match[str]) -> Answer:
-    if not request.calls:
+    # A summary in the middle of the turn replaces the call: what it asked for is done.
+    if not request.calls and not _SUMMARY_TURN.search(request.user_text):
         lines = int(found[1])
         code = f"for i in range({lines}):\n    print(f'line {{i}} of many, to fill the context')"
         return made(call("run_code", code=code))
@@ -151,6 +154,12 @@ _ANSWERS = (
     (r"think", _think),
     (r"table|formula", _markdown),
 )
+
+
+def _last_message(summary: re.Match[str]) -> str:
+    """What the user said last, which a summary turn repeats where it replaces it."""
+    found = re.search(r"<last_user_message>\n(.*?)\n</last_user_message>", summary[0], re.DOTALL)
+    return found[1] if found else ""
 
 
 def _failed_call(request: Received) -> str | None:
