@@ -17,6 +17,7 @@ import secrets
 import types
 import weakref
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from .pickling import ComponentPickler, Reducing, SaveContext, describe
@@ -136,24 +137,6 @@ def restore_ctypes_metaclass(base: str) -> type:
     return type(getattr(ctypes, base))
 
 
-class Neutral:
-    """First base of a skeleton while it is made: ends the search for ``__init_subclass__``."""
-
-    @classmethod
-    def __init_subclass__(cls, **_kwargs: Any) -> None:
-        pass
-
-
-class SlimNeutral:
-    """As `Neutral`, for bases whose instances have no dictionary: the layouts must agree."""
-
-    __slots__ = ()
-
-    @classmethod
-    def __init_subclass__(cls, **_kwargs: Any) -> None:
-        pass
-
-
 def skeleton(key: str, cls: type) -> tuple[Any, ...]:
     """Arguments of `restore_skeleton`."""
     slots = None
@@ -185,26 +168,37 @@ def restore_skeleton(
     if slots is not None:
         body["__slots__"] = slots
     make = _builtin_new(meta)
-    hooked = any("__init_subclass__" in vars(base) for one in bases for base in one.__mro__[:-1])
-    if not hooked:
+    with _hooks_held_back(bases):
         cls = make(meta, name, bases, body)
-    else:
-        cls = _without_hooks(make, meta, name, bases, body)
     if isinstance(cls, abc.ABCMeta) and _abc is not None:
         _abc._abc_init(cls)
     KEYS.remember(cls, key)
     return cls  # type: ignore[no-any-return]
 
 
-def _without_hooks(make: Any, meta: type, name: str, bases: Any, body: dict[str, Any]) -> Any:
-    for neutral in (Neutral, SlimNeutral):
-        cls = make(meta, name, (neutral, *bases), dict(body))
-        try:
-            type.__dict__["__bases__"].__set__(cls, bases)
-        except TypeError:
-            continue
-        return cls
-    return make(meta, name, bases, body)  # a layout that neither fits: then the hook must run
+@contextmanager
+def _hooks_held_back(bases: tuple[type, ...]) -> Iterator[None]:
+    """No ``__init_subclass__`` of a base has anything to do while a class is made.
+
+    ``type.__new__`` leaves no other way to keep them from running.
+    """
+    hooks = {
+        base: vars(base)["__init_subclass__"]
+        for one in bases
+        for base in one.__mro__
+        if "__init_subclass__" in vars(base) and base.__flags__ & _HEAP_TYPE
+    }
+    try:
+        for base in hooks:
+            type.__setattr__(base, "__init_subclass__", classmethod(_do_nothing))
+        yield
+    finally:
+        for base, hook in hooks.items():
+            type.__setattr__(base, "__init_subclass__", hook)
+
+
+def _do_nothing(_cls: type, /, **_kwargs: Any) -> None:
+    pass
 
 
 def _builtin_new(meta: type) -> Any:

@@ -18,7 +18,7 @@ except ImportError:  # a system without fork
 
 _LEAST_FREE_BYTES = 256 * 1024 * 1024
 _MOST_MEMORY_BYTES = 4 * 1024 * 1024 * 1024
-_SUSPICIOUS_BYTES = 512 * 1024 * 1024
+_SUSPICIOUS_BYTES = 128 * 1024 * 1024
 _TOO_LARGE = "pickling it needs too much memory"
 _OUT_OF_MEMORY = 40
 _CRASHES = {"SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSYS", "SIGTRAP"}

@@ -346,6 +346,53 @@ CASES = [
         """,
     ),
     Case(
+        "inherited_machinery",
+        "Pair pair Raw raw Percent percent Watched watched current local Generated generated",
+        """
+        import collections, contextvars, ctypes, string, threading
+        Pair = collections.namedtuple("Pair", "left right", defaults=[9])
+        pair = Pair(1, 2)
+        class Raw(ctypes.Structure):
+            _fields_ = [("a", ctypes.c_int), ("b", ctypes.c_double)]
+            def total(self): return self.a + self.b
+        raw = Raw(3, 0.5)
+        class Percent(string.Template):  # its base has an __init_subclass__ and a dictionary
+            delimiter = "%"
+        percent = Percent("%who")
+        class Watched(list):
+            def __init__(self, items=()):
+                self.log = []
+                super().__init__(items)
+            def append(self, item):
+                self.log.append(item)
+                super().append(item)
+            extend = None
+        watched = Watched([1])
+        watched.append(2)
+        current = contextvars.ContextVar("current", default="d")
+        current.set("now")
+        local = threading.local()
+        local.value = 5
+        _scope = {}
+        exec("FACTOR = 3\\nclass Helper: pass", _scope)
+        exec("def generated(x): return x * FACTOR, Helper()", _scope)
+        generated, Generated = _scope["generated"], _scope["Helper"]
+        del _scope
+        """,
+        """
+        assert pair == (1, 2) and pair.right == 2 and Pair(5).right == 9 and type(pair) is Pair
+        assert raw.total() == 3.5 and Raw(1, 1).total() == 2 and raw.a == 3
+        assert percent.substitute(who="me") == "me" and Percent("%x").substitute(x=1) == "1"
+        assert watched == [1, 2] and watched.log == [2]
+        watched.append(3)
+        assert watched.pop() == 3 and watched.log.pop() == 3
+        assert current.name == "current" and current.get() in ("now", "d")
+        assert local.value == 5
+        result, helper = generated(2)
+        assert result == 6 and type(helper) is Generated
+        """,
+    ),
+    Case(
         "descriptors_and_generics",
         "Typed WithDescriptor area Temperature dispatch partial_sum described",
         """

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from prime_ext import state
-from prime_ext.state import forking
+from prime_ext.state import classes, forking
 
 needs_fork = pytest.mark.skipif(not forking.is_safe(), reason="needs a safe fork")
 
@@ -78,6 +78,33 @@ def test_dill_helps_where_it_can(tmp_path: Path, key: bytes) -> None:
     assert found["capsule"]["beside"] == [1]
     tiers = {record.tier for record in state.inspect(tmp_path, key=key).components}
     assert "dill" in tiers
+
+
+def test_class_that_cannot_be_made_again(
+    tmp_path: Path, key: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It costs itself and its instances, not the snapshot."""
+    scope: dict[str, Any] = {"__name__": "__main__"}
+    exec("class Hopeless: pass\nclass Fine: x = 1\n", scope)
+    hopeless = scope["Hopeless"]
+    namespace = {"Hopeless": hopeless, "it": hopeless(), "Fine": scope["Fine"], "n": 1}
+    real = classes.skeleton
+
+    def fails(key: str, cls: type) -> Any:
+        if cls is hopeless:
+            raise TypeError("no skeleton")
+        return real(key, cls)
+
+    monkeypatch.setattr(classes, "skeleton", fails)
+    report = save(tmp_path, namespace, key)
+    assert report.names["Fine"].status == "unverified"
+    for name in ("Hopeless", "it"):
+        assert report.names[name].status == "degraded", report.names[name]
+        assert "no skeleton" in report.names[name].reason
+    found: dict[str, Any] = {}
+    state.load(tmp_path, found, key=key, mode="cold", restore_process_state=False)
+    assert found["n"] == 1
+    assert found["Fine"].x == 1
 
 
 def test_too_many_lost_objects_end_as_a_recipe(tmp_path: Path, key: bytes) -> None:
