@@ -3,7 +3,7 @@
 One run: every way of saving, interleaved, on every namespace; medians and ratios as a table, as
 JSON and as a plot. Every save ends on the disk (fsync).
 
-    python bench/state.py --rounds 5 --json state.json --plot state.png
+    python bench/state.py --rounds 5 --plot state.png
 """
 
 from __future__ import annotations
@@ -321,7 +321,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--scale", type=float, default=1.0, help="1.0: the sizes named above")
     parser.add_argument("--only", action="append", choices=list(NAMESPACES))
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=Path, default=Path(__file__).parent / "results/state.json")
     parser.add_argument("--plot", type=Path)
     parser.add_argument("--folder", type=Path, help="where to write; default: a temporary one")
     options = parser.parse_args()
@@ -337,7 +337,7 @@ def main() -> None:
                 print(f"    {way}: {problem}", flush=True)
     print()
     print(table(results))
-    if options.json:
+    if not options.only:
         about = {
             "python": platform.python_version(),
             "machine": platform.machine(),
@@ -345,6 +345,7 @@ def main() -> None:
             "rounds": options.rounds,
             "scale": options.scale,
         }
+        options.json.parent.mkdir(exist_ok=True)
         options.json.write_text(json.dumps({"about": about, "results": results}, indent=1))
     if options.plot:
         plot(results, options.plot)

@@ -22,7 +22,9 @@ from prime_ext import state
 
 KEY = b"c" * 32
 
-# Library, object, how it is made (bound to x), what must be true of x afterwards.
+# Library, object, how it is made (bound to x), what must be true of x afterwards: a line each.
+# fmt: off
+# ruff: noqa: E501
 CASES: list[tuple[str, str, str, str]] = [
     ("builtins", "nested containers", "x = {'a': [1, (2, {3})], 'b': None}", "x['a'][1][1] == {3}"),
     ("builtins", "big integer, complex, range", "x = [10**50, 1j, range(3)]", "x[2][1] == 1"),
@@ -158,6 +160,7 @@ CASES: list[tuple[str, str, str, str]] = [
     ("dateutil", "rule", "import dateutil.rrule as r, datetime; x = r.rrule(r.DAILY, count=2, dtstart=datetime.datetime(2024, 1, 1))", "len(list(x)) == 2"),
     ("pytz", "time zone", "import pytz; x = pytz.timezone('Europe/Paris')", "x.zone == 'Europe/Paris'"),
 ]
+# fmt: on
 
 _CHECK = """
 import json, sys
