@@ -19,6 +19,7 @@ from prime_ext.agent.recovery import KernelRecovery
 from prime_ext.agent.repair import missing_records
 from prime_ext.agent.services import AgentServices
 from prime_ext.agent.session_model import SessionModel
+from prime_ext.agent.titles import title_of
 from prime_ext.agent.turn import Turn, TurnCaps
 from prime_ext.compaction.compactor import Compactor
 from prime_ext.compaction.prefire import Prefire
@@ -31,6 +32,7 @@ from prime_ext.session.records import (
     Error,
     Interrupt,
     Queued,
+    Title,
     TurnEnd,
     Unqueued,
     UserMessage,
@@ -225,6 +227,8 @@ class Agent:
             sync=True,
         )
         assert isinstance(record, UserMessage)
+        if self.session.title is None:
+            self._append(Title(title=title_of(text)))
         return record
 
     def _next_queued(self) -> UserMessage:
@@ -278,7 +282,7 @@ class Agent:
             async with self._services.turns.one(
                 self.session.notebook, lambda: self._wait_for_kernel(turn)
             ):
-                model = self._model.get()
+                model = self._model.get(message.text)
                 await self._model.ask_consent(model, turn, message.user)
                 return (await (await self._make_turn(turn, model)).run()).status
         except asyncio.CancelledError:

@@ -11,6 +11,7 @@ from prime_ext.agent.consent import is_local
 from prime_ext.agent.permissions import in_force
 from prime_ext.agent.prompts import system_prompt
 from prime_ext.agent.services import AgentServices
+from prime_ext.agent.titles import clean_title
 from prime_ext.errors import PrimeError
 from prime_ext.models.model import ModelInfo
 from prime_ext.notebook.lease import moved_path
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 MAX_TEXT_BYTES = 1 << 20
 """Of one message. What is longer belongs in a file that the agent reads in parts."""
-
-MAX_TITLE = 200
 
 
 class AgentService:
@@ -64,7 +63,7 @@ class AgentService:
             permission_mode=mode,
             system=system_prompt(notebook, kernel),
             tools=self._services.tools.definitions(),
-            title=_clean_title(title),
+            title=clean_title(title),
             user=user,
         )
         session = await asyncio.to_thread(self._services.store.create, start)
@@ -121,7 +120,7 @@ class AgentService:
                 await self.renamed(session.notebook, notebook, user)
                 notebook = None
         if title is not None:
-            session.append(Title(title=_clean_title(title) or "", user=user))
+            session.append(Title(title=clean_title(title) or "", user=user))
         if mode or model or notebook:
             session.append(
                 Settings(
@@ -321,9 +320,3 @@ class AgentService:
                 status=403,
             )
         return mode
-
-
-def _clean_title(title: str | None) -> str | None:
-    if title is None:
-        return None
-    return " ".join(title.split())[:MAX_TITLE] or None

@@ -46,8 +46,10 @@ class SessionModel:
         self.meter: ContextMeter | None = None
         self.limits: Limits | None = None
 
-    def get(self) -> Model:
-        """The model in force."""
+    def get(self, text: str = "") -> Model:
+        """The model that answers ``text``: the one in force, but for a tour, which is played."""
+        if text.strip().partition(" ")[0] == "/tour":
+            return self._services.models.get("offline", "offline")
         return self._services.models.get(self._session.provider, self._session.model)
 
     async def measures(self, model: Model) -> tuple[ContextMeter, Limits]:

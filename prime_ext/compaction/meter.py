@@ -16,6 +16,8 @@ from prime_ext.context.projection import (
 )
 from prime_ext.session.records import AnyRecord, AssistantMessage
 
+OFFLINE = "offline"
+
 
 class ContextMeter:
     """Sizes in tokens of one session's context, as one model counts them.
@@ -73,7 +75,11 @@ class ContextMeter:
             record = records[index]
             if record.seq <= oldest:
                 return
-            if isinstance(record, AssistantMessage) and record.usage:
+            # Another model's count is no measure; only the offline agent ever stands in for one.
+            stood_in = isinstance(record, AssistantMessage) and (
+                (record.model == OFFLINE) != (self.model == OFFLINE)
+            )
+            if isinstance(record, AssistantMessage) and record.usage and not stood_in:
                 await tokens.load()
                 answered = project(records[:index])
                 await asyncio.to_thread(self.observe, answered, record.usage, record.content)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import select
@@ -107,6 +108,7 @@ def _size(pid: int) -> int:
 def _attempt(action: Callable[[], object], pipe: int) -> None:
     """In the child; never returns."""
     code = 0
+    gc.disable()  # finalizers of the user's objects are not to run twice
     try:
         os.close(pipe)
         _limit_memory()

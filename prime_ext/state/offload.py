@@ -6,6 +6,7 @@ run anything but hashing and system calls: locks of other threads may be held fo
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import select
@@ -75,6 +76,7 @@ class ForkedWriter:
 
 def _run_child(job: Job, pipe: int, lock: Path) -> None:
     """Never returns: whatever happens, the child must not go on as a second kernel."""
+    gc.disable()  # finalizers of the user's objects are not to run twice
     try:
         os.setsid()
         _close_inherited(pipe, lock)

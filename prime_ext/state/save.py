@@ -14,7 +14,17 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from . import dill_judge, forking, format, lock, process_state, verification, verifier, writer
+from . import (
+    dill_judge,
+    forking,
+    format,
+    lock,
+    process_state,
+    size_budget,
+    verification,
+    verifier,
+    writer,
+)
 from .components import Budget, Pickled, pickle_all
 from .errors import SnapshotError, SnapshotMissing
 from .format import Manifest
@@ -89,6 +99,7 @@ def begin(
     kernelspec: str | None = None,
     seconds_per_variable: float = Budget.per_root,
     seconds_total: float = Budget.total,
+    max_bytes: int | None = None,
     lock_timeout: float = LOCK_SECONDS,
     fork: bool = True,
     wait: bool = False,
@@ -104,6 +115,8 @@ def begin(
     seq, kernelspec: stored in the manifest for the caller's use.
     seconds_per_variable, seconds_total: budgets for pickling; what exceeds them is reported as
         skipped and stays in the namespace.
+    max_bytes: size of the snapshot; the largest variables are left out of a larger one. It also
+        never takes more than 90 % of the free space of the disk.
     lock_timeout: seconds to wait for another writer.
     fork: write in a forked child where that is safe.
     wait: stand still until it is durable; a writer that vanishes is then replaced inline.
@@ -126,6 +139,7 @@ def begin(
             Budget(seconds_per_variable, seconds_total),
         )
         dill_judge.judge(pickled)
+        size_budget.leave_out(pickled, size_budget.allowed(target, last, max_bytes))
         manifest = _draft(namespace, pickled, last, seq, kernelspec)
         report = _report(manifest)
         job = writer.Job(
@@ -233,10 +247,21 @@ def _report(manifest: Manifest) -> Report:
 def fingerprint(namespace: dict[str, Any] | None = None) -> str:
     """A digest of the namespace as a save would see it, without writing anything."""
     namespace = current_namespace() if namespace is None else namespace
+    return _fingerprint(namespace, frozenset())
+
+
+def _fingerprint(namespace: dict[str, Any], left_out: frozenset[str]) -> str:
+    """``left_out``: names that the snapshot to compare with does not hold."""
     pickled = pickle_all(namespace, user_names(namespace), Budget())
-    skipped = [name for what, name in pickled.skipped if what == "name"]
-    parts = [component.fingerprint() for component in pickled.components]
-    return writer.combine_fingerprints(parts, skipped)
+    skipped = {name for what, name in pickled.skipped if what == "name"}
+    parts = []
+    for component in pickled.components:
+        names = {name for what, name in component.roots if what == "name"}
+        if names and names <= left_out:
+            skipped |= names
+        else:
+            parts.append(component.fingerprint())
+    return writer.combine_fingerprints(parts, sorted(skipped))
 
 
 def save(
@@ -290,6 +315,7 @@ def is_current(
         manifest = format.read_head(Path(os.path.abspath(directory)), key).manifest
     except SnapshotError:
         return False
-    if manifest.process != PROCESS or set(manifest.names) != set(user_names(namespace)):
+    if set(manifest.names) != set(user_names(namespace)):
         return False
-    return fingerprint(namespace) == manifest.fingerprint
+    left_out = frozenset(n for n, entry in manifest.names.items() if entry["component"] is None)
+    return _fingerprint(namespace, left_out) == manifest.fingerprint

@@ -28,7 +28,8 @@ import {
   failureOf,
   IKernelDisplay,
   IPanelState,
-  isBusy
+  isBusy,
+  isOffline
 } from './state';
 
 export class PanelController implements IChatPanel {
@@ -128,6 +129,10 @@ export class PanelController implements IChatPanel {
     const command = localCommand(text);
     if (command?.name === 'new') {
       await this.newSession();
+      return;
+    }
+    if (command?.name === 'help' && !isOffline(this._state)) {
+      this.showSheet('help');
       return;
     }
     if (command?.name === 'compact') {

@@ -2,8 +2,7 @@ import * as React from 'react';
 
 import { usePanel } from './context';
 import { primeIcon } from './icons';
-import { isOffline } from './modelButton';
-import { IPanelState } from './state';
+import { IPanelState, isOffline } from './state';
 
 /** Before the first message: what one could ask. */
 export function EmptyState(props: { state: IPanelState }): JSX.Element {

@@ -4,7 +4,7 @@ import * as React from 'react';
 import { IModelInfo } from '../api/rest';
 import { usePanel } from './context';
 import { IMenuEntry, popUp } from './menus';
-import { chosenModelOf, IPanelState, modelOf } from './state';
+import { chosenModelOf, IPanelState, isOffline, modelOf } from './state';
 
 /** Which model answers, with the others to choose from. */
 export function ModelButton(props: { state: IPanelState }): JSX.Element {
@@ -63,11 +63,6 @@ export function ModelButton(props: { state: IPanelState }): JSX.Element {
       <caretDownIcon.react tag="span" />
     </button>
   );
-}
-
-export function isOffline(state: IPanelState): boolean {
-  const provider = state.sessionId ? state.conversation?.provider : null;
-  return provider ? provider === 'offline' : (state.server?.offline ?? false);
 }
 
 /** Without the date that some ids end with. */

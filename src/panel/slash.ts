@@ -43,14 +43,17 @@ export function completions(
     : [];
 }
 
-/** A command that the panel carries out itself; all other text is for the agent. */
+/**
+ * A command that the panel carries out itself; all other text is for the agent. What the offline
+ * agent can do it says itself: whether `/help` is the panel's depends on who answers.
+ */
 export function localCommand(
   text: string
-): { name: 'compact' | 'new'; rest: string } | null {
-  const match = text.trim().match(/^\/(compact|new)(?:\s+([\s\S]*))?$/i);
+): { name: 'compact' | 'help' | 'new'; rest: string } | null {
+  const match = text.trim().match(/^\/(compact|help|new)(?:\s+([\s\S]*))?$/i);
   return match
     ? {
-        name: match[1].toLowerCase() as 'compact' | 'new',
+        name: match[1].toLowerCase() as 'compact' | 'help' | 'new',
         rest: (match[2] ?? '').trim()
       }
     : null;

@@ -127,3 +127,9 @@ export function failureOf(reason: unknown): IFailure {
     hint: ''
   };
 }
+
+/** Whether the offline agent answers. */
+export function isOffline(state: IPanelState): boolean {
+  const provider = state.sessionId ? state.conversation?.provider : null;
+  return provider ? provider === 'offline' : (state.server?.offline ?? false);
+}

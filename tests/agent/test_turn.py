@@ -9,6 +9,7 @@ import pytest
 
 from prime_ext.agent.calls import NOT_RUN, STOPPED
 from prime_ext.agent.permissions import DECLINED, PLAN_REFUSAL
+from prime_ext.agent.titles import title_of
 from prime_ext.errors import PrimeError
 from prime_ext.session.records import AssistantMessage, ToolResult
 from tests.agent.conftest import NewSession
@@ -24,7 +25,14 @@ async def test_a_question_and_its_answer(new_session: NewSession) -> None:
     assert end.cost_usd is not None
     assert end.context_tokens is not None
     assert end.context_tokens > 1_000
-    assert session.kinds() == ["session_start", "user_message", "assistant_message", "turn_end"]
+    assert session.kinds() == [
+        "session_start",
+        "user_message",
+        "title",
+        "assistant_message",
+        "turn_end",
+    ]
+    assert session.session.title == "What is in the notebook?"
     message = session.records("user_message")[0]
     assert message.user == "ada"
     (request,) = session.api.requests
@@ -436,3 +444,23 @@ async def test_bad_messages_are_refused(new_session: NewSession) -> None:
         assert (error.value.code, error.value.status) == (code, status)
         assert error.value.hint
     assert session.kinds() == ["session_start"]
+
+
+async def test_a_tour_is_played_whatever_the_model(new_session: NewSession) -> None:
+    session = await new_session(permission_mode="plan")
+    session.api.enqueue(reply("Hello."), reply("Back."))
+    await session.ask("Hi")
+    await session.ask("/tour")
+    assert len(session.api.requests) == 1
+    message = session.records("assistant_message")[1]
+    assert isinstance(message, AssistantMessage)
+    assert message.model == "offline"
+    end = await session.ask("And now?")
+    assert end.status == "ok"
+    assert session.api.requests[1].begins_with(session.api.requests[0])
+
+
+def test_titles() -> None:
+    assert title_of("Load penguins.csv,\nplease") == "Load penguins.csv, please"
+    assert title_of("word " * 40) == " ".join(["word"] * 11) + "…"
+    assert len(title_of("x" * 500)) == 60

@@ -164,7 +164,8 @@ describe('slash commands', () => {
     });
     expect(localCommand('/NEW')).toEqual({ name: 'new', rest: '' });
     expect(localCommand('/newer')).toBeNull();
-    expect(localCommand('/help')).toBeNull();
+    expect(localCommand('/help')).toEqual({ name: 'help', rest: '' });
+    expect(localCommand('/tour')).toBeNull();
     expect(localCommand('what does /new do?')).toBeNull();
   });
 });
