@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import time
 import weakref
 from pathlib import Path
@@ -192,6 +193,34 @@ plugin = PluginA()
     assert state.fingerprint({name: scope[name] for name in reversed(names)}) == expected
     assert state.fingerprint({name: scope[name] for name in sorted(names)}) == expected
     assert state.fingerprint({name: scope[name] for name in names[1:]}) != expected
+
+
+def test_size_limit(tmp_path: Path, key: bytes) -> None:
+    namespace = {"large": np.random.rand(300_000), "middle": np.random.rand(50_000), "n": 1}
+    report = save(tmp_path, namespace, key, max_bytes=1_000_000)
+    assert report.by_status() == {"skipped": ["large"], "unverified": ["middle", "n"]}
+    assert "limit of 1,000,000 bytes" in report.names["large"].reason
+    assert state.is_current(tmp_path, namespace, key=key)
+    namespace["n"] = 2
+    assert not state.is_current(tmp_path, namespace, key=key)
+    assert set(load(tmp_path, key)) == {"middle", "n"}
+
+
+def test_finalizers_do_not_run_in_the_writer(tmp_path: Path, key: bytes) -> None:
+    mark = tmp_path / "mark"
+    parent = os.getpid()
+
+    class Finalized:
+        def __del__(self) -> None:
+            if os.getpid() != parent:
+                mark.touch()
+
+    for _ in range(200):
+        ring: list[Any] = [Finalized()]
+        ring.append(ring)
+    del ring
+    save(tmp_path / "s", {"array": np.random.rand(200_000), "items": list(range(50_000))}, key)
+    assert not mark.exists()
 
 
 def test_saving_keeps_nothing_alive(tmp_path: Path, key: bytes) -> None:
