@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from jupyter_server.serverapp import ServerApp
 
@@ -137,7 +139,7 @@ async def test_a_kernel_that_dies_between_turns_comes_back_and_the_model_is_told
     await session.ask("Define it.")
     await session.record("snapshot", outcome="ok")
     kernel = await jp_serverapp.session_manager.get_session(path=notebook)
-    manager = jp_serverapp.kernel_manager.get_kernel(kernel["kernel"]["id"])
+    manager: Any = jp_serverapp.kernel_manager.get_kernel(kernel["kernel"]["id"])
     await manager.signal_kernel(9)
     restore = await session.record("restore")
     assert restore.outcome == "ok"
