@@ -29,6 +29,7 @@ module.exports = {
   ],
   passWithNoTests: true,
   reporters: ['default'],
+  setupFiles: [...(jupyterlab.setupFiles ?? []), '<rootDir>/jest.setup.js'],
   testRegex: 'src/.*/__tests__/.*\\.spec\\.tsx?$',
   transformIgnorePatterns: [`/node_modules/(?!${esModules}).+`]
 };
