@@ -30,6 +30,7 @@ PAGE = 4096
 _PAGE_ALIGNED_FROM = 1024 * 1024
 _ALIGNMENT = 64
 _CHUNK = 4 * 1024 * 1024
+_FLUSH_FROM = 64 * 1024 * 1024
 
 
 Progress = Callable[[bool], None]
@@ -51,8 +52,11 @@ class SegmentWriter:
         self._descriptor: int | None = None
         self._position = 0
 
-    def write(self, data: memoryview, fast: str, algorithm: str) -> Extent:
-        """Append a buffer; returns its extent with both digests, the strong one as asked for."""
+    def write(self, data: memoryview, fast: str | None, algorithm: str) -> Extent:
+        """Append a buffer; returns its extent with both digests.
+
+        ``algorithm`` is that of the strong digest. ``fast=None``: compute that digest too.
+        """
         if self._descriptor is None:
             self._descriptor = os.open(
                 self._path,
@@ -62,27 +66,35 @@ class SegmentWriter:
         alignment = PAGE if data.nbytes >= _PAGE_ALIGNED_FROM else _ALIGNMENT
         offset = -(-self._position // alignment) * alignment
         os.lseek(self._descriptor, offset, os.SEEK_SET)
-        strong = self._write_hashed(self._descriptor, data, algorithm)
+        found: dict[str, str] = {}
+
+        def hash_it() -> None:
+            found["strong"] = digests.digest(algorithm, data)
+            found["fast"] = digests.fast(data) if fast is None else fast
+
+        if data.nbytes < 2 * _CHUNK:
+            hash_it()
+            self._write_all(self._descriptor, data)
+        else:
+            self._write_beside(self._descriptor, data, hash_it)
         self._position = offset + data.nbytes
         self.written += data.nbytes
-        return Extent(self.name, offset, data.nbytes, fast, strong)
+        return Extent(self.name, offset, data.nbytes, found["fast"], found["strong"])
 
-    def _write_hashed(self, descriptor: int, data: memoryview, algorithm: str) -> str:
-        """Write and hash side by side: both release the GIL, so the hash costs no time."""
-        hasher = digests.new(algorithm)
-        if data.nbytes < 2 * _CHUNK:
-            hasher.update(data)
-            self._write_all(descriptor, data)
-            return f"{algorithm}:{hasher.hexdigest()}"
-        thread = threading.Thread(target=hasher.update, args=(data,), daemon=True)
-        thread.start()
+    def _write_beside(self, descriptor: int, data: memoryview, hash_it: Callable[[], None]) -> None:
+        """Write, hash, and let the disk begin, side by side: all three release the GIL."""
+        hashing = threading.Thread(target=hash_it, daemon=True)
+        hashing.start()
+        flush = _FlushAhead(descriptor) if data.nbytes >= _FLUSH_FROM else None
         try:
             for start in range(0, data.nbytes, _CHUNK):
                 self._write_all(descriptor, data[start : start + _CHUNK])
                 self._progress(False)
         finally:
-            thread.join()
-        return f"{algorithm}:{hasher.hexdigest()}"
+            self._progress(True)
+            if flush is not None:
+                flush.stop()
+            hashing.join()
 
     @staticmethod
     def _write_all(descriptor: int, data: memoryview) -> None:
@@ -104,6 +116,32 @@ class SegmentWriter:
             os.close(self._descriptor)
             self._descriptor = None
             self._path.unlink()
+
+
+class _FlushAhead:
+    """Keeps the disk busy while a large buffer is still being written to the page cache."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._stop = threading.Event()
+        self._error: OSError | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.wait(0.02):
+            try:
+                os.fsync(self._descriptor)
+            except OSError as error:
+                # The system reports a failed write once; the last fsync would know nothing of it.
+                self._error = error
+                return
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
 
 
 class SegmentReader:

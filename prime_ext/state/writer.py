@@ -126,14 +126,20 @@ def _lay_out(
     stored = segments.reusable(job.last, data)
     head = HeadBuilder()
 
+    lengths = {length for _, length in stored}
+
     def place(view: memoryview, algorithm: str) -> Extent:
-        fast = digests.fast(view)
-        progress(False)
-        known = stored.get((fast, view.nbytes))
-        if known is None:
-            known = segment.write(view, fast, algorithm)
-            stored[(fast, view.nbytes)] = known
-        return known
+        fast = None
+        if job.recheck or view.nbytes in lengths:
+            fast = digests.fast(view)
+            progress(False)
+            known = stored.get((fast, view.nbytes))
+            if known is not None:
+                return known
+        extent = segment.write(view, fast, algorithm)
+        stored[(extent.fast, view.nbytes)] = extent
+        lengths.add(view.nbytes)
+        return extent
 
     def place_stream(stream: bytes) -> Extent:
         if len(stream) >= segments.MIN_STREAM:
