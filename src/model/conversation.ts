@@ -6,40 +6,20 @@
  */
 import { IRecord, ServerFrame } from '../api/frames';
 import {
-  IApproval,
-  IApprovalRequest,
   IAssistantMessage,
   ICompactionEnd,
-  INotebookOp,
-  IRestore,
   ISettingsRecord,
-  IToolResult,
-  ITurnEnd,
   SessionRecord
 } from '../api/records';
-import {
-  IActivity,
-  IConversation,
-  IQueuedMessage,
-  IToolItem,
-  Item,
-  ToolStatus
-} from './items';
+import { IActivity, IConversation, IQueuedMessage } from './items';
 import { LiveMessage, messageItems } from './liveMessage';
 import {
-  decided,
-  endedCompaction,
-  endedTool,
   errorItem,
   noteItem,
-  openApproval,
-  restoreItem,
   runningCompaction,
-  stoppedTool,
-  turnItem,
-  userItem,
-  voided
+  userItem
 } from './recordItems';
+import { Transcript } from './transcript';
 
 type ProgressFrame = Extract<ServerFrame, { type: 'progress' }>;
 
@@ -51,14 +31,6 @@ export const IDLE: IActivity = {
   message: null,
   retry: null
 };
-
-/** A call in one of these has no result yet. */
-const OPEN: readonly ToolStatus[] = [
-  'writing',
-  'waiting',
-  'approval',
-  'running'
-];
 
 export class Conversation {
   /**
@@ -81,9 +53,7 @@ export class Conversation {
     if (this._snapshot === null) {
       this._snapshot = {
         ...this._facts,
-        items: this._live
-          ? [...this._items, ...this._live.items]
-          : [...this._items],
+        items: [...this._transcript.items, ...(this._live?.items ?? [])],
         queue: this._queue,
         activity: this._activity
       };
@@ -173,34 +143,35 @@ export class Conversation {
         break;
       case 'user_message':
         this._begun = true;
-        this._add(userItem(record));
+        this._transcript.add(userItem(record));
         break;
       case 'assistant_message':
         this._assistantMessage(record);
         break;
       case 'tool_result':
-        this._toolResult(record);
+        this._transcript.endTool(record);
         break;
       case 'approval_request':
-        this._approvalRequest(record);
+        this._transcript.requestApproval(record);
         break;
       case 'approval':
-        this._approval(record);
+        this._transcript.decideApproval(record);
         break;
       case 'notebook_op':
-        this._notebookOp(record);
+        this._transcript.changeCell(record);
         break;
       case 'turn_end':
-        this._turnEnd(record);
+        this._live = null;
+        this._transcript.endTurn(record);
         break;
       case 'compaction_start':
-        this._add(runningCompaction(record));
+        this._transcript.add(runningCompaction(record));
         break;
       case 'compaction_end':
         this._compactionEnd(record);
         break;
       case 'restore':
-        this._restore(record);
+        this._transcript.addRestore(record);
         break;
       case 'queued':
         this._queue = [
@@ -214,7 +185,7 @@ export class Conversation {
         );
         break;
       case 'error':
-        this._add(errorItem(record));
+        this._transcript.add(errorItem(record));
         break;
     }
   }
@@ -229,7 +200,7 @@ export class Conversation {
       this._facts.provider = record.provider ?? this._facts.provider;
     }
     this._facts.notebook = record.notebook ?? this._facts.notebook;
-    this._add(noteItem(record, this._begun));
+    this._transcript.add(noteItem(record, this._begun));
   }
 
   private _assistantMessage(record: IAssistantMessage): void {
@@ -239,7 +210,7 @@ export class Conversation {
       this._messageKey(turn),
       record.turn ?? null,
       record.content
-    ).forEach(item => this._add(item));
+    ).forEach(item => this._transcript.add(item));
     this._messages = {
       turn,
       count: this._messages.turn === turn ? this._messages.count + 1 : 1
@@ -250,149 +221,23 @@ export class Conversation {
     this._setActivity({ retry: null, message: null });
   }
 
-  private _toolResult(record: IToolResult): void {
-    this._changeTool(record.tool_use_id, tool => endedTool(tool, record));
-  }
-
-  private _approvalRequest(record: IApprovalRequest): void {
-    const approval = openApproval(record);
-    if (
-      record.what === 'tool' &&
-      this._changeTool(record.call_id, tool => ({
-        ...tool,
-        status: 'approval',
-        approval
-      }))
-    ) {
-      return;
-    }
-    this._add({
-      kind: 'approval',
-      key: `r${record.seq}`,
-      turn: record.turn ?? null,
-      approval
-    });
-    this._approvals.set(record.call_id, this._items.length - 1);
-  }
-
-  private _approval(record: IApproval): void {
-    const found = this._changeTool(record.call_id, tool =>
-      tool.approval
-        ? {
-            ...tool,
-            status: record.decision === 'allow' ? 'waiting' : 'denied',
-            approval: decided(tool.approval, record)
-          }
-        : tool
-    );
-    const index = this._approvals.get(record.call_id);
-    if (!found && index !== undefined) {
-      const item = this._items[index];
-      if (item.kind === 'approval') {
-        this._items[index] = {
-          ...item,
-          approval: decided(item.approval, record)
-        };
-      }
-    }
-  }
-
-  /**
-   * The record does not name the call: it belongs to the first open call of its turn that does
-   * this to this cell. A new cell's id is known only from here.
-   */
-  private _notebookOp(record: INotebookOp): void {
-    for (const index of this._openTools) {
-      const tool = this._items[index];
-      if (
-        tool.kind === 'tool' &&
-        tool.turn === (record.turn ?? null) &&
-        tool.name === record.op &&
-        tool.change === null &&
-        (tool.input?.cell_id === undefined ||
-          tool.input.cell_id === record.cell_id)
-      ) {
-        this._items[index] = {
-          ...tool,
-          change: {
-            op: record.op,
-            cellId: record.cell_id,
-            status: record.status,
-            before: record.before ?? null,
-            after: record.after ?? null,
-            reason: record.reason ?? null
-          }
-        };
-        return;
-      }
-    }
-  }
-
-  private _turnEnd(record: ITurnEnd): void {
-    this._live = null;
-    for (const index of this._openTools) {
-      const tool = this._items[index];
-      if (tool.kind === 'tool') {
-        this._items[index] = stoppedTool(tool);
-      }
-    }
-    this._openTools.clear();
-    for (const index of this._approvals.values()) {
-      const item = this._items[index];
-      if (item.kind === 'approval') {
-        this._items[index] = { ...item, approval: voided(item.approval) };
-      }
-    }
-    this._approvals.clear();
-    this._add(turnItem(record));
-  }
-
   private _compactionEnd(record: ICompactionEnd): void {
-    const index = this._compactions.get(record.compaction_id);
-    const item = endedCompaction(record);
-    if (index === undefined) {
-      this._add(item);
-    } else {
-      this._items[index] = item;
-    }
+    this._transcript.endCompaction(record);
     this._facts.model = record.model ?? this._facts.model;
     this._facts.provider = record.provider ?? this._facts.provider;
     this._facts.compactionCount =
       record.compaction_count ?? this._facts.compactionCount;
   }
 
-  private _restore(record: IRestore): void {
-    const item = restoreItem(record);
-    if (item) {
-      this._settleOffers();
-      this._add(item);
-    }
-  }
-
-  /** What came after an offer to restore has answered it. */
-  private _settleOffers(): void {
-    this._items.forEach((item, index) => {
-      if (item.kind === 'restore' && item.snapshotId !== null) {
-        this._items[index] = { ...item, snapshotId: null };
-      }
-    });
-  }
-
   private _progress(frame: ProgressFrame): void {
     switch (frame.what) {
       case 'tool':
         if (frame.call_id !== undefined) {
-          this._changeTool(frame.call_id, tool =>
-            OPEN.includes(tool.status)
-              ? {
-                  ...tool,
-                  status: 'running',
-                  outputs: frame.outputs ?? tool.outputs,
-                  message: frame.message ?? tool.message,
-                  startedAt: tool.startedAt ?? this._startOf(frame.started)
-                }
-              : tool
-          );
+          this._transcript.runTool(frame.call_id, {
+            outputs: frame.outputs,
+            message: frame.message,
+            startedAt: this._startOf(frame.started)
+          });
         }
         break;
       case 'retry':
@@ -425,35 +270,6 @@ export class Conversation {
     return `${turn}.${ordinal}`;
   }
 
-  private _add(item: Item): void {
-    this._items.push(item);
-    const index = this._items.length - 1;
-    if (item.kind === 'tool') {
-      this._tools.set(item.callId, index);
-      this._openTools.add(index);
-    } else if (item.kind === 'compaction') {
-      this._compactions.set(item.key, index);
-    }
-  }
-
-  /** Replace the item of a call; `false` if there is none. */
-  private _changeTool(
-    callId: string,
-    change: (tool: IToolItem) => IToolItem
-  ): boolean {
-    const index = this._tools.get(callId);
-    const tool = index === undefined ? undefined : this._items[index];
-    if (index === undefined || tool?.kind !== 'tool') {
-      return false;
-    }
-    const changed = change(tool);
-    this._items[index] = changed;
-    if (!OPEN.includes(changed.status)) {
-      this._openTools.delete(index);
-    }
-    return true;
-  }
-
   private _facts = {
     ready: false,
     lastSeq: 0,
@@ -470,16 +286,11 @@ export class Conversation {
     compactionCount: 0
   };
   private _begun = false;
-  private _items: Item[] = [];
+  private _transcript = new Transcript();
   private _queue: readonly IQueuedMessage[] = [];
   private _activity: IActivity = IDLE;
   private _live: LiveMessage | null = null;
   /** Assistant messages so far of the turn in hand: numbers the next one's keys. */
   private _messages = { turn: '', count: 0 };
-  // Where in `_items`: items are only appended or replaced, so positions hold.
-  private _tools = new Map<string, number>();
-  private _openTools = new Set<number>();
-  private _approvals = new Map<string, number>();
-  private _compactions = new Map<string, number>();
   private _snapshot: IConversation | null = null;
 }

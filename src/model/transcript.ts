@@ -1,0 +1,224 @@
+import {
+  IApproval,
+  IApprovalRequest,
+  ICompactionEnd,
+  INotebookOp,
+  IRestore,
+  IToolResult,
+  ITurnEnd
+} from '../api/records';
+import { IToolItem, Item, ToolStatus } from './items';
+import {
+  decided,
+  endedCompaction,
+  endedTool,
+  openApproval,
+  restoreItem,
+  stoppedTool,
+  turnItem,
+  voided
+} from './recordItems';
+
+/** A call in one of these has no result yet. */
+const OPEN: readonly ToolStatus[] = [
+  'writing',
+  'waiting',
+  'approval',
+  'running'
+];
+
+/**
+ * The items that the records have made so far, in order. A later record finds the item that it is
+ * about (a call, an approval, a compaction) and replaces it.
+ */
+export class Transcript {
+  get items(): readonly Item[] {
+    return this._items;
+  }
+
+  add(item: Item): void {
+    this._items.push(item);
+    const index = this._items.length - 1;
+    if (item.kind === 'tool') {
+      this._tools.set(item.callId, index);
+      this._openTools.add(index);
+    } else if (item.kind === 'compaction') {
+      this._compactions.set(item.key, index);
+    }
+  }
+
+  /**
+   * A call goes on; without effect once it has its result.
+   *
+   * @param progress.startedAt - Milliseconds since the epoch; the first one told holds.
+   */
+  runTool(
+    callId: string,
+    progress: {
+      outputs?: IToolItem['outputs'];
+      message?: string;
+      startedAt: number;
+    }
+  ): void {
+    this._changeTool(callId, tool =>
+      OPEN.includes(tool.status)
+        ? {
+            ...tool,
+            status: 'running',
+            outputs: progress.outputs ?? tool.outputs,
+            message: progress.message ?? tool.message,
+            startedAt: tool.startedAt ?? progress.startedAt
+          }
+        : tool
+    );
+  }
+
+  endTool(record: IToolResult): void {
+    this._changeTool(record.tool_use_id, tool => endedTool(tool, record));
+  }
+
+  requestApproval(record: IApprovalRequest): void {
+    const approval = openApproval(record);
+    if (
+      record.what === 'tool' &&
+      this._changeTool(record.call_id, tool => ({
+        ...tool,
+        status: 'approval',
+        approval
+      }))
+    ) {
+      return;
+    }
+    this.add({
+      kind: 'approval',
+      key: `r${record.seq}`,
+      turn: record.turn ?? null,
+      approval
+    });
+    this._approvals.set(record.call_id, this._items.length - 1);
+  }
+
+  decideApproval(record: IApproval): void {
+    const found = this._changeTool(record.call_id, tool =>
+      tool.approval
+        ? {
+            ...tool,
+            status: record.decision === 'allow' ? 'waiting' : 'denied',
+            approval: decided(tool.approval, record)
+          }
+        : tool
+    );
+    const index = this._approvals.get(record.call_id);
+    if (!found && index !== undefined) {
+      const item = this._items[index];
+      if (item.kind === 'approval') {
+        this._items[index] = {
+          ...item,
+          approval: decided(item.approval, record)
+        };
+      }
+    }
+  }
+
+  /**
+   * The record does not name the call: it belongs to the first open call of its turn that does
+   * this to this cell. A new cell's id is known only from here.
+   */
+  changeCell(record: INotebookOp): void {
+    for (const index of this._openTools) {
+      const tool = this._items[index];
+      if (
+        tool.kind === 'tool' &&
+        tool.turn === (record.turn ?? null) &&
+        tool.name === record.op &&
+        tool.change === null &&
+        (tool.input?.cell_id === undefined ||
+          tool.input.cell_id === record.cell_id)
+      ) {
+        this._items[index] = {
+          ...tool,
+          change: {
+            op: record.op,
+            cellId: record.cell_id,
+            status: record.status,
+            before: record.before ?? null,
+            after: record.after ?? null,
+            reason: record.reason ?? null
+          }
+        };
+        return;
+      }
+    }
+  }
+
+  /** Calls and approvals still open end with their turn. */
+  endTurn(record: ITurnEnd): void {
+    for (const index of this._openTools) {
+      const tool = this._items[index];
+      if (tool.kind === 'tool') {
+        this._items[index] = stoppedTool(tool);
+      }
+    }
+    this._openTools.clear();
+    for (const index of this._approvals.values()) {
+      const item = this._items[index];
+      if (item.kind === 'approval') {
+        this._items[index] = { ...item, approval: voided(item.approval) };
+      }
+    }
+    this._approvals.clear();
+    this.add(turnItem(record));
+  }
+
+  endCompaction(record: ICompactionEnd): void {
+    const index = this._compactions.get(record.compaction_id);
+    const item = endedCompaction(record);
+    if (index === undefined) {
+      this.add(item);
+    } else {
+      this._items[index] = item;
+    }
+  }
+
+  addRestore(record: IRestore): void {
+    const item = restoreItem(record);
+    if (item) {
+      this._settleOffers();
+      this.add(item);
+    }
+  }
+
+  /** What came after an offer to restore has answered it. */
+  private _settleOffers(): void {
+    this._items.forEach((item, index) => {
+      if (item.kind === 'restore' && item.snapshotId !== null) {
+        this._items[index] = { ...item, snapshotId: null };
+      }
+    });
+  }
+
+  /** Replace the item of a call; `false` if there is none. */
+  private _changeTool(
+    callId: string,
+    change: (tool: IToolItem) => IToolItem
+  ): boolean {
+    const index = this._tools.get(callId);
+    const tool = index === undefined ? undefined : this._items[index];
+    if (index === undefined || tool?.kind !== 'tool') {
+      return false;
+    }
+    const changed = change(tool);
+    this._items[index] = changed;
+    if (!OPEN.includes(changed.status)) {
+      this._openTools.delete(index);
+    }
+    return true;
+  }
+
+  private _items: Item[] = [];
+  // Where in `_items`: items are only appended or replaced, so positions hold.
+  private _tools = new Map<string, number>();
+  private _openTools = new Set<number>();
+  private _approvals = new Map<string, number>();
+  private _compactions = new Map<string, number>();
+}
