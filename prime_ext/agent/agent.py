@@ -49,6 +49,7 @@ HISTORY_KINDS = (
     "approval",
     "compaction_start",
     "compaction_end",
+    "prefire_end",
     "settings",
     "restore",
 )

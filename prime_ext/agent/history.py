@@ -11,6 +11,7 @@ from prime_ext.session.records import (
     AssistantMessage,
     CompactionEnd,
     CompactionStart,
+    PrefireEnd,
     Queued,
     Restore,
     Settings,
@@ -45,6 +46,8 @@ class History:
         self.turns = 0
         self.wait_ms = 0
         self.tokens_saved = 0
+        self.notes_made = 0
+        self.notes_used = 0
 
     def observe(self, record: AnyRecord) -> None:
         """Take in one record."""
@@ -67,6 +70,9 @@ class History:
             self._settle(record)
         elif isinstance(record, CompactionStart):
             self.open_compaction = record
+        elif isinstance(record, PrefireEnd):
+            self.notes_made += record.outcome == "ok"
+            self._count_usage(record.usage)
         elif isinstance(record, CompactionEnd):
             self._count_compaction(record)
         elif isinstance(record, Settings):
@@ -78,7 +84,10 @@ class History:
     def _count_reply(self, record: AssistantMessage) -> None:
         self.requests += 1
         self.cost_usd += record.cost_usd or 0.0
-        for key, value in record.usage.items():
+        self._count_usage(record.usage)
+
+    def _count_usage(self, usage: dict[str, Any]) -> None:
+        for key, value in usage.items():
             if isinstance(value, int):
                 self.usage[key] = self.usage.get(key, 0) + value
 
@@ -91,8 +100,10 @@ class History:
     def _count_compaction(self, record: CompactionEnd) -> None:
         self.open_compaction = None
         self.wait_ms += record.wait_ms
+        self._count_usage(record.usage)
         if record.outcome == "ok":
             self.compaction_count += 1
+            self.notes_used += record.path in ("swap", "merge")
             self.tokens_saved += max(0, record.tokens_before - record.tokens_after)
             self.next_model = None
 
@@ -114,6 +125,8 @@ class History:
             "compaction_count": self.compaction_count,
             "compaction_wait_ms": self.wait_ms,
             "tokens_saved": self.tokens_saved,
+            "notes_made": self.notes_made,
+            "notes_used": self.notes_used,
         }
 
 

@@ -90,6 +90,9 @@ async def test_the_swap_needs_no_request_and_keeps_what_came_since(
     assert end.kept_from_seq is not None
     assert end.kept_from_seq > start.through_seq
 
+    telemetry = session.service.describe(session.session)["telemetry"]
+    assert (telemetry["notes_made"], telemetry["notes_used"]) == (1, 1)
+
     await session.ask("And now?")
     messages = session.api.requests[-1].messages
     assert messages[0]["content"][0]["text"] == end.summary
