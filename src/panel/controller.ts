@@ -24,16 +24,17 @@ import {
 import { Drafts } from './drafts';
 import { localCommand } from './slash';
 import {
-  EMPTY_STATE,
   failureOf,
   IKernelDisplay,
   IPanelState,
   isBusy,
   isOffline
 } from './state';
+import { PanelStore } from './store';
 
 export class PanelController implements IChatPanel {
   constructor(private readonly _options: PanelController.IOptions) {
+    this._store = new PanelStore(_options.schedule, () => this._changed.emit());
     _options.sessions.changed.connect(this._onSessionsChanged, this);
     void this.refreshServer();
   }
@@ -78,11 +79,7 @@ export class PanelController implements IChatPanel {
 
   /** The state now. The same object until something changes. */
   snapshot(): IPanelState {
-    const conversation = this._conversation?.snapshot() ?? null;
-    if (conversation !== this._state.conversation) {
-      this._state = { ...this._state, conversation };
-    }
-    return this._state;
+    return this._store.snapshot();
   }
 
   open(): void {
@@ -99,7 +96,7 @@ export class PanelController implements IChatPanel {
     if (this._state.notebook !== null) {
       this._options.drafts.save(this._state.notebook, draft);
     }
-    this._set({ draft });
+    this._store.set({ draft });
     // At once: a controlled text that lags behind its keys loses the cursor.
     this._changed.emit();
   }
@@ -139,16 +136,16 @@ export class PanelController implements IChatPanel {
       await this.compact(command.rest);
       return;
     }
-    this._set({ sending: text, failure: null, stopping: false });
+    this._store.set({ sending: text, failure: null, stopping: false });
     const sent = this._send(text, attachments);
     this._sent = sent.catch(() => undefined);
     try {
       await sent;
     } catch (reason) {
-      this._fail(reason);
+      this._store.fail(reason);
       throw reason;
     } finally {
-      this._set({ sending: null });
+      this._store.set({ sending: null });
     }
   }
 
@@ -157,14 +154,14 @@ export class PanelController implements IChatPanel {
     if (!isBusy(this.snapshot())) {
       return;
     }
-    this._set({ stopping: true });
+    this._store.set({ stopping: true });
     await this._sent;
     const id = this._state.sessionId;
     if (id) {
-      await this._try(() => this._options.api.interrupt(id));
+      await this._store.attempt(() => this._options.api.interrupt(id));
     }
-    if (!this._conversation?.running) {
-      this._set({ stopping: false });
+    if (!this._store.conversation?.running) {
+      this._store.set({ stopping: false });
     }
   }
 
@@ -177,22 +174,22 @@ export class PanelController implements IChatPanel {
     if (!id || this._state.deciding.has(callId)) {
       return;
     }
-    this._set({ deciding: new Set([...this._state.deciding, callId]) });
-    await this._try(
+    this._store.set({ deciding: new Set([...this._state.deciding, callId]) });
+    await this._store.attempt(
       () => this._options.api.decide(id, callId, decision, scope),
       // Someone else, or another tab, was faster: the record says what was decided.
       { ignore: ['approval_decided'] }
     );
     const deciding = new Set(this._state.deciding);
     deciding.delete(callId);
-    this._set({ deciding });
+    this._store.set({ deciding });
     this._requestFocus();
   }
 
   async unqueue(seq: number): Promise<void> {
     const id = this._state.sessionId;
     if (id) {
-      await this._try(() => this._options.api.unqueue(id, seq), {
+      await this._store.attempt(() => this._options.api.unqueue(id, seq), {
         ignore: ['not_queued']
       });
     }
@@ -201,9 +198,11 @@ export class PanelController implements IChatPanel {
   async compact(instructions = ''): Promise<void> {
     const id = this._state.sessionId;
     if (id) {
-      await this._try(() => this._options.api.compact(id, instructions));
+      await this._store.attempt(() =>
+        this._options.api.compact(id, instructions)
+      );
     } else {
-      this._set({
+      this._store.set({
         failure: {
           code: 'nothing_to_compact',
           message: this._options.messages.nothingToCompact,
@@ -217,7 +216,9 @@ export class PanelController implements IChatPanel {
   async restore(snapshotId: string): Promise<void> {
     const id = this._state.sessionId;
     if (id) {
-      await this._try(() => this._options.api.restore(id, snapshotId));
+      await this._store.attempt(() =>
+        this._options.api.restore(id, snapshotId)
+      );
     }
   }
 
@@ -239,27 +240,29 @@ export class PanelController implements IChatPanel {
   async renameSession(title: string): Promise<void> {
     const id = this._state.sessionId;
     if (id) {
-      await this._try(() => this._options.sessions.patch(id, { title }));
+      await this._store.attempt(() =>
+        this._options.sessions.patch(id, { title })
+      );
     }
   }
 
   async deleteSession(): Promise<void> {
     const id = this._state.sessionId;
     if (id) {
-      await this._try(() => this._options.sessions.delete(id));
+      await this._store.attempt(() => this._options.sessions.delete(id));
     }
   }
 
   /** What the next session starts with. */
   setNewSession(changes: Partial<IPanelState['newSession']>): void {
-    this._set({ newSession: { ...this._state.newSession, ...changes } });
+    this._store.set({ newSession: { ...this._state.newSession, ...changes } });
   }
 
   /** For the session on show, or the one to be made. */
   async setPermissionMode(mode: PermissionMode): Promise<void> {
     const id = this._state.sessionId;
     if (id) {
-      await this._try(() =>
+      await this._store.attempt(() =>
         this._options.sessions.patch(id, { permission_mode: mode })
       );
     } else {
@@ -270,7 +273,9 @@ export class PanelController implements IChatPanel {
   async setModel(model: string): Promise<void> {
     const id = this._state.sessionId;
     if (id) {
-      await this._try(() => this._options.sessions.patch(id, { model }));
+      await this._store.attempt(() =>
+        this._options.sessions.patch(id, { model })
+      );
     } else {
       this.setNewSession({ model });
     }
@@ -296,28 +301,28 @@ export class PanelController implements IChatPanel {
   }
 
   async disconnectModel(): Promise<void> {
-    await this._try(() => this._options.api.clearCredentials());
+    await this._store.attempt(() => this._options.api.clearCredentials());
     await this.refreshServer();
   }
 
   async refreshServer(): Promise<void> {
     try {
       const server = await this._options.api.status();
-      this._set({ server, serverFailure: null });
+      this._store.set({ server, serverFailure: null });
     } catch (reason) {
-      this._set({ serverFailure: failureOf(reason) });
+      this._store.set({ serverFailure: failureOf(reason) });
     }
   }
 
   showSheet(sheet: IPanelState['sheet']): void {
-    this._set({ sheet });
+    this._store.set({ sheet });
     if (sheet === 'none') {
       this._requestFocus();
     }
   }
 
   dismissFailure(): void {
-    this._set({ failure: null });
+    this._store.set({ failure: null });
   }
 
   reconnect(): void {
@@ -331,7 +336,7 @@ export class PanelController implements IChatPanel {
       return;
     }
     this._hold(undefined);
-    this._set({
+    this._store.set({
       notebook,
       draft: notebook === null ? '' : this._options.drafts.load(notebook),
       sending: null,
@@ -345,7 +350,7 @@ export class PanelController implements IChatPanel {
   renameNotebook(notebook: string): void {
     const { draft } = this._state;
     this._options.drafts.save(notebook, draft);
-    this._set({ notebook });
+    this._store.set({ notebook });
   }
 
   /** Find the session of the notebook on show. */
@@ -361,7 +366,7 @@ export class PanelController implements IChatPanel {
       }
     } catch (reason) {
       if (this._state.notebook === notebook) {
-        this._set({ serverFailure: failureOf(reason) });
+        this._store.set({ serverFailure: failureOf(reason) });
       }
     }
   }
@@ -369,7 +374,7 @@ export class PanelController implements IChatPanel {
   setKernel(kernel: IKernelDisplay | null): void {
     const { kernel: old } = this._state;
     if (kernel?.name !== old?.name || kernel?.status !== old?.status) {
-      this._set({ kernel });
+      this._store.set({ kernel });
     }
   }
 
@@ -419,7 +424,7 @@ export class PanelController implements IChatPanel {
     }
     this._stream?.dispose();
     this._stream = null;
-    this._conversation = null;
+    this._store.conversation = null;
     if (id) {
       const stream = this._options.streams.acquire(id);
       const conversation = new Conversation();
@@ -427,9 +432,9 @@ export class PanelController implements IChatPanel {
       stream.frameReceived.connect(this._onFrame, this);
       stream.connectionChanged.connect(this._onConnection, this);
       this._stream = stream;
-      this._conversation = conversation;
+      this._store.conversation = conversation;
     }
-    this._set({
+    this._store.set({
       sessionId: id,
       connection: this._stream?.status ?? null,
       stopping: false,
@@ -438,7 +443,7 @@ export class PanelController implements IChatPanel {
   }
 
   private _onFrame(_: ISessionStream, frame: ServerFrame): void {
-    const conversation = this._conversation;
+    const conversation = this._store.conversation;
     if (!conversation) {
       return;
     }
@@ -453,10 +458,10 @@ export class PanelController implements IChatPanel {
       isRecordOf(frame, this._state.sending)
     ) {
       // The record is often here before the answer to the request: not both are shown.
-      this._set({ sending: null });
+      this._store.set({ sending: null });
     }
     if (frame.type === 'error') {
-      this._set({
+      this._store.set({
         failure: {
           code: frame.code,
           message: frame.message,
@@ -469,13 +474,13 @@ export class PanelController implements IChatPanel {
       this._state.sending === null &&
       !conversation.running
     ) {
-      this._set({ stopping: false });
+      this._store.set({ stopping: false });
     }
-    this._changedLater();
+    this._store.changedLater();
   }
 
   private _onConnection(_: ISessionStream, connection: ConnectionStatus): void {
-    this._set({ connection });
+    this._store.set({ connection });
     if (connection === 'connected') {
       void this.refreshServer();
     } else if (connection === 'gone' && this._state.notebook !== null) {
@@ -484,50 +489,18 @@ export class PanelController implements IChatPanel {
     }
   }
 
-  private async _try(
-    action: () => Promise<unknown>,
-    { ignore = [] }: { ignore?: string[] } = {}
-  ): Promise<void> {
-    try {
-      await action();
-    } catch (reason) {
-      if (!(reason instanceof ApiError && ignore.includes(reason.code))) {
-        this._fail(reason);
-      }
-    }
-  }
-
   private _requestFocus(): void {
     this._focusWanted = true;
     this._focusRequested.emit();
   }
 
-  private _fail(reason: unknown): void {
-    this._set({ failure: failureOf(reason) });
+  private get _state(): IPanelState {
+    return this._store.state;
   }
 
-  private _set(changes: Partial<IPanelState>): void {
-    this._state = { ...this._state, ...changes };
-    this._changedLater();
-  }
-
-  /** Many frames of a stream make one repaint. */
-  private _changedLater(): void {
-    if (this._scheduled) {
-      return;
-    }
-    this._scheduled = true;
-    this._options.schedule(() => {
-      this._scheduled = false;
-      this._changed.emit();
-    });
-  }
-
-  private _state: IPanelState = EMPTY_STATE;
+  private _store: PanelStore;
   private _stream: ISessionStream | null = null;
-  private _conversation: Conversation | null = null;
   private _sent: Promise<void> = Promise.resolve();
-  private _scheduled = false;
   private _focusWanted = false;
   private _changed = new Signal<this, void>(this);
   private _liveFrame = new Signal<this, ServerFrame>(this);
