@@ -1,6 +1,6 @@
 /**
- * What the panel does, without how it looks: it follows one notebook, holds its session's stream
- * and carries out what the person asks for.
+ * What the panel does, without how it looks: it follows one notebook, shows its session and
+ * carries out what the person asks for.
  */
 import { ISignal, Signal } from '@lumino/signaling';
 
@@ -12,16 +12,15 @@ import {
   PermissionMode,
   PrimeApi
 } from '../api/rest';
-import { Conversation } from '../model/conversation';
 import { IConversation } from '../model/items';
 import {
   ConnectionStatus,
   IChatPanel,
   ISessions,
-  ISessionStream,
   ISessionStreams
 } from '../tokens';
 import { Drafts } from './drafts';
+import { LiveSession } from './liveSession';
 import { localCommand } from './slash';
 import {
   failureOf,
@@ -326,7 +325,7 @@ export class PanelController implements IChatPanel {
   }
 
   reconnect(): void {
-    this._stream?.reconnect();
+    this._session?.reconnect();
     void this.refreshServer();
   }
 
@@ -417,70 +416,29 @@ export class PanelController implements IChatPanel {
     }
   }
 
-  /** Hold the stream of a session and let the one before go. */
+  /** Show a session live and let the one before go. */
   private _hold(id: string | null | undefined): void {
     if (id === this._state.sessionId) {
       return;
     }
-    this._stream?.dispose();
-    this._stream = null;
-    this._store.conversation = null;
+    this._session?.dispose();
+    this._session = null;
     if (id) {
-      const stream = this._options.streams.acquire(id);
-      const conversation = new Conversation();
-      stream.replay().forEach(frame => conversation.apply(frame));
-      stream.frameReceived.connect(this._onFrame, this);
-      stream.connectionChanged.connect(this._onConnection, this);
-      this._stream = stream;
-      this._store.conversation = conversation;
+      this._session = new LiveSession(
+        this._options.streams.acquire(id),
+        this._store
+      );
+      this._session.liveFrame.connect(this._onLiveFrame, this);
+      this._session.connectionChanged.connect(this._onConnection, this);
     }
-    this._store.set({
-      sessionId: id,
-      connection: this._stream?.status ?? null,
-      stopping: false,
-      failure: null
-    });
+    this._store.set({ sessionId: id, stopping: false, failure: null });
   }
 
-  private _onFrame(_: ISessionStream, frame: ServerFrame): void {
-    const conversation = this._store.conversation;
-    if (!conversation) {
-      return;
-    }
-    // No snapshot for each frame: a long session would be copied once for each record.
-    const live = conversation.ready;
-    conversation.apply(frame);
-    if (live) {
-      this._liveFrame.emit(frame);
-    }
-    if (
-      this._state.sending !== null &&
-      isRecordOf(frame, this._state.sending)
-    ) {
-      // The record is often here before the answer to the request: not both are shown.
-      this._store.set({ sending: null });
-    }
-    if (frame.type === 'error') {
-      this._store.set({
-        failure: {
-          code: frame.code,
-          message: frame.message,
-          hint: frame.hint ?? ''
-        }
-      });
-    }
-    if (
-      this._state.stopping &&
-      this._state.sending === null &&
-      !conversation.running
-    ) {
-      this._store.set({ stopping: false });
-    }
-    this._store.changedLater();
+  private _onLiveFrame(_: LiveSession, frame: ServerFrame): void {
+    this._liveFrame.emit(frame);
   }
 
-  private _onConnection(_: ISessionStream, connection: ConnectionStatus): void {
-    this._store.set({ connection });
+  private _onConnection(_: LiveSession, connection: ConnectionStatus): void {
     if (connection === 'connected') {
       void this.refreshServer();
     } else if (connection === 'gone' && this._state.notebook !== null) {
@@ -499,7 +457,7 @@ export class PanelController implements IChatPanel {
   }
 
   private _store: PanelStore;
-  private _stream: ISessionStream | null = null;
+  private _session: LiveSession | null = null;
   private _sent: Promise<void> = Promise.resolve();
   private _focusWanted = false;
   private _changed = new Signal<this, void>(this);
@@ -523,13 +481,4 @@ export namespace PanelController {
       nothingToCompact: string;
     };
   }
-}
-
-/** Whether a frame brings the record of a message that is on its way. */
-function isRecordOf(frame: ServerFrame, text: string): boolean {
-  return (
-    frame.type === 'record' &&
-    (frame.record.kind === 'user_message' || frame.record.kind === 'queued') &&
-    frame.record.text === text
-  );
 }
