@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prime_ext.context.digest import SECTIONS, digest
+from prime_ext.context.digest import digest
+from prime_ext.context.sections import SECTIONS
 from prime_ext.context.summary import summary_turn
 
 

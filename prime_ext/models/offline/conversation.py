@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from prime_ext.context.digest import DONE_CALL, LEFT_OUT, OPEN_REQUEST, TOUR_STEP
+from prime_ext.context.sections import DONE_CALL, LEFT_OUT, OPEN_REQUEST, TOUR_STEP
 from prime_ext.models.model import ModelRequest
 
 CHANGING = frozenset(

@@ -1,0 +1,210 @@
+"""The sections of a summary: written as Markdown within so many characters, and read back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+SECTIONS = (
+    "Goal",
+    "Constraints",
+    "Decisions",
+    "Commands and values",
+    "Errors",
+    "Files and cells",
+    "State of work",
+    "Next steps",
+)
+
+# How the characters are shared where not everything fits. What a section does not need goes to
+# the others.
+_SHARES = {
+    "Goal": 22,
+    "Constraints": 8,
+    "Decisions": 12,
+    "Commands and values": 26,
+    "Errors": 10,
+    "Files and cells": 8,
+    "State of work": 10,
+    "Next steps": 4,
+}
+_ITEM_CHARS = {"Goal": 1_500, "Commands and values": 1_200, "State of work": 1_000}
+_ITEM_CHARS_ELSE = 500
+
+# How the items begin that are read back, to go on with a request or the tour.
+OPEN_REQUEST = "Open request: "
+DONE_CALL = "Done for it: "
+TOUR_STEP = "/tour step "
+
+LEFT_OUT = " … "
+"""Stands where the middle of a text was left out."""
+
+_HEADING = re.compile(r"^#{1,4} +(.+?):?\s*$")
+
+
+def render(items: dict[str, list[str]], max_chars: int) -> str:
+    """Write a summary.
+
+    Parameters
+    ----------
+    items:
+        For each of ``SECTIONS`` its items, oldest first; they may have several lines. The last
+        item of the goals is the last request.
+    max_chars:
+        Characters of the result at most.
+
+    Returns
+    -------
+    str
+        Markdown with a heading for each section that is not empty. Where not everything fits, a
+        section keeps its newest items and says how many it left out.
+    """
+    if max_chars <= 0:
+        return ""
+    budgets = _budgets(items, max_chars)
+    parts = []
+    for section in SECTIONS:
+        body = _section(section, items[section], budgets[section])
+        if body:
+            parts.append(f"## {section}\n{body}")
+    text = "\n\n".join(parts)
+    if text and len(text) <= max_chars:
+        return text
+    # Room for headings is short: the last request alone.
+    last = items["Goal"][-1] if items["Goal"] else ""
+    return shorten(last, max_chars)
+
+
+def _budgets(items: dict[str, list[str]], max_chars: int) -> dict[str, int]:
+    """Characters for each section: its share, and what the others leave over."""
+    need = {
+        section: sum(len(_item(item, _limit(section))) + 1 for item in items[section])
+        for section in SECTIONS
+    }
+    headings = sum(len(section) + 6 for section in SECTIONS if items[section])
+    room = max(0, max_chars - headings)
+    open_sections = {section for section in SECTIONS if need[section]}
+    budgets = dict.fromkeys(SECTIONS, 0)
+    while open_sections:
+        shares = sum(_SHARES[s] for s in open_sections)
+        content = {s for s in open_sections if need[s] <= room * _SHARES[s] // shares}
+        if not content:
+            for section in open_sections:
+                budgets[section] = room * _SHARES[section] // shares
+            break
+        for section in content:
+            budgets[section] = need[section]
+            room -= need[section]
+        open_sections -= content
+    if items["Goal"]:
+        # The last request is what the work is about: it may take half of everything.
+        wanted = len(_item(items["Goal"][-1], max_chars)) + 1
+        missing = min(wanted, max_chars // 2) - budgets["Goal"]
+        if missing > 0:
+            others = sum(budgets.values()) - budgets["Goal"]
+            budgets["Goal"] += missing
+            for section in SECTIONS:
+                if section != "Goal" and others:
+                    budgets[section] -= -(-missing * budgets[section] // others)
+    return budgets
+
+
+def _section(section: str, items: list[str], budget: int) -> str:
+    """The newest items that fit; of the goals also the first, which is what it all began with."""
+    if not items or budget <= 4:
+        return ""
+    limit = _limit(section)
+    whole = "\n".join(_item(item, limit) for item in items)
+    if len(whole) < budget:
+        return whole
+    order = list(range(len(items) - 1, -1, -1))
+    if section == "Goal" and len(items) > 2:
+        order.insert(1, order.pop())
+    marker_room = 60 if budget > 240 else 0
+    kept: dict[int, str] = {}
+    used = 0
+    for index in order:
+        newest = index == len(items) - 1
+        text = _item(items[index], budget if newest and section == "Goal" else limit)
+        if used + len(text) + 1 > budget - (marker_room if len(kept) + 1 < len(items) else 0):
+            if kept:
+                break
+            text = _item(items[index], max(0, budget - marker_room - 1))
+            if not text or len(text) + 1 > budget:
+                return ""
+        kept[index] = text
+        used += len(text) + 1
+    lines = [kept[index] for index in sorted(kept)]
+    left_out = len(items) - len(kept)
+    marker = f"- ({left_out} more in the session's records)"
+    if left_out and used + len(marker) + 1 <= budget:
+        lines.insert(1 if section == "Goal" and 0 in kept and len(kept) > 1 else 0, marker)
+    return "\n".join(lines)
+
+
+def _limit(section: str) -> int:
+    return _ITEM_CHARS.get(section, _ITEM_CHARS_ELSE)
+
+
+def _item(text: str, limit: int) -> str:
+    """``text`` as a list item of ``limit`` characters at most, lines behind the first indented."""
+    if text.startswith(DONE_CALL):
+        limit = max(limit, 1_600)  # it is read back, so it is whole or not there
+    room = limit
+    while room > 4:
+        item = "- " + "\n".join(
+            line if index == 0 or not line else f"  {line}"
+            for index, line in enumerate(shorten(text, room - 2).splitlines())
+        )
+        if len(item) <= limit:
+            return item
+        room -= max(1, len(item) - limit)
+    return ""
+
+
+def parse(text: str) -> Iterator[tuple[str | None, str]]:
+    """Items of a summary with the section each stands under; prose makes an item a paragraph."""
+    section: str | None = None
+    lines: list[str] = []
+    listed = False
+
+    def flush() -> Iterator[tuple[str | None, str]]:
+        item = "\n".join(lines).strip()
+        lines.clear()
+        if item and not re.fullmatch(r"\(\d+ more in the session's records\)", item):
+            yield section, item
+
+    for line in text.splitlines():
+        heading = _HEADING.match(line)
+        if heading is not None:
+            yield from flush()
+            name = heading[1].strip().lower()
+            section = next((s for s in SECTIONS if s.lower() == name), section)
+            listed = False
+        elif line.startswith(("- ", "* ")):
+            yield from flush()
+            lines.append(line[2:])
+            listed = True
+        elif listed and (line.startswith("  ") or not line.strip()):
+            lines.append(line[2:])
+        elif not line.strip():
+            yield from flush()
+        else:
+            if listed:
+                yield from flush()
+                listed = False
+            lines.append(line)
+    yield from flush()
+
+
+def shorten(text: str, limit: int) -> str:
+    """``text`` with its middle left out if it is longer than ``limit``."""
+    if len(text) <= limit:
+        return text
+    if limit <= 1:
+        return text[: max(0, limit)]
+    if limit < 24:
+        return text[: limit - 1] + "…"
+    head = (limit - 3) * 2 // 3
+    tail = limit - 3 - head
+    return f"{text[:head]}{LEFT_OUT}{text[len(text) - tail :]}"
