@@ -13,6 +13,8 @@ export function addCodeActions(
     const code = (pre.textContent ?? '').replace(/\n$/, '');
     const frame = document.createElement('div');
     frame.className = 'jp-prime-Code';
+    // Long lines scroll, by key as well.
+    pre.tabIndex = 0;
     pre.replaceWith(frame);
     const actions = document.createElement('div');
     actions.className = 'jp-prime-CodeActions';

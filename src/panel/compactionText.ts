@@ -63,6 +63,8 @@ export function summaryParts(text: string): { summary: string; hint: string } {
   const hint = text.match(/<recovery_hint>([\s\S]*?)<\/recovery_hint>/);
   const summary = text
     .replace(/<recovery_hint>[\s\S]*?<\/recovery_hint>/, '')
-    .replace(/<\/?compaction-summary>/g, '');
+    .replace(/<last_user_message>/, '\n\n## Last message\n\n')
+    .replace(/<kernel_state>/, '\n\n## Kernel\n\n')
+    .replace(/<\/?(?:compaction-summary|last_user_message|kernel_state)>/g, '');
   return { summary: summary.trim(), hint: (hint?.[1] ?? '').trim() };
 }

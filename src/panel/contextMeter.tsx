@@ -78,16 +78,25 @@ export function ContextMeter(props: {
 }): JSX.Element {
   const { trans } = usePanel();
   const { share, label, details } = meterReading(props.conversation, trans);
+  const name = trans.__('Context used');
+  const text = details.replace(/\n/g, '. ');
+  // A meter has to have a value.
+  const role: React.AriaAttributes & { role: string } =
+    share === null
+      ? { role: 'img', 'aria-label': `${name}: ${text}` }
+      : {
+          role: 'meter',
+          'aria-label': name,
+          'aria-valuemin': 0,
+          'aria-valuemax': 100,
+          'aria-valuenow': Math.round(share * 100),
+          'aria-valuetext': text
+        };
   return (
     <span
       className="jp-prime-Meter"
-      role="meter"
+      {...role}
       tabIndex={0}
-      aria-label={trans.__('Context used')}
-      aria-valuemin={0}
-      aria-valuemax={100}
-      aria-valuenow={share === null ? undefined : Math.round(share * 100)}
-      aria-valuetext={details.replace(/\n/g, '. ')}
       title={details}
       data-level={share === null ? 'unknown' : share >= HIGH ? 'high' : 'ok'}
     >

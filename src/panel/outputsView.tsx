@@ -15,7 +15,7 @@ import { useWidget } from './mimeHost';
 export function OutputsView(props: {
   outputs: readonly IOutput[];
 }): JSX.Element {
-  const { rendermime } = usePanel();
+  const { rendermime, trans } = usePanel();
   const [host, area] = useWidget(
     () =>
       new SimplifiedOutputArea({
@@ -34,7 +34,15 @@ export function OutputsView(props: {
       shown.current = props.outputs;
     }
   }, [rendermime, props.outputs]);
-  return <div className="jp-prime-Outputs" ref={host} />;
+  return (
+    <div
+      className="jp-prime-Outputs"
+      ref={host}
+      role="region"
+      tabIndex={0}
+      aria-label={trans.__('Output')}
+    />
+  );
 }
 
 /**

@@ -11,18 +11,15 @@ interface IFixtures {
 }
 
 /**
- * Galata's test, less its mocks of kernels and sessions: they take our doors for Jupyter's. Kernels
- * and conversations are gone after a test that passes.
+ * Galata's test, less its mocks of kernels and sessions: they take our doors for Jupyter's. A test
+ * finds no kernel and no conversation of another.
  */
 export const test = galata.extend<IFixtures>({
   kernels: async ({}, use) => {
     await use(null);
   },
-  sessions: async ({ request, baseURL }, use, testInfo) => {
-    await use(null);
-    if (testInfo.status !== testInfo.expectedStatus) {
-      return; // What the panel shows tells why.
-    }
+  sessions: async ({ request, baseURL }, use) => {
+    // Before, not after: what a test that failed leaves behind tells why.
     const running = await request.get(`${baseURL}/api/sessions`);
     for (const { id } of await running.json()) {
       await request.delete(`${baseURL}/api/sessions/${id}`);
@@ -31,6 +28,7 @@ export const test = galata.extend<IFixtures>({
     for (const { id } of (await kept.json()).sessions) {
       await request.delete(`${baseURL}/prime/api/sessions/${id}`);
     }
+    await use(null);
   },
   // Behind a reload a notebook is in front, not the launcher that Galata waits for.
   waitForApplication: async ({}, use) => {

@@ -74,6 +74,11 @@ describe('compactionLine', () => {
         '<compaction-summary>\n# Goals\nx\n<recovery_hint>\nSearch.\n</recovery_hint>\n</compaction-summary>'
       )
     ).toEqual({ summary: '# Goals\nx', hint: 'Search.' });
+    expect(
+      summaryParts(
+        'x\n<last_user_message>\nplot it\n</last_user_message>\n<kernel_state>\nIt runs on.\n</kernel_state>'
+      ).summary.split(/\n+/)
+    ).toEqual(['x', '## Last message', 'plot it', '## Kernel', 'It runs on.']);
   });
 });
 

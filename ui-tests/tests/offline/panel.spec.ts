@@ -1,0 +1,305 @@
+import AxeBuilder from '@axe-core/playwright';
+import type { IJupyterLabPageFixture } from '@jupyterlab/galata';
+import type { WebSocketRoute } from '@playwright/test';
+import { expect, PrimePanel, test } from '../panel';
+
+test('by keyboard alone: write, approve, deny, open cards, find the help', async ({
+  page,
+  tmpPath
+}) => {
+  const panel = await PrimePanel.onExample(page, tmpPath, 'ask');
+  const { keyboard } = page;
+  const cells = await panel.cells.count();
+  await panel.composer.focus();
+
+  await test.step('commands complete', async () => {
+    await keyboard.type('/he');
+    const commands = panel.root.getByRole('listbox', { name: 'Commands' });
+    await expect(commands.getByRole('option')).toHaveText([/^\/help/]);
+    await keyboard.press('Tab');
+    await expect(panel.composer).toHaveValue('/help');
+    await keyboard.press('Enter');
+    await panel.answered(1);
+    await expect(panel.conversation).toContainText('/tour');
+  });
+
+  await test.step('a change waits for a key', async () => {
+    await keyboard.type('insert a cell with `marker = 12`');
+    await keyboard.press('Enter');
+    const question = panel.root.getByRole('group', { name: /insert/i });
+    await expect(question).toBeFocused();
+    await expect(panel.tools('insert_cell')).toContainText('marker = 12');
+    await expect(panel.cells).toHaveCount(cells);
+    await keyboard.press('d');
+    await panel.answered(2);
+    await expect(
+      panel.tools('insert_cell').getByRole('img', { name: 'denied' })
+    ).toBeVisible();
+    await expect(panel.cells).toHaveCount(cells);
+
+    // The cursor is back where one writes.
+    await expect(panel.composer).toBeFocused();
+    await keyboard.press('ArrowUp');
+    await expect(panel.composer).toHaveValue(/marker = 12/);
+    await keyboard.press('Enter');
+    await expect(question).toBeFocused();
+    await keyboard.press('a');
+    await panel.answered(3);
+    await expect(panel.cells).toHaveCount(cells + 1);
+  });
+
+  await test.step('every control is reached, named, and seen to have the focus', async () => {
+    await expect(panel.composer).toBeFocused();
+    await keyboard.type('draft');
+    expect(await walk(page, 'Tab', 4)).toEqual([
+      'Permissions',
+      'Model: Offline agent',
+      'Context used',
+      'Send'
+    ]);
+    await panel.composer.focus();
+    const back = await walk(page, 'Shift+Tab', 12);
+    expect(back).toContain('Conversation');
+    expect(back.slice(-3)).toEqual([
+      'More',
+      'New session',
+      expect.stringMatching(/^Session: /)
+    ]);
+  });
+
+  await test.step('a menu leads to the help, Esc leads back', async () => {
+    await panel.button('More').focus();
+    await keyboard.press('Enter');
+    await expect(panel.menuItem('Compact now')).toBeVisible();
+    await keyboard.press('ArrowUp');
+    await keyboard.press('ArrowUp');
+    await keyboard.press('Enter');
+    const help = panel.root.getByRole('region', { name: 'Commands and keys' });
+    await expect(help).toContainText('Allow once, for the session, deny');
+    await keyboard.press('Escape');
+    await expect(panel.composer).toBeFocused();
+    await expect(panel.composer).toHaveValue('draft');
+  });
+});
+
+test('at 280 pixels, in light and dark: nothing is cut off, all has a name', async ({
+  page,
+  tmpPath
+}) => {
+  const panel = await PrimePanel.onExample(page, tmpPath);
+  await page.sidebar.setWidth(280, 'right');
+  await accessible(page);
+
+  await panel.ask('load penguins.csv');
+  await panel.ask('describe penguins');
+  await panel.tools('run_cell').first().getByRole('button').first().click();
+  await panel.send('/compact');
+  await expect(panel.banner).toBeVisible();
+  await panel.banner.getByRole('button').click();
+  await accessible(page);
+  expect(await cutOff(panel)).toEqual([]);
+
+  await page.theme.setDarkTheme();
+  await accessible(page);
+
+  await panel.model.click();
+  await panel.menuItem('Connect a model…').click();
+  await expect(panel.root.getByLabel('API key')).toBeFocused();
+  await accessible(page);
+  expect(await cutOff(panel)).toEqual([]);
+});
+
+test('sessions: a second one, back to the first, a name, the end of one', async ({
+  page,
+  tmpPath
+}) => {
+  const panel = await PrimePanel.onExample(page, tmpPath);
+  await panel.ask('hello in the first');
+  await expect(panel.session).toContainText('hello in the first');
+
+  await panel.button('New session').click();
+  await expect(panel.conversation).toBeHidden();
+  await panel.ask('hello in the second');
+  await expect(panel.conversation).not.toContainText('in the first');
+
+  await panel.session.click();
+  await panel.menuItem('hello in the first').click();
+  await expect(panel.conversation).toContainText('hello in the first');
+  await expect(panel.conversation).not.toContainText('in the second');
+
+  await panel.button('More').click();
+  await panel.menuItem('Rename session…').click();
+  const dialog = page.locator('.jp-Dialog');
+  await dialog.locator('input').fill('Penguins');
+  await dialog.getByRole('button', { name: 'Rename' }).click();
+  await expect(panel.session).toHaveText('Penguins');
+
+  // Which one was in front is remembered.
+  await panel.reload();
+  await expect(panel.session).toHaveText('Penguins');
+
+  await panel.button('More').click();
+  await panel.menuItem('Delete session…').click();
+  await dialog.getByRole('button', { name: 'Delete' }).click();
+  await expect(panel.conversation).toContainText('hello in the second');
+  await panel.session.click();
+  await expect(panel.menuItem('Penguins')).toHaveCount(0);
+});
+
+test.describe('a model is connected', () => {
+  test.afterEach(async ({ request, baseURL }) => {
+    await request.delete(`${baseURL}/prime/api/credentials`);
+  });
+
+  test('no server, a wrong key, a right one, and back', async ({
+    page,
+    tmpPath
+  }) => {
+    const panel = await PrimePanel.onExample(page, tmpPath);
+    await panel.button('Connect a model…').click();
+    const form = panel.root.getByRole('region', { name: 'Connect a model' });
+    const key = form.getByLabel(/^API key/);
+    const connect = form.getByRole('button', { name: /^Connect/ });
+
+    await connect.click();
+    await expect(panel.failure).toContainText('The API key is missing.');
+
+    await form.getByLabel(/^Another server/).check();
+    await form.getByLabel('Base URL').fill('http://127.0.0.1:9');
+    await connect.click();
+    await expect(form).toBeHidden();
+    await expect(panel.model).not.toHaveText('Offline agent');
+    await panel.ask('Hello');
+    await expect(panel.failure).toContainText('127.0.0.1:9');
+    await expect(panel.failure).toContainText('Check the network');
+
+    await panel.button('Connect a model…').click();
+    await form.getByLabel(/^Another server/).check();
+    await form.getByLabel('Base URL').fill(process.env.PRIME_TEST_API!);
+    await key.fill('wrong-key-0123456789');
+    await connect.click();
+    await panel.button('Try again').click();
+    await panel.answered(2);
+    await expect(panel.failure.last()).toContainText('refused the key');
+    await expect(panel.root).not.toContainText('wrong-key-0123456789');
+
+    await panel.failure
+      .last()
+      .getByRole('button', { name: /^Connect/ })
+      .click();
+    await form.getByLabel(/^Another server/).check();
+    await form.getByLabel('Base URL').fill(process.env.PRIME_TEST_API!);
+    await expect(key).toHaveValue('');
+    await key.fill('test-key-0123456789');
+    await connect.click();
+    await panel.button('Try again').click();
+    await panel.answered(3);
+    await expect(panel.conversation).toContainText('You said: Hello');
+
+    await panel.model.click();
+    await panel.menuItem('Connect a model…').click();
+    await expect(key).toHaveValue('');
+    await form.getByRole('button', { name: 'Remove it' }).click();
+    await panel.button('New session').click();
+    await expect(panel.model).toHaveText('Offline agent');
+  });
+});
+
+test('cut off from the server: said so, and nothing is missed', async ({
+  page,
+  tmpPath
+}) => {
+  let cut = false;
+  const sockets: WebSocketRoute[] = [];
+  await page.routeWebSocket(/\/prime\/api\/sessions\/.*\/stream/, socket => {
+    if (cut) {
+      void socket.close();
+    } else {
+      socket.connectToServer();
+      sockets.push(socket);
+    }
+  });
+  await page.reload();
+  const panel = await PrimePanel.onExample(page, tmpPath);
+  await panel.ask('hello');
+
+  cut = true;
+  await Promise.all(sockets.map(socket => socket.close()));
+  const banner = panel.root.getByText('Disconnected from the server.');
+  await expect(banner).toBeVisible();
+
+  // The message goes another way; what the agent does is seen when the connection is back.
+  await panel.send('load penguins.csv');
+  await expect(panel.turns).toHaveCount(1);
+
+  cut = false;
+  await panel.button('Reconnect').click();
+  await panel.answered(2);
+  await expect(banner).toBeHidden();
+  await expect(panel.conversation).toContainText('load penguins.csv');
+  await expect(panel.tools('run_cell')).toHaveCount(1);
+  await expect(panel.cells.filter({ hasText: 'read_csv' })).toHaveCount(1);
+  await expect(panel.cells.last()).toContainText('344 rows');
+});
+
+/** Press a key some times; the names of what had the focus. Fails where that cannot be seen. */
+async function walk(
+  page: IJupyterLabPageFixture,
+  key: string,
+  times: number
+): Promise<string[]> {
+  const names: string[] = [];
+  for (let i = 0; i < times; i++) {
+    await page.keyboard.press(key);
+    const { name, visible } = await page.evaluate(() => {
+      const element = document.activeElement as HTMLElement;
+      // A select that is drawn by its label shows the focus there.
+      const shown = [element, element.parentElement!].map(candidate =>
+        getComputedStyle(candidate)
+      );
+      return {
+        name:
+          element.getAttribute('aria-label') ??
+          (element.title || element.innerText),
+        visible: shown.some(
+          ({ outlineStyle, outlineWidth, boxShadow }) =>
+            (outlineStyle !== 'none' && outlineWidth !== '0px') ||
+            boxShadow !== 'none'
+        )
+      };
+    });
+    expect(visible, `the focus on “${name}” is visible`).toBe(true);
+    names.push(name);
+  }
+  return names;
+}
+
+/** Rules of WCAG 2.2 A and AA, within the panel. */
+async function accessible(page: IJupyterLabPageFixture): Promise<void> {
+  const { violations } = await new AxeBuilder({ page })
+    .include('.jp-prime-Panel')
+    .withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'])
+    .analyze();
+  expect(
+    violations.map(({ id, nodes }) => ({
+      id,
+      nodes: nodes.map(({ html, failureSummary }) => [html, failureSummary])
+    }))
+  ).toEqual([]);
+}
+
+/** What sticks out of the panel, less what scrolls by itself. */
+function cutOff(panel: PrimePanel): Promise<string[]> {
+  return panel.root.evaluate(root => {
+    const { right } = root.getBoundingClientRect();
+    return [...root.querySelectorAll<HTMLElement>('*')]
+      .filter(
+        element =>
+          element.getBoundingClientRect().right > right + 1 &&
+          !element.closest(
+            '.jp-prime-VisuallyHidden, pre, table, .cm-editor, .jp-OutputArea-output'
+          )
+      )
+      .map(element => element.outerHTML.slice(0, 200));
+  });
+}
