@@ -251,10 +251,12 @@ def fill(cls: type, attributes: list[tuple[str, Any]]) -> None:
     if structured:
         # Only the metaclass of ctypes turns these into a memory layout; _fields_ comes last.
         layout = [pair for pair in attributes if pair[0] in ("_pack_", "_anonymous_", "_align_")]
-        layout += [pair for pair in attributes if pair[0] == "_fields_"]
+        if "_fields_" not in vars(cls):  # final once set
+            layout += [pair for pair in attributes if pair[0] == "_fields_"]
         for name, value in layout:
             setattr(cls, name, value)
-        attributes = [pair for pair in attributes if pair not in layout]
+        hidden = ("_pack_", "_anonymous_", "_align_", "_fields_")
+        attributes = [pair for pair in attributes if pair[0] not in hidden]
     # The one of the metaclass's built-in base: some of these insist on their own.
     set_attribute = next(
         vars(base)["__setattr__"]

@@ -7,7 +7,7 @@ import types
 from typing import Any
 
 from .namespace import current_namespace, user_names
-from .plans import inherits
+from .plans import inherits, module_of
 from .recipes import type_name
 
 _REPR_LIMIT = 120
@@ -76,7 +76,7 @@ def _signature(function: types.FunctionType) -> str:
 
 
 def _describe_library(entry: dict[str, Any], value: Any) -> None:
-    library = type(value).__module__.partition(".")[0]
+    library = module_of(type(value)).partition(".")[0]
     if library == "numpy" and hasattr(value, "dtype"):
         entry["shape"] = [int(extent) for extent in value.shape]
         entry["size"] = int(value.nbytes)

@@ -121,7 +121,7 @@ class Reducing:
         """Reduce ``value`` to a placeholder."""
         if len(self.losses) >= LIMIT_OF_LOSSES:
             raise TooManyLosses(f"more than {LIMIT_OF_LOSSES} objects that cannot be kept")
-        what = f"{type(value).__module__}.{type(value).__qualname__}"
+        what = f"{plans.module_of(type(value))}.{type(value).__qualname__}"
         self.losses.append(Loss(what, why, final))
         return restore_placeholder, (what, why, safe_repr(value))
 
@@ -131,7 +131,41 @@ class ComponentPickler(Reducing, pickle.Pickler):
 
 
 class PythonPickler(Reducing, pickle._Pickler):
-    """Tier 1 without the C stack: slow, for nesting that the C pickler cannot follow."""
+    """Tier 1 without the C stack: slow, for nesting that the C pickler cannot follow.
+
+    `save` does what the one it replaces does, but never calls with ``*arguments``: such a call
+    goes through C, whose depth Python limits since 3.12.
+    """
+
+    framer: Any
+    get: Any
+    write: Any
+    save_global: Any
+    save_reduce: Any
+
+    def save(self, value: Any, save_persistent_id: bool = True) -> None:
+        self.framer.commit_frame()
+        known = self.memo.get(id(value))
+        if known is not None:
+            self.write(self.get(known[0]))
+            return
+        reduction = self.reducer_override(value)
+        if reduction is NotImplemented:
+            kind = type(value)
+            own = self.dispatch.get(kind)
+            if own is not None:
+                own(self, value)
+                return
+            if issubclass(kind, type):
+                self.save_global(value)
+                return
+            reducer = copyreg.dispatch_table.get(kind)
+            reduction = value.__reduce_ex__(PROTOCOL) if reducer is None else reducer(value)
+        if isinstance(reduction, str):
+            self.save_global(value, reduction)
+            return
+        made, args, state, items, pairs, setter = (*reduction, None, None, None, None)[:6]
+        self.save_reduce(made, args, state, items, pairs, setter, obj=value)
 
 
 class SalvagePickler(Reducing, pickle.Pickler):

@@ -50,6 +50,12 @@ def makes_plans(maker: PlanMaker) -> PlanMaker:
     return maker
 
 
+def module_of(kind: type) -> str:
+    """The name of a type's module; some extension types have a descriptor in its place."""
+    name: object = kind.__module__
+    return name if isinstance(name, str) else ""
+
+
 def inherits(kind: type, name: str, owner: type) -> bool:
     """Whether ``kind`` has the method ``name`` of ``owner`` and none of its own."""
     return getattr(kind, name) is getattr(owner, name)

@@ -7,6 +7,7 @@ from typing import Any
 
 from .namespace import shell
 from .pickling import safe_repr
+from .plans import module_of
 from .report import Recipe
 
 _MAX_SOURCE = 4000
@@ -79,5 +80,5 @@ def assigned_names(source: str) -> set[str]:
 def type_name(value: Any) -> str:
     """Qualified name of the value's type; plain for built-in types."""
     kind = type(value)
-    module = kind.__module__
+    module = module_of(kind)
     return kind.__qualname__ if module == "builtins" else f"{module}.{kind.__qualname__}"

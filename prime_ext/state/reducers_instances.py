@@ -19,7 +19,7 @@ from typing import Any
 
 from .classes import saved_key
 from .pickling import Reducing, import_module
-from .plans import Plan, inherits, makes_plans, reduces_by_default
+from .plans import Plan, inherits, makes_plans, module_of, reduces_by_default
 from .restorers import current, restorer
 
 _ATOMS = (type(None), bool, int, float, complex, str, bytes)
@@ -278,11 +278,12 @@ def _sentinels(pickler: Reducing, kind: type) -> dict[int, tuple[str, str]]:
     """Instances that the module of their class keeps under a name, as dataclasses.MISSING is."""
     table = pickler.context.sentinels.get(kind)
     if table is None:
-        module = sys.modules.get(kind.__module__)
-        scope = {} if module is None or kind.__module__ == "__main__" else vars(module)
+        name = module_of(kind)
+        module = sys.modules.get(name)
+        scope = {} if module is None or name == "__main__" else vars(module)
         table = {
-            id(found): (kind.__module__, name)
-            for name, found in list(scope.items())
+            id(found): (name, attribute)
+            for attribute, found in list(scope.items())
             if type(found) is kind and _is_constant(found)
         }
         pickler.context.sentinels[kind] = table

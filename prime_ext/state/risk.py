@@ -12,7 +12,7 @@ import sys
 import types
 from typing import TYPE_CHECKING, Any
 
-from .plans import Plan
+from .plans import Plan, module_of
 
 if TYPE_CHECKING:
     from .pickling import Reducing
@@ -61,7 +61,7 @@ def is_risky(kind: type) -> bool:
     if issubclass(kind, (type, types.ModuleType)):
         return False
     for base in kind.__mro__[:-1]:
-        if base.__module__ == "__main__" and any(hook in vars(base) for hook in _HOOKS):
+        if module_of(base) == "__main__" and any(hook in vars(base) for hook in _HOOKS):
             return True
     reducer = copyreg.dispatch_table.get(kind)
     if getattr(reducer, "__module__", None) == "__main__":
@@ -70,10 +70,10 @@ def is_risky(kind: type) -> bool:
 
 
 def _from_unknown_extension(kind: type) -> bool:
-    top = kind.__module__.partition(".")[0]
+    top = module_of(kind).partition(".")[0]
     if top in _WELL_KNOWN or top in _STANDARD:
         return False
-    file = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
+    file = getattr(sys.modules.get(module_of(kind)), "__file__", None) or ""
     return file.endswith((".so", ".pyd"))
 
 

@@ -99,7 +99,7 @@ def matters(context: SaveContext, shared: Any) -> bool:
         return True
     if "numpy" in sys.modules and isinstance(shared, sys.modules["numpy"].dtype):
         return False
-    if kind.__module__.startswith("pandas.") and kind.__name__.endswith("Dtype"):
+    if plans.module_of(kind).startswith("pandas.") and kind.__name__.endswith("Dtype"):
         return False
     if context.plans.get(kind, plans.default) is not plans.default:
         return True  # its reducer has noted it in `references` if it is saved by name
