@@ -33,6 +33,13 @@ except ImportError:  # an interpreter whose abc is pure Python
 _HEAP_TYPE = 1 << 9
 
 
+# These have no name in any module; a class that has one tells where they are.
+_CTYPES_METACLASSES: dict[type, str] = {
+    type(getattr(ctypes, name)): name
+    for name in ("Structure", "Union", "Array", "_Pointer", "_SimpleCData", "_CFuncPtr")
+}
+
+
 class ClassKeys:
     """Gives each class of the process a key that stays its own, also after a restore."""
 
@@ -65,6 +72,8 @@ KEYS = ClassKeys()
 def saved_key(pickler: Reducing, cls: type) -> str | None:
     """The key of a class that has to be saved by value; None for one that can be imported."""
     if is_importable(pickler, cls) or not cls.__flags__ & _HEAP_TYPE:
+        return None
+    if cls in _CTYPES_METACLASSES:
         return None
     key = KEYS.key(cls)
     context = pickler.context
@@ -111,9 +120,8 @@ def reduce_class(pickler: Reducing, cls: type) -> Any:
         for name, value in vars(types).items():
             if value is cls:
                 return restore_named_type, (name,)
-        for name in _CTYPES_BASES:
-            if type(getattr(ctypes, name)) is cls:
-                return restore_ctypes_metaclass, (name,)
+        if cls in _CTYPES_METACLASSES:
+            return restore_ctypes_metaclass, (_CTYPES_METACLASSES[cls],)
     return NotImplemented
 
 
@@ -126,10 +134,6 @@ def restore_class(key: str) -> type:
 def restore_named_type(name: str) -> type:
     found: type = getattr(types, name)
     return found
-
-
-# Their metaclasses have no name in any module.
-_CTYPES_BASES = ("Structure", "Union", "Array", "_Pointer", "_SimpleCData", "_CFuncPtr")
 
 
 @restorer
@@ -170,6 +174,7 @@ def restore_skeleton(
     make = _builtin_new(meta)
     with _hooks_held_back(bases):
         cls = make(meta, name, bases, body)
+        _builtin_init(meta)(cls, name, bases, body)
     if isinstance(cls, abc.ABCMeta) and _abc is not None:
         _abc._abc_init(cls)
     KEYS.remember(cls, key)
@@ -207,6 +212,15 @@ def _builtin_new(meta: type) -> Any:
         if isinstance(candidate, types.BuiltinFunctionType):
             return candidate
     return type.__new__
+
+
+def _builtin_init(meta: type) -> Any:
+    """What an extension's metaclass does after ``type.__new__``, and nothing of Python's."""
+    for base in type.mro(meta):
+        candidate = vars(base).get("__init__")
+        if isinstance(candidate, types.WrapperDescriptorType):
+            return candidate
+    return type.__init__
 
 
 _SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)

@@ -154,7 +154,7 @@ class PythonPickler(Reducing, pickle._Pickler):
             kind = type(value)
             own = self.dispatch.get(kind)
             if own is not None:
-                own(self, value)
+                own(self, value)  # type: ignore[arg-type]
                 return
             if issubclass(kind, type):
                 self.save_global(value)

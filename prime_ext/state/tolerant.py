@@ -20,7 +20,7 @@ class Lost(Unrestorable):
     def __init__(self, *_args: Any, **_kwargs: Any) -> None:
         pass
 
-    def __setstate__(self, _state: Any) -> None:
+    def __setstate__(self, *_state: Any) -> None:
         pass
 
     def append(self, _item: Any) -> None:
