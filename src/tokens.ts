@@ -33,6 +33,9 @@ export interface ISessions {
   patch(id: string, changes: ISessionChanges): Promise<ISessionDetail>;
   delete(id: string): Promise<void>;
 
+  /** A session was deleted, here or elsewhere: show its notebook's next one. */
+  forget(id: string): Promise<void>;
+
   /**
    * The session chosen for a notebook; `null` if it has none. `undefined` until `resolve` has
    * looked it up.

@@ -46,6 +46,10 @@ export class Sessions implements ISessions {
 
   async delete(id: string): Promise<void> {
     await this._api.deleteSession(id);
+    await this.forget(id);
+  }
+
+  async forget(id: string): Promise<void> {
     for (const [notebook, current] of [...this._current]) {
       if (current === id) {
         this._current.delete(notebook);

@@ -441,9 +441,9 @@ export class PanelController implements IChatPanel {
   private _onConnection(_: LiveSession, connection: ConnectionStatus): void {
     if (connection === 'connected') {
       void this.refreshServer();
-    } else if (connection === 'gone' && this._state.notebook !== null) {
-      // Deleted in another tab: fall back to the notebook's other sessions.
-      void this._options.sessions.select(this._state.notebook, null);
+    } else if (connection === 'gone' && this._state.sessionId) {
+      // Deleted, perhaps in another tab.
+      void this._options.sessions.forget(this._state.sessionId);
     }
   }
 

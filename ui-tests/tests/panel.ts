@@ -89,13 +89,13 @@ export class PrimePanel {
     return panel;
   }
 
-  /** Show the panel; the cursor is in it. */
+  /** Show the panel and wait until it can be written in. */
   async open(): Promise<void> {
     await expect(this.cells.first()).toBeVisible();
     await this.page.evaluate(() =>
       window.jupyterapp.commands.execute('prime:open')
     );
-    await expect(this.composer).toBeFocused();
+    await expect(this.composer).toBeEnabled();
   }
 
   /** Reload the page and wait until the conversation is back. */

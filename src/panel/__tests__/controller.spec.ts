@@ -38,6 +38,7 @@ class FakeSessions {
   });
   patch = jest.fn(async () => ({}));
   delete = jest.fn(async () => undefined);
+  forget = jest.fn(async () => undefined);
   list = jest.fn(async () => []);
 
   async resolve(notebook: string): Promise<string | null> {

@@ -10,7 +10,8 @@ test('by keyboard alone: write, approve, deny, open cards, find the help', async
   const panel = await PrimePanel.onExample(page, tmpPath, 'ask');
   const { keyboard } = page;
   const cells = await panel.cells.count();
-  await panel.composer.focus();
+  await panel.open();
+  await expect(panel.composer).toBeFocused();
 
   await test.step('commands complete', async () => {
     await keyboard.type('/he');
@@ -104,46 +105,53 @@ test('at 280 pixels, in light and dark: nothing is cut off, all has a name', asy
 
   await panel.model.click();
   await panel.menuItem('Connect a model…').click();
-  await expect(panel.root.getByLabel('API key')).toBeFocused();
+  await expect(
+    panel.root.getByRole('radio', { name: 'Anthropic', exact: true })
+  ).toBeFocused();
   await accessible(page);
   expect(await cutOff(panel)).toEqual([]);
 });
 
-test('sessions: a second one, back to the first, a name, the end of one', async ({
-  page,
-  tmpPath
-}) => {
-  const panel = await PrimePanel.onExample(page, tmpPath);
-  await panel.ask('hello in the first');
-  await expect(panel.session).toContainText('hello in the first');
+test.describe('several sessions', () => {
+  // The browser says so itself when the stream of the deleted session ends.
+  test.use({ expectedErrors: [/404.*\/prime\/api\/sessions\//] });
 
-  await panel.button('New session').click();
-  await expect(panel.conversation).toBeHidden();
-  await panel.ask('hello in the second');
-  await expect(panel.conversation).not.toContainText('in the first');
+  test('a second one, back to the first, a name, the end of one', async ({
+    page,
+    tmpPath
+  }) => {
+    const panel = await PrimePanel.onExample(page, tmpPath);
+    await panel.ask('hello in the first');
+    await expect(panel.session).toContainText('hello in the first');
 
-  await panel.session.click();
-  await panel.menuItem('hello in the first').click();
-  await expect(panel.conversation).toContainText('hello in the first');
-  await expect(panel.conversation).not.toContainText('in the second');
+    await panel.button('New session').click();
+    await expect(panel.conversation).toBeHidden();
+    await panel.ask('hello in the second');
+    await expect(panel.conversation).not.toContainText('in the first');
 
-  await panel.button('More').click();
-  await panel.menuItem('Rename session…').click();
-  const dialog = page.locator('.jp-Dialog');
-  await dialog.locator('input').fill('Penguins');
-  await dialog.getByRole('button', { name: 'Rename' }).click();
-  await expect(panel.session).toHaveText('Penguins');
+    await panel.session.click();
+    await panel.menuItem('hello in the first').click();
+    await expect(panel.conversation).toContainText('hello in the first');
+    await expect(panel.conversation).not.toContainText('in the second');
 
-  // Which one was in front is remembered.
-  await panel.reload();
-  await expect(panel.session).toHaveText('Penguins');
+    await panel.button('More').click();
+    await panel.menuItem('Rename session…').click();
+    const dialog = page.locator('.jp-Dialog');
+    await dialog.locator('input').fill('Penguins');
+    await dialog.getByRole('button', { name: 'Rename' }).click();
+    await expect(panel.session).toHaveText('Penguins');
 
-  await panel.button('More').click();
-  await panel.menuItem('Delete session…').click();
-  await dialog.getByRole('button', { name: 'Delete' }).click();
-  await expect(panel.conversation).toContainText('hello in the second');
-  await panel.session.click();
-  await expect(panel.menuItem('Penguins')).toHaveCount(0);
+    // Which one was in front is remembered.
+    await panel.reload();
+    await expect(panel.session).toHaveText('Penguins');
+
+    await panel.button('More').click();
+    await panel.menuItem('Delete session…').click();
+    await dialog.getByRole('button', { name: 'Delete' }).click();
+    await expect(panel.conversation).toContainText('hello in the second');
+    await panel.session.click();
+    await expect(panel.menuItem('Penguins')).toHaveCount(0);
+  });
 });
 
 test.describe('a model is connected', () => {
