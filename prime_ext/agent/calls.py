@@ -17,6 +17,7 @@ from prime_ext.agent.permissions import DECLINED, PLAN_REFUSAL, decide
 from prime_ext.agent.tools.registry import ToolRegistry
 from prime_ext.agent.tools.tool import Tool, ToolContext, ToolOutcome
 from prime_ext.context.cap import cap_text
+from prime_ext.context.projection import open_calls
 from prime_ext.errors import PrimeError
 from prime_ext.session.records import ApprovalRequest, Block, ToolResult
 
@@ -89,34 +90,28 @@ class ToolCalls:
             )
         )
 
+    def close_open(self, turn: str) -> None:
+        """Answer the calls of a turn that ends before they were run."""
+        records = [r for r in self._session.context_records() if r.turn == turn]
+        for call in open_calls(records):
+            self.refuse(call, turn, NOT_RUN)
+
     async def run(self, calls: Sequence[Block], turn: str, cap_tokens: int) -> None:
-        """Answer every call of one reply, with one ``tool_result`` record each.
+        """Answer calls of one reply, with one ``tool_result`` record each.
 
         Looking is done at the same time, changing and running one after the other in the order of
-        the calls. If the task is cancelled, the calls that have no result get one that says so
-        before the cancellation goes on: no call is ever left without a result.
+        the calls. If the task is cancelled, what runs gets a result that says so; what has not
+        begun is left to ``close_open``.
         """
-        open_calls = {call["id"]: call for call in calls}
-        try:
-            for group in self._groups(calls):
-                results = [self._answer(call, turn, cap_tokens) for call in group]
-                tasks = [asyncio.ensure_future(result) for result in results]
-                try:
-                    for task in asyncio.as_completed(tasks):
-                        open_calls.pop(await task)
-                finally:
-                    for task in tasks:
-                        task.cancel()
-                    await asyncio.gather(*tasks, return_exceptions=True)
-        finally:
-            answered = {
-                r.tool_use_id
-                for r in self._session.context_records()
-                if isinstance(r, ToolResult) and r.turn == turn
-            }
-            for call_id, call in open_calls.items():
-                if call_id not in answered:
-                    self.refuse(call, turn, NOT_RUN)
+        for group in self._groups(calls):
+            tasks = [asyncio.ensure_future(self._answer(call, turn, cap_tokens)) for call in group]
+            try:
+                for task in asyncio.as_completed(tasks):
+                    await task
+            finally:
+                for pending in tasks:
+                    pending.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
 
     def _groups(self, calls: Sequence[Block]) -> list[list[Block]]:
         """Consecutive calls that only look, together; every other call alone."""
@@ -137,7 +132,7 @@ class ToolCalls:
         except PrimeError:
             return True
 
-    async def _answer(self, call: Block, turn: str, cap_tokens: int) -> str:
+    async def _answer(self, call: Block, turn: str, cap_tokens: int) -> None:
         call_id = str(call["id"])
         started = time.monotonic()
         generation = self._kernel.generation
@@ -175,7 +170,6 @@ class ToolCalls:
                     outcome.is_error,
                 )
         self._record(call, turn, outcome, started, cap_tokens)
-        return call_id
 
     async def _outcome(self, call: Block, turn: str, progress: _Progress) -> ToolOutcome:
         tool = self._registry.get(call["name"])

@@ -172,6 +172,7 @@ class Turn:
                 f"The turn failed unexpectedly: {type(failure).__name__}: {failure}",
                 "The server's log has details. The conversation is kept; send a message to go on.",
             )
+        self._calls.close_open(self._turn)
         return self._end(status)
 
     async def _requests(self) -> None:
