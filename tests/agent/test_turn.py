@@ -10,6 +10,7 @@ import pytest
 from prime_ext.agent.calls import NOT_RUN, STOPPED
 from prime_ext.agent.permissions import DECLINED, PLAN_REFUSAL
 from prime_ext.agent.titles import title_of
+from prime_ext.context.projection import open_calls
 from prime_ext.errors import PrimeError
 from prime_ext.session.records import AssistantMessage, ToolResult
 from tests.agent.conftest import NewSession
@@ -225,6 +226,31 @@ async def test_stop_while_a_retry_waits(new_session: NewSession) -> None:
     await session.frame(lambda f: f["type"] == "progress" and f["what"] == "retry", after=0)
     await session.stop()
     await session.record("turn_end", status="interrupted")
+
+
+async def test_stop_at_any_moment_leaves_a_conversation_that_goes_on(
+    new_session: NewSession,
+) -> None:
+    session = await new_session()
+    for moment in range(0, 24, 2):
+        session.api.respond = lambda request: (
+            reply("Looking.", call("list_variables"), call("run_code", code="x = 1"))
+            if not request.calls or request.user_text.startswith("Look")
+            else reply("Done.")
+        )
+        after = session.session.log.last_seq
+        async with session.session.subscribe(after) as frames:
+            await session.send(f"Look, {moment}.")
+            seen = 0
+            async for _ in frames:
+                seen += 1
+                if seen > moment:
+                    break
+        await session.stop()
+        await session.record("turn_end", after=after, status="interrupted")
+        assert not open_calls(session.session.log.read())
+        session.api.respond = lambda _request: reply("Fine.")
+        assert (await session.ask(f"Go on, {moment}.")).status == "ok"
 
 
 async def test_stop_when_nothing_runs(new_session: NewSession) -> None:
