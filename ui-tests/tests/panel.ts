@@ -1,7 +1,8 @@
 import { IJupyterLabPageFixture, test as galata } from '@jupyterlab/galata';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import { expect, Locator } from '@playwright/test';
-import { resolve } from 'node:path';
+import { rmSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 
 interface IFixtures {
   /** What of the browser's complaints a test provokes itself. */
@@ -222,4 +223,10 @@ export class PrimePanel {
     }, code);
     return this.cells.last().locator('.jp-OutputArea-output').innerText();
   }
+}
+
+/** As if nobody had agreed to the server yet: a run before may have left it so. */
+export function forgetConsent(): void {
+  const data = join(process.env.PRIME_TEST_STATE!, 'remote', 'data');
+  rmSync(join(data, 'prime', 'consent.json'), { force: true });
 }

@@ -11,6 +11,7 @@ print N lines                runs code whose output is long
 think                        thinks, then answers
 table, formula               answers with a table, a formula and code
 tell a long story            streams a long text, for stopping it
+describe                     describes the data, as slowly as one reads
 fail N times                 is overloaded that often, then answers
 refuse                       is refused with a 400
 ===========================  ====================================================================
@@ -69,6 +70,22 @@ The variable `penguins` holds the data; a figure of body mass by flipper length 
 
 ## Next steps
 Answer further questions about `penguins`."""
+
+DESCRIPTION = """\
+The data set holds **344 penguins** of three species, measured on three islands of the Palmer \
+Archipelago between 2007 and 2009:
+
+- four measures of the body, each missing for two birds
+- the sex, missing for eleven
+
+To see how the species differ:
+
+```python
+penguins.groupby("species")["body_mass_g"].describe()
+```
+
+Gentoo penguins are the heaviest by far. The other two species differ in their bills rather than \
+in their mass, and in every species males are heavier than females."""
 
 STORY = "A penguin walked over the ice, and behind it walked another. " * 200
 
@@ -133,6 +150,10 @@ def _story(_request: Received, _found: re.Match[str]) -> Answer:
     return Reply(made(STORY).parts, latency=Latency(tokens_per_s=100))
 
 
+def _describe(_request: Received, _found: re.Match[str]) -> Answer:
+    return Reply(made(DESCRIPTION).parts, latency=Latency(tokens_per_s=40))
+
+
 def _fail(request: Received, found: re.Match[str]) -> Answer:
     _failed[request.user_text] += 1
     if _failed[request.user_text] <= int(found[1]):
@@ -149,6 +170,7 @@ _ANSWERS = (
     (r"refuse", _refuse),
     (r"print (\d+) lines", _print),
     (r"long story", _story),
+    (r"describe", _describe),
     (r"analy[sz]e", _analyse),
     (r"how many|rows|mean", _ask_kernel),
     (r"think", _think),

@@ -1,6 +1,4 @@
-import { rmSync } from 'node:fs';
-import { join } from 'node:path';
-import { BANNER, expect, PrimePanel, test } from '../panel';
+import { BANNER, expect, forgetConsent, PrimePanel, test } from '../panel';
 
 test('an analysis by a model, the threshold crossed, reload', async ({
   page,
@@ -61,9 +59,3 @@ test('an analysis by a model, the threshold crossed, reload', async ({
   await expect(panel.figures).toHaveCount(1);
   expect(await panel.userRuns('print(len(penguins) + 1)')).toContain('345');
 });
-
-/** As if nobody had agreed to the server yet: a run before may have left it so. */
-function forgetConsent(): void {
-  const data = join(process.env.PRIME_TEST_STATE!, 'remote', 'data');
-  rmSync(join(data, 'prime', 'consent.json'), { force: true });
-}
