@@ -154,10 +154,10 @@ export function ModelForm(props: { state: IPanelState }): JSX.Element {
         <p className="jp-prime-Form-note">
           {server.credentials === 'environment'
             ? trans.__(
-                'A key is set in the server’s environment; one entered here takes its place.'
+                'A key is set in the server’s environment. One entered here takes the place of ANTHROPIC_API_KEY, but not of PRIME_API_KEY.'
               )
             : trans.__(
-                'A key is set in the server’s configuration; one entered here takes its place.'
+                'A key is set in the server’s configuration. It can be replaced only there.'
               )}
         </p>
       )}

@@ -17,6 +17,7 @@ interface IFixtures {
  */
 export const test = galata.extend<IFixtures>({
   // eslint-disable-next-line no-empty-pattern -- Playwright wants a pattern
+  // eslint-disable-next-line no-empty-pattern -- Playwright insists on a pattern
   kernels: async ({}, use) => {
     await use(null);
   },
@@ -34,6 +35,7 @@ export const test = galata.extend<IFixtures>({
   },
   // Behind a reload a notebook is in front, not the launcher that Galata waits for.
   // eslint-disable-next-line no-empty-pattern -- Playwright wants a pattern
+  // eslint-disable-next-line no-empty-pattern
   waitForApplication: async ({}, use) => {
     await use(async page => {
       await page.locator('#jupyterlab-splash').waitFor({ state: 'detached' });
