@@ -62,8 +62,8 @@ def is_local(endpoint: str) -> bool:
 def explanation(endpoint: str, model: str) -> str:
     """What the person is told, Markdown."""
     return (
-        f"To answer, the model `{model}` is sent this conversation by way of **{endpoint}**: your "
+        f"To answer, Prime sends this conversation to the model `{model}` at **{endpoint}**: your "
         "messages, what you attach, the cells, outputs, variables and files that the agent reads "
-        "while it works, and summaries of them. Keys and passwords that the server knows are "
-        "taken out. The records stay on this machine. You are asked once for each server."
+        "while it works, and summaries of them. Keys that the server knows are taken out. The "
+        "records stay on this machine. You are asked once for each server."
     )
