@@ -151,7 +151,7 @@ def _story(_request: Received, _found: re.Match[str]) -> Answer:
 
 
 def _describe(_request: Received, _found: re.Match[str]) -> Answer:
-    return Reply(made(DESCRIPTION).parts, latency=Latency(tokens_per_s=40))
+    return Reply(made(DESCRIPTION).parts, latency=Latency(tokens_per_s=8))
 
 
 def _fail(request: Received, found: re.Match[str]) -> Answer:

@@ -66,7 +66,7 @@ test('pictures of the panel', async ({ page, tmpPath }) => {
   await shot(page, page, 'panel');
 
   await panel.send('Describe the data.');
-  await expect(panel.conversation).toContainText('describe()');
+  await expect(panel.conversation).toContainText('groupby');
   await shot(page, panel.root, 'panel-streaming');
   await panel.send('And plot the bills by species.');
   await expect(panel.root.locator('.jp-prime-Queue')).toBeVisible();
