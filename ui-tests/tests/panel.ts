@@ -16,6 +16,7 @@ interface IFixtures {
  * finds no kernel and no conversation of another.
  */
 export const test = galata.extend<IFixtures>({
+  // eslint-disable-next-line no-empty-pattern -- Playwright insists on a pattern
   kernels: async ({}, use) => {
     await use(null);
   },
@@ -32,6 +33,7 @@ export const test = galata.extend<IFixtures>({
     await use(null);
   },
   // Behind a reload a notebook is in front, not the launcher that Galata waits for.
+  // eslint-disable-next-line no-empty-pattern -- Playwright insists on a pattern
   waitForApplication: async ({}, use) => {
     await use(async page => {
       await page.locator('#jupyterlab-splash').waitFor({ state: 'detached' });
