@@ -55,9 +55,11 @@ class KernelRecovery:
                 return None
             self._handled = self._kernel.generation
             if reason == "crash":
-                record = await self._restore(turn)
+                record: Restore | None = await self._restore(turn)
             else:
-                record = await self._offer(turn)
+                record = await self._offer(turn, "restart")
+            if record is None:
+                return None
             self._session.append(record)
             return restore_event(record)
 
@@ -73,17 +75,19 @@ class KernelRecovery:
             return
         if await self._kernel.find() != saved[-1].kernel_id:
             record = await self._offer(None, "resume")
-            if record.outcome == "offered":
+            if record is not None:
                 self._session.append(record)
 
-    async def _offer(self, turn: str | None, trigger: str = "restart") -> Restore:
+    async def _offer(self, turn: str | None, trigger: str) -> Restore | None:
+        """An offer to restore what was saved; ``None`` if nothing was."""
         snapshots = await self._keeper.snapshots()
+        if not snapshots:
+            return None
         return Restore(
-            outcome="offered" if snapshots else "failed",
+            outcome="offered",
             mode="cold",
             trigger=trigger,
-            snapshot_id=snapshots[0]["snapshot_id"] if snapshots else None,
-            reason=None if snapshots else "there is no snapshot",
+            snapshot_id=snapshots[0]["snapshot_id"],
             turn=turn,
         )
 

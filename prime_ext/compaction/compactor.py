@@ -338,10 +338,12 @@ class Compactor:
     def _last_user_message(self, projection: Projection, cut: int) -> str | None:
         """The last thing the person wrote, unless it is kept verbatim anyway."""
         kept = _kept_from(projection, cut)
-        for record in reversed(self._session.context_records()):
-            if isinstance(record, UserMessage):
-                return None if kept is not None and record.seq >= kept else record.text
-        return None
+        # In a long turn it may be older than the context, which begins with a summary.
+        asked = self._session.log.seqs_of("user_message")
+        record = self._session.log.get(asked[-1]) if asked else None
+        if not isinstance(record, UserMessage) or (kept is not None and record.seq >= kept):
+            return None
+        return record.text
 
     def _progress(self, message: str) -> None:
         self._session.publish({"type": "progress", "what": "compaction", "message": message})

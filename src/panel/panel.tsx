@@ -14,7 +14,7 @@ import { SendingMessage } from './items';
 import { MessageList } from './messageList';
 import { ModelForm } from './modelForm';
 import { QueueList } from './queue';
-import { IFailure, IPanelState } from './state';
+import { IFailure, IPanelState, isBusy } from './state';
 
 /** The panel from top to bottom. */
 export function Panel(): JSX.Element {
@@ -41,7 +41,10 @@ export function Panel(): JSX.Element {
             </div>
           )}
           <HintBar state={state} />
-          <QueueList queue={state.conversation?.queue ?? []} />
+          <QueueList
+            queue={state.conversation?.queue ?? []}
+            busy={isBusy(state)}
+          />
           <Composer state={state} />
         </>
       )}

@@ -4,9 +4,10 @@ import * as React from 'react';
 import { IQueuedMessage } from '../model/items';
 import { usePanel } from './context';
 
-/** Messages that are sent when the agent is free, in order. */
+/** Messages that are sent when the agent is free, in order; after Stop, behind the next message. */
 export function QueueList(props: {
   queue: readonly IQueuedMessage[];
+  busy: boolean;
 }): JSX.Element | null {
   const { controller, trans } = usePanel();
   if (props.queue.length === 0) {
@@ -33,6 +34,11 @@ export function QueueList(props: {
           </button>
         </li>
       ))}
+      {!props.busy && (
+        <li className="jp-prime-Queue-note">
+          {trans.__('These go out when you send your next message.')}
+        </li>
+      )}
     </ul>
   );
 }

@@ -210,6 +210,8 @@ class TestThreshold:
         assert {(r.outcome, r.trigger) for r in records if isinstance(r, CompactionEnd)} == {
             ("ok", "threshold")
         }
+        # What the person wants outlives every summary of a long turn.
+        assert all("Print rows." in str(r.summary) for r in records if isinstance(r, CompactionEnd))
         assert not session.records("error")
 
 

@@ -195,3 +195,24 @@ async def test_a_session_whose_kernel_is_gone_is_offered_its_variables(
     await session.ask("Is it there?")
     assert "7" in session.api.requests[-1].tool_result_text
     assert "kernel-event" in str(session.api.requests[-1].messages)
+
+
+class TestWithoutSnapshots:
+    @pytest.fixture
+    def prime_config(self) -> dict[str, Any]:
+        return {"SnapshotConfig": {"enabled": False}}
+
+    async def test_a_restart_with_nothing_saved_is_no_news(
+        self, new_session: NewSession, jp_serverapp: ServerApp, notebook: str
+    ) -> None:
+        session = await new_session()
+        session.api.enqueue(reply(call("run_code", code="left = 7")), reply("Defined."))
+        await session.ask("Define it.")
+        kernel = await jp_serverapp.session_manager.get_session(path=notebook)
+        await jp_serverapp.kernel_manager.restart_kernel(kernel["kernel"]["id"])
+        session.api.enqueue(
+            reply(call("run_code", code="print('left' in globals())")), reply("Gone.")
+        )
+        await session.ask("Is it there?")
+        assert "False" in session.api.requests[-1].tool_result_text
+        assert session.records("restore") == []
