@@ -63,6 +63,7 @@ class PrimeExtension(ExtensionApp):
         server = self._server
         self._warn_of_unknown_config()
         data_dir = Path(self.data_dir).expanduser()
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         model_config = ModelConfig(parent=self)
         credentials = CredentialStore(model_config, data_dir / "credentials.json")
         models = ModelRegistry(model_config, credentials, self.log)

@@ -98,6 +98,7 @@ class Agent:
         self._stop_at_once = False
         """Stop was pressed before the work had begun."""
         self._background: set[asyncio.Task[Any]] = set()
+        self._runs_seen = 0
         self._phase = "idle"
         self._turn: str | None = None
         self._pending_compaction: _ManualCompaction | None = None
@@ -111,7 +112,8 @@ class Agent:
             self._append(record, sync=True)
         self._prefire.resume(self.session.context_records())
         await self._recovery.look()
-        self.kernel.on_state.append(self._publish_state)
+        self._runs_seen = self.kernel.runs
+        self.kernel.on_state.append(self._kernel_state_changed)
         self.kernel.on_restarted.append(self._kernel_restarted)
         self._publish_state()
         self._in_background(self._show_size())
@@ -208,7 +210,7 @@ class Agent:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
         for callbacks, callback in (
-            (self.kernel.on_state, self._publish_state),
+            (self.kernel.on_state, self._kernel_state_changed),
             (self.kernel.on_restarted, self._kernel_restarted),
         ):
             if callback in callbacks:
@@ -405,6 +407,15 @@ class Agent:
             "manual", "hot", names=names, overwrite=overwrite, snapshot_id=snapshot_id
         )
         return _as_dict(self._append(msgspec.structs.replace(record, user=user)))
+
+    def _kernel_state_changed(self, state: str) -> None:
+        """Save what the person's own cells have made, too, while they have the session open."""
+        self._publish_state()
+        runs = self.kernel.runs
+        if state == "idle" and runs != self._runs_seen:
+            self._runs_seen = runs
+            if self._work is None and self.session.watched:
+                self._captures.when_settled()
 
     def _kernel_restarted(self, reason: str) -> None:
         if self._work is not None and self._phase == "tool":

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from prime_ext.agent.approvals import Approvals
 from prime_ext.agent.history import History
+from prime_ext.agent.outputs import shorten
 from prime_ext.agent.permissions import DECLINED, PLAN_REFUSAL, decide
 from prime_ext.agent.tools.registry import ToolRegistry
 from prime_ext.agent.tools.tool import Tool, ToolContext, ToolOutcome
@@ -152,8 +153,7 @@ class ToolCalls:
             )
             raise
         except PrimeError as failure:
-            text = f"{failure.message} {failure.hint}".strip()
-            outcome = ToolOutcome.text(text, is_error=True)
+            outcome = ToolOutcome.text(_sentences(failure.message, failure.hint), is_error=True)
         except Exception as failure:  # a broken tool must not end the turn
             self._log.exception("Tool %s failed", call["name"])
             outcome = ToolOutcome.text(
@@ -228,7 +228,7 @@ class ToolCalls:
                 name=call["name"],
                 content=content,
                 is_error=outcome.is_error,
-                outputs=outcome.outputs,
+                outputs=[shorten(output) for output in outcome.outputs],
                 output_file=output_file,
                 duration_ms=round((time.monotonic() - started) * 1000),
                 synthetic=synthetic,
@@ -268,6 +268,12 @@ class _Progress:
         self.outputs = body.get("outputs", self.outputs)
         frame = {"type": "progress", "what": "tool", "turn": self._turn, "call_id": self._call_id}
         self._session.publish({**frame, **body})
+
+
+def _sentences(*parts: str) -> str:
+    """``parts`` as sentences, each with an end."""
+    ended = (p if p.endswith((".", "!", "?", ":", "…")) else f"{p}." for p in parts if p)
+    return " ".join(ended)
 
 
 def _write_private(path: Path, text: str) -> None:

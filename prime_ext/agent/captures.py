@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from prime_ext.kernel.snapshot import SnapshotKeeper
     from prime_ext.session.session import Session
 
+SETTLED_SECONDS = 1.0
+"""After a cell that the person has run. Saving takes the kernel for a moment."""
+
 
 class Captures:
     """One capture at a time; what is asked for meanwhile becomes one more after it."""
@@ -22,6 +25,16 @@ class Captures:
         self._log = log
         self._task: asyncio.Task[None] | None = None
         self._again = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def when_settled(self) -> None:
+        """Capture once the kernel has been left alone for a moment.
+
+        The person runs cells one after the other; the last of them is what counts.
+        """
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(SETTLED_SECONDS, self.soon)
 
     def soon(self) -> None:
         """Capture now, or once more when the capture that runs has ended."""
@@ -30,7 +43,9 @@ class Captures:
             self._task = asyncio.create_task(self._run())
 
     async def close(self) -> None:
-        """Give up what runs."""
+        """Give up what runs and what waits."""
+        if self._timer is not None:
+            self._timer.cancel()
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

@@ -157,7 +157,7 @@ def restore_event(record: Restore) -> str:
         if name not in back
     ]
     text = [_CAUSES.get(record.trigger, "The kernel's variables were restored from a snapshot.")]
-    if record.mode == "cold":
+    if record.mode == "cold" and record.trigger in _CAUSES:
         text.append("Its variables were restored from the last snapshot.")
     if back:
         text.append(f"Live again: {', '.join(back)}.")

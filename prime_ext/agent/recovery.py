@@ -10,7 +10,7 @@ import msgspec
 
 from prime_ext.agent.history import restore_event
 from prime_ext.errors import PrimeError
-from prime_ext.session.records import Restore, Snapshot
+from prime_ext.session.records import AnyRecord, Restore, Settings, Snapshot
 
 if TYPE_CHECKING:
     from prime_ext.kernel.notebook_kernel import NotebookKernel
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 _CHANGED = ("ok", "partial", "offered")
 """Outcomes after which another process holds the state, or none does."""
+
+
+def _moves(record: AnyRecord) -> bool:
+    return isinstance(record, Settings) and record.notebook is not None
 
 
 class KernelRecovery:
@@ -73,6 +77,9 @@ class KernelRecovery:
         ]
         if not saved or saved[-1].outcome == "offered":
             return
+        moved = [r.seq for r in self._session.records_of("settings") if _moves(r)]
+        if moved and moved[-1] > saved[-1].seq:
+            return  # attached to another notebook since: that kernel need not be gone
         if await self._kernel.find() != saved[-1].kernel_id:
             record = await self._offer(None, "resume")
             if record is not None:

@@ -210,6 +210,11 @@ class Session:
     # --- Watching ------------------------------------------------------------------------
 
     @property
+    def watched(self) -> bool:
+        """Whether anyone follows the session now."""
+        return bool(self._stream.subscribers)
+
+    @property
     def state(self) -> dict[str, Any]:
         """The last ``ISessionState``."""
         return self._stream.state

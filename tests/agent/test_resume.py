@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -195,6 +196,22 @@ async def test_a_session_whose_kernel_is_gone_is_offered_its_variables(
     await session.ask("Is it there?")
     assert "7" in session.api.requests[-1].tool_result_text
     assert "kernel-event" in str(session.api.requests[-1].messages)
+
+
+async def test_what_the_user_runs_is_saved_while_the_session_is_open(
+    new_session: NewSession, service: AgentService
+) -> None:
+    session = await new_session()
+    session.api.enqueue(reply(call("run_code", code="ours = 1")), reply("Defined."))
+    await session.ask("Define it.")
+    agent = await service.agent(session.session)
+    await session.record("snapshot", outcome="ok")
+    last = session.session.log.last_seq
+    watching = asyncio.ensure_future(session.record("snapshot", outcome="ok", after=last))
+    await session.frame(lambda f: f["type"] == "ready")
+    await agent.kernel.execute("mine = 7", store_history=True)
+    snapshot = await watching
+    assert {"ours", "mine"} <= set(snapshot.names)
 
 
 class TestWithoutSnapshots:
