@@ -71,7 +71,14 @@ def lab(arguments: Sequence[str]) -> int:
     # With a plugin in place, the package's build takes that one, however old.
     environment.hold(".[fast,lab]", sources=WHEEL, prepare=plugin.remove)
     folder = frontend.playground(ROOT)
-    command = ["jupyter", "lab", f"--ServerApp.root_dir={folder}"]
+    command = [
+        "jupyter",
+        "lab",
+        f"--ServerApp.root_dir={folder}",
+        # Lab's own questions about news and updates are not what one comes to see here.
+        "--LabApp.news_url=None",
+        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+    ]
     if (folder / "tour.ipynb").is_file():
         command.append("--LabApp.default_url=/lab/tree/tour.ipynb")
     if os.geteuid() == 0:

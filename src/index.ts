@@ -4,6 +4,7 @@
 import { sessions, streams } from './api/plugins';
 import { notebookWriter } from './notebook';
 import { commands } from './panel/commands';
+import { introduction } from './panel/introduction';
 import { notifications } from './panel/notifications';
 import { panel } from './panel/plugin';
 import { status } from './status/plugin';
@@ -15,6 +16,7 @@ export default [
   streams,
   panel,
   commands,
+  introduction,
   notifications,
   status,
   notebookWriter
