@@ -63,6 +63,9 @@ export { expect };
 /** What the panel says where the variables are safe; other tools look for these words. */
 export const BANNER = '[compaction] context reduced, kernel state preserved';
 
+/** Cells of the example notebook; Lab draws them one by one. */
+const EXAMPLE_CELLS = 4;
+
 const EXAMPLES = resolve(__dirname, '../../examples');
 
 /** The panel, used as a person does: by what it shows and what it is called. */
@@ -87,6 +90,7 @@ export class PrimePanel {
       await window.jupyterapp.commands.execute('docmanager:open', { path });
     }, `${folder}/tour.ipynb`);
     const panel = new PrimePanel(page);
+    await expect(panel.cells).toHaveCount(EXAMPLE_CELLS);
     await panel.open();
     await panel.permissions.selectOption(mode);
     return panel;
