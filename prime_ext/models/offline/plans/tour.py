@@ -74,9 +74,9 @@ That was the tour. What to try next:
 - `explain the error` after a cell has failed
 - `/help` for the rest, `how do I connect a model` for free conversation
 
-And while you work: **Stop** or Esc ends what I do at any moment; what you type meanwhile is queued \
-and can be taken back; the ring shows how full the context is; **+** starts another session, the \
-title lists them; the name of the model connects one.
+And while you work: **Stop** or Esc ends what I do at any moment; what you type meanwhile is \
+queued and can be taken back; the ring shows how full the context is; **+** starts another \
+session, the title lists them; the name of the model connects one.
 
 The cells that the tour inserted are yours: keep them or delete them."""
 
