@@ -122,6 +122,7 @@ class NotebookKernel:
         self.generation = 0
         """Grows whenever the process that the agent knew is gone, before another takes its place:
         whoever sees it grow knows that the variables are gone too."""
+        self._is_lost = False
         self.loss: Reason | None = None
         """Why `generation` grew last; ``None`` if it never did."""
         self.on_state: list[Callable[[str], None]] = []
@@ -392,10 +393,15 @@ class NotebookKernel:
         return connection
 
     def _lost(self, reason: Reason) -> None:
-        self.generation += 1
+        # A kernel that is shut down may be missed before the server says that it is gone, and once
+        # more when another takes its place: it is one loss all the same.
+        if not self._is_lost:
+            self._is_lost = True
+            self.generation += 1
         self.loss = reason
 
     def _renewed(self, reason: Reason) -> None:
+        self._is_lost = False
         for callback in list(self.on_restarted):
             callback(reason)
 
