@@ -10,5 +10,15 @@ PYTHON ?= $(or $(firstword $(foreach python,$(candidates),$(call is_new_enough,$
 help:
 	@$(PYTHON) -m scripts.develop --help
 
-lab test setup lint types pytest jest ui soak bench clean:
-	@$(PYTHON) -m scripts.develop $@ $(ARGS)
+develop = @$(PYTHON) -m scripts.develop $@ $(ARGS)
+
+# JupyterLab on the example notebook, with the extension, in an environment of its own.
+lab:
+	$(develop)
+
+# All that checks the project.
+test:
+	$(develop)
+
+setup lint types pytest jest ui soak bench clean:
+	$(develop)
