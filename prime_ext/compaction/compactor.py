@@ -19,7 +19,12 @@ from prime_ext.context.cut import cut_index
 from prime_ext.context.digest import digest
 from prime_ext.context.limits import Limits
 from prime_ext.context.note import Note, split
-from prime_ext.context.projection import THINKING, ProjectedMessage, Projection, project
+from prime_ext.context.projection import (
+    ProjectedMessage,
+    Projection,
+    project,
+    without_thinking,
+)
 from prime_ext.context.summary import CLOSE, OPEN, kernel_note, summary_turn
 from prime_ext.errors import PrimeError
 from prime_ext.models.model import Model, ModelError, Retry
@@ -368,7 +373,7 @@ def _as_message(note: Note) -> ProjectedMessage:
 
 def _bare(message: ProjectedMessage) -> ProjectedMessage:
     """Without thinking, which is bound to what stood before it."""
-    return replace(message, content=[b for b in message.content if b["type"] not in THINKING])
+    return replace(message, content=without_thinking(message.content))
 
 
 def _kept_from(projection: Projection, cut: int) -> int | None:

@@ -11,6 +11,7 @@ from prime_ext.context.breakpoints import place_marks
 from prime_ext.context.limits import Limits
 from prime_ext.context.projection import ProjectedMessage, Projection
 from prime_ext.context.summary import instruction
+from prime_ext.context.tokens import context_tokens
 from prime_ext.models.model import Model, ModelError, ModelRequest, Reply, Retry
 
 SUMMARY_TOKENS = 8_000
@@ -27,10 +28,7 @@ class Summary:
     @property
     def sent_tokens(self) -> int:
         """Tokens of the request, those from the cache included."""
-        return sum(
-            self.usage.get(key) or 0
-            for key in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-        )
+        return context_tokens(self.usage) or 0
 
 
 def summary_budget(limits: Limits) -> int:

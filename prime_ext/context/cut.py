@@ -27,8 +27,6 @@ def cut_index(
     keep_tail_tokens:
         Size of the verbatim tail at most.
     """
-    if not messages:
-        return 0
     end = len(messages)
     kept = 0
     cut = end
@@ -37,14 +35,10 @@ def cut_index(
         pending = index == end - 1 and _is_question(messages[index])
         if kept > keep_tail_tokens and not pending:
             break
-        if not _is_answer(messages[index]):
+        if not messages[index].is_answer:
             cut = index
     return cut
 
 
-def _is_answer(message: ProjectedMessage) -> bool:
-    return message.role == "user" and any(b["type"] == "tool_result" for b in message.content)
-
-
 def _is_question(message: ProjectedMessage) -> bool:
-    return message.role == "user" and not _is_answer(message)
+    return message.role == "user" and not message.is_answer

@@ -39,7 +39,7 @@ def prefix_length(messages: Sequence[ProjectedMessage], tokens: Sequence[int], s
         if covered > budget:
             break
         following = messages[index + 1] if index + 1 < len(messages) else None
-        if following is None or not _is_answer(following):
+        if following is None or not following.is_answer:
             length = index + 1
     return length
 
@@ -75,7 +75,3 @@ def holds(note: Note, projection: Projection) -> bool:
 
 def _canonical(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
-
-
-def _is_answer(message: ProjectedMessage) -> bool:
-    return message.role == "user" and any(b["type"] == "tool_result" for b in message.content)

@@ -42,6 +42,11 @@ class ProjectedMessage:
     usage: dict[str, Any] | None = None
     """What the API reported with it, on assistant messages."""
 
+    @property
+    def is_answer(self) -> bool:
+        """Whether it holds the results of calls, and so belongs to the message before it."""
+        return self.role == "user" and any(b["type"] == "tool_result" for b in self.content)
+
     def wire(self) -> dict[str, Any]:
         """The message in the Messages API's shape."""
         return {"role": self.role, "content": self.content}
@@ -122,8 +127,12 @@ def _without_thinking(record: AnyRecord) -> AnyRecord:
     """Thinking is bound to what stood before it, and that has just been replaced."""
     if not isinstance(record, AssistantMessage):
         return record
-    content = [b for b in record.content if b["type"] not in THINKING]
-    return msgspec.structs.replace(record, content=content)
+    return msgspec.structs.replace(record, content=without_thinking(record.content))
+
+
+def without_thinking(content: Sequence[Block]) -> list[Block]:
+    """``content`` as it can be sent behind another beginning than it was written behind."""
+    return [block for block in content if block["type"] not in THINKING]
 
 
 def _after(head: Projection, records: Sequence[AnyRecord], compaction: CompactionEnd) -> Projection:
