@@ -119,7 +119,8 @@ class PrimeExtension(ExtensionApp):
         return self.serverapp
 
     def _keeper(self, session: Session, kernel: NotebookKernel) -> SnapshotKeeper:
-        from prime_ext.kernel.snapshot import SnapshotKeeper, derive_key
+        from prime_ext.kernel.snapshot import SnapshotKeeper
+        from prime_ext.kernel.snapshot_files import derive_key
 
         notary = self._server.contents_manager.notary
         return SnapshotKeeper(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
-import hmac
 import logging
 import shutil
 import time
@@ -19,6 +17,7 @@ import msgspec
 
 from prime_ext.errors import PrimeError
 from prime_ext.kernel.notebook_kernel import STATE_SECONDS
+from prime_ext.kernel.snapshot_files import GENERATIONS
 from prime_ext.session.records import Restore, Snapshot
 
 if TYPE_CHECKING:
@@ -28,24 +27,11 @@ if TYPE_CHECKING:
 
 _Timed = TypeVar("_Timed", Snapshot, Restore)
 
-KEY_LABEL = b"prime_ext kernel state, session key, version 1\0"
-
 MAX_CRASH_RESTORES = 2
 """Restores after a crash in a row; then the state itself may be what kills the kernel."""
 
 COMPACTION_SECONDS = 0.5
 """How long a compaction waits for a capture to be durable; it goes on without."""
-
-GENERATIONS = ("current", "previous", "kept")
-
-
-def derive_key(secret: bytes, session_id: str) -> bytes:
-    """The key that signs one session's snapshots, from the server's notary secret.
-
-    Kernels get this key and never the secret, so that no kernel can sign another session's
-    snapshot, or a notebook.
-    """
-    return hmac.new(secret, KEY_LABEL + session_id.encode(), hashlib.sha256).digest()
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Any
 
 from .restorers import ALIAS
 
-LEFT_OUT = ("magics",)
+LEFT_OUT = ("importing", "magics")
 """Modules that make sense only where the package is installed."""
 
 

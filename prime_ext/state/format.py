@@ -196,6 +196,11 @@ class Head:
             raise SnapshotCorrupt("The snapshot's manifest points outside of its head.")
         return memoryview(self.content)[extent.offset : end]
 
+    def streams(self) -> memoryview:
+        """All streams as they lie one behind the other."""
+        end, _ = _LENGTHS.unpack_from(self.content, len(self.content) - _TRAILER_BYTES)
+        return memoryview(self.content)[len(MAGIC) : end]
+
 
 def read_private(path: Path) -> bytes:
     """The content of a regular file that no symbolic link stands in for."""

@@ -16,9 +16,9 @@ from prime_ext.kernel.snapshot import (
     MAX_CRASH_RESTORES,
     Moment,
     SnapshotKeeper,
-    derive_key,
     kernel_status,
 )
+from prime_ext.kernel.snapshot_files import derive_key
 from tests.kernel.conftest import leave, occupy, text_of, until
 
 if TYPE_CHECKING:

@@ -1,0 +1,45 @@
+"""The entry point of ``jupyter prime``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from prime_ext import __version__
+from prime_ext.cli import import_snapshot, sessions
+from prime_ext.errors import PrimeError
+
+COMMANDS = (sessions, import_snapshot)
+"""Each module's ``add(commands)`` adds its parser, with ``set_defaults(run=run)``; its
+``run(arguments)`` returns the exit status and raises `PrimeError` for what the person can mend.
+What is heavy is imported in ``run``."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="jupyter prime", description="Sessions of the Prime agent, from a shell."
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        command.add(commands)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status."""
+    chosen = parser().parse_args(arguments)
+    try:
+        status: int = chosen.run(chosen)
+    except PrimeError as error:
+        print(" ".join(part for part in (error.message, error.hint) if part), file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # `jupyter prime sessions | head`
+        return 1
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""Taking in a snapshot that was signed with another key, because a person vouches for it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from dataclasses import replace
+from pathlib import Path
+
+from . import format, lock, writer
+from .format import Extent, Head, HeadBuilder, Manifest
+from .report import UNVERIFIED, VERIFIED
+from .segments import SegmentReader, SegmentWriter
+
+LOCK_SECONDS = 10.0
+
+
+def import_foreign(
+    source: str | os.PathLike[str], directory: str | os.PathLike[str], *, key: bytes
+) -> Manifest:
+    """Copy the snapshot in ``source`` to ``directory`` and sign it with ``key``.
+
+    Whoever calls this vouches for it: loading it will run whatever code it holds. Nothing is
+    unpickled here. Every large buffer is compared with its digest on the way, so that a damaged
+    copy is not signed. A snapshot that ``directory`` holds becomes its previous generation.
+
+    Raises `SnapshotMissing` and `SnapshotCorrupt` for the source, `SnapshotBusy` and
+    `SnapshotWriteError` for the target, ``LookupError`` where the digest's package is missing.
+    """
+    head = format.read_head(Path(os.path.abspath(source)), None)
+    reader = SegmentReader(Path(os.path.abspath(source)) / format.DATA_NAME)
+    reader.open_all(head.manifest.segments())
+    target = Path(os.path.abspath(directory))
+    data = target / format.DATA_NAME
+    writer.make_directories(target)
+    with lock.exclusive(data, LOCK_SECONDS):
+        writer.prepare_directory(target)
+        segment = SegmentWriter(data, writer._next_segment(data), lambda _: None)
+        draft = target / f".{format.HEAD_NAME}.{secrets.token_hex(4)}"
+        try:
+            manifest = _moved(head, reader, segment)
+            builder = HeadBuilder()
+            builder.add(head.streams())  # all of them at once: each stays where it was
+            parts = builder.finish(manifest, key)
+            segment.finish()
+            writer.write_durably(draft, parts)
+            current = format.head_path(target, "current")
+            if current.exists():
+                writer.keep_head(current, format.head_path(target, "previous"))
+            os.replace(draft, current)
+            writer.sync_directory(target)
+        except BaseException:
+            segment.discard()
+            draft.unlink(missing_ok=True)
+            raise
+        writer.write_json(target, manifest, parts)
+    return manifest
+
+
+def _moved(head: Head, reader: SegmentReader, segment: SegmentWriter) -> Manifest:
+    """The manifest with its extents where they lie now; nothing was read back here yet."""
+    moved: dict[tuple[str, int], Extent] = {}
+
+    def move(extent: Extent) -> Extent:
+        if extent.where == format.IN_HEAD:
+            return extent
+        place = (extent.where, extent.offset)
+        if place not in moved:
+            algorithm = extent.strong.partition(":")[0]
+            moved[place] = segment.write(reader.checked(extent), extent.fast, algorithm)
+        return moved[place]
+
+    manifest = head.manifest
+    return replace(
+        manifest,
+        id=secrets.token_hex(8),
+        names={
+            name: {**entry, "status": UNVERIFIED} if entry["status"] == VERIFIED else entry
+            for name, entry in manifest.names.items()
+        },
+        components=[
+            replace(
+                record,
+                stream=move(record.stream),
+                buffers=[move(extent) for extent in record.buffers],
+                verified=False,
+            )
+            for record in manifest.components
+        ],
+        skeletons=None if manifest.skeletons is None else move(manifest.skeletons),
+        process_state=None if manifest.process_state is None else move(manifest.process_state),
+    )
