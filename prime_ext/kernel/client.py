@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import logging
-import uuid
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from jupyter_core.utils import ensure_async
 
-Channel = Literal["shell", "control"]
-Message = dict[str, Any]
+from prime_ext.kernel.gateway import GatewaySocket, is_behind_gateway
+from prime_ext.kernel.sockets import KernelSockets
+from prime_ext.kernel.transport import Channel, ConnectionLost, KernelDied, Message, Transport
 
 EXECUTE_TYPES = frozenset({"execute_request", "prime_execute_request"})
 """Requests that run user code: a kernel is busy while one of them runs, whoever sent it."""
@@ -21,15 +20,14 @@ EXECUTE_TYPES = frozenset({"execute_request", "prime_execute_request"})
 _NUDGE_SECONDS = 0.5
 
 
-class KernelDied(Exception):
-    """The process behind the kernel ended, or was replaced, before it answered."""
-
-
 class Request:
     """One message that was sent, and what has come back of it."""
 
-    def __init__(self, msg_id: str, on_output: Callable[[str, Message], None] | None) -> None:
+    def __init__(
+        self, msg_id: str, channel: Channel, on_output: Callable[[str, Message], None] | None
+    ) -> None:
         self.msg_id = msg_id
+        self.channel = channel
         self.reply: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self.started = asyncio.Event()
         """The kernel has begun to work on it."""
@@ -51,11 +49,11 @@ class Request:
 class KernelChannels:
     """Shell, control and IOPub of one kernel process, read until it ends."""
 
-    def __init__(self, client: Any, log: logging.Logger) -> None:
-        self._client = client
+    def __init__(self, transport: Transport, log: logging.Logger) -> None:
+        self._transport = transport
         self._log = log
         self._requests: dict[str, Request] = {}
-        self._readers: list[asyncio.Task[None]] = []
+        self._reader: asyncio.Task[None] | None = None
         self._heard = asyncio.Event()
         self.running: set[str] = set()
         """Message ids of the code that the kernel is running now, ours and others'."""
@@ -64,6 +62,11 @@ class KernelChannels:
         self.on_busy_change: Callable[[], None] = lambda: None
         self.on_run: Callable[[], None] = lambda: None
         self.on_death: Callable[[], None] = lambda: None
+        self.on_reconnected: Callable[[], None] = lambda: None
+        """Called when a broken connection works again: messages may have been lost."""
+        self.on_broken: Callable[[Exception], None] = lambda _error: None
+        """Called when these channels will carry nothing any more, with what their requests
+        failed with."""
         self.info: dict[str, Any] = {}
         """The kernel's own description (``kernel_info_reply``)."""
 
@@ -88,15 +91,16 @@ class KernelChannels:
         TimeoutError
             It lives, but does not answer within ``timeout`` seconds.
         """
-        # Two sockets with one identity collide at the kernel's router, so the session that a
-        # manager lends its clients gets an id of its own.
-        session = manager.session.clone()
-        session.session = uuid.uuid4().hex
-        client = manager.client(session=session)
-        channels = cls(client, log)
+        transport: Transport = (
+            GatewaySocket(manager, log)
+            if is_behind_gateway(manager)
+            else KernelSockets(manager, log)
+        )
+        channels = cls(transport, log)
+        transport.on_reconnected = lambda: channels.on_reconnected()
         try:
-            await ensure_async(client.start_channels(stdin=False, hb=False))
-            channels._start_readers()
+            await transport.open()
+            channels._reader = asyncio.create_task(channels._read())
             await channels._wait_until_heard(manager, timeout, is_current)
         except BaseException:
             await channels.close(KernelDied("The connection was not made."))
@@ -105,11 +109,6 @@ class KernelChannels:
             # Its start was published before we listened; the next idle ends it.
             channels.running.add("")
         return channels
-
-    @property
-    def takes_buffers(self) -> bool:
-        """Whether binary buffers get through; a gateway's client drops them."""
-        return getattr(self._client.shell_channel, "socket", None) is not None
 
     def send(
         self,
@@ -121,17 +120,10 @@ class KernelChannels:
         buffers: Sequence[bytes] = (),
         on_output: Callable[[str, Message], None] | None = None,
     ) -> Request:
-        message = self._client.session.msg(msg_type, content, metadata=metadata)
-        request = Request(message["header"]["msg_id"], on_output)
+        message = self._transport.session.msg(msg_type, content, metadata=metadata)
+        request = Request(message["header"]["msg_id"], channel, on_output)
         self._requests[request.msg_id] = request
-        stream = getattr(self._client, f"{channel}_channel")
-        socket = getattr(stream, "socket", None)
-        if socket is None:  # A gateway's channels are one WebSocket, without sockets of their own.
-            stream.send(message)
-        else:
-            # Sent through the asyncio socket: sending past it, as `Session.send` does, can eat
-            # the event that tells its reader of an incoming message.
-            socket.send_multipart([*self._client.session.serialize(message), *buffers])
+        self._transport.send(channel, message, buffers)
         return request
 
     def forget(self, request: Request) -> None:
@@ -141,25 +133,21 @@ class KernelChannels:
     async def close(self, error: Exception) -> None:
         """Let every open request fail with ``error`` and give the sockets back."""
         self.abandon(error)
-        for reader in self._readers:
-            reader.cancel()
-        await asyncio.gather(*self._readers, return_exceptions=True)
-        self._readers.clear()
-        with contextlib.suppress(AssertionError):  # A gateway's client that never connected.
-            self._client.stop_channels()
+        if self._reader is not None:
+            self._reader.cancel()
+            await asyncio.gather(self._reader, return_exceptions=True)
+        await self._transport.close()
+
+    @property
+    def open_requests(self) -> list[Request]:
+        """What was sent and not answered yet."""
+        return [request for request in self._requests.values() if not request.reply.done()]
 
     def abandon(self, error: Exception) -> None:
         for request in list(self._requests.values()):
             request.fail(error)
         self._requests.clear()
         self.running.clear()
-
-    def _start_readers(self) -> None:
-        self._readers = [
-            asyncio.create_task(self._read(self._client.shell_channel, self._on_reply)),
-            asyncio.create_task(self._read(self._client.control_channel, self._on_reply)),
-            asyncio.create_task(self._read(self._client.iopub_channel, self._on_publication)),
-        ]
 
     async def _wait_until_heard(
         self, manager: Any, timeout: float, is_current: Callable[[], bool]
@@ -193,17 +181,21 @@ class KernelChannels:
                 self.forget(request)
         self.info = next(r.reply.result()["content"] for r in requests if r.reply.done())
 
-    async def _read(self, channel: Any, handle: Callable[[Message], None]) -> None:
-        while True:
-            try:
-                message = await ensure_async(channel.get_msg(timeout=None))
-            except ValueError as error:
-                self._log.warning("Ignoring a message that is not the kernel's: %s", error)
-                continue
-            try:
-                handle(message)
-            except Exception:
-                self._log.exception("Handling a message of the kernel failed")
+    async def _read(self) -> None:
+        try:
+            await self._transport.read(self._deliver)
+        except (KernelDied, ConnectionLost) as error:
+            self.abandon(error)
+            self.on_broken(error)
+
+    def _deliver(self, channel: str, message: Message) -> None:
+        try:
+            if channel == "iopub":
+                self._on_publication(message)
+            elif channel in ("shell", "control"):
+                self._on_reply(message)
+        except Exception:
+            self._log.exception("Handling a message of the kernel failed")
 
     def _on_reply(self, message: Message) -> None:
         request = self._requests.get(message.get("parent_header", {}).get("msg_id", ""))

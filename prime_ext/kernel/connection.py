@@ -6,13 +6,15 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.resources import files
 from typing import Any, Literal
 
 from jupyter_core.utils import ensure_async
 
 from prime_ext.errors import PrimeError
-from prime_ext.kernel.client import Channel, KernelChannels, KernelDied, Message, Request
+from prime_ext.kernel.client import KernelChannels, Request
+from prime_ext.kernel.transport import Channel, ConnectionLost, KernelDied, Message
 
 Reason = Literal["crash", "user", "new"]
 
@@ -36,6 +38,12 @@ _PREPARE_SECONDS = 3.0
 _BOOTSTRAP_ATTEMPTS = 20
 _ABORT_SECONDS = 0.05
 _LATE_REPLY_SECONDS = 2.0
+_PING_SECONDS = 30.0
+
+
+GAP_NOTICE = (
+    "\n[The connection to the kernel broke for a while. Outputs from then may be missing here.]\n"
+)
 
 
 class KernelConnection:
@@ -61,6 +69,7 @@ class KernelConnection:
         self._opening = asyncio.Lock()
         self._preparation: asyncio.Task[None] | None = None
         self._prepared: bool | None = None
+        self._token = ""
         self._language = ""
         self._lost: Reason | None = None
         self._losses = 0
@@ -143,22 +152,34 @@ class KernelConnection:
         # Restart callbacks come up to a few seconds late, or never if automatic restarts are
         # off, so that the process is also looked at directly.
         local = getattr(self._manager, "provisioner", None) is not None
+        reachable = True
         while not self.gone:
-            await asyncio.sleep(_POLL_SECONDS if local else _POLL_SECONDS_REMOTE)
+            soon = local or self._lost is not None
+            await asyncio.sleep(_POLL_SECONDS if soon else _POLL_SECONDS_REMOTE)
             try:
-                alive = await ensure_async(self._manager.is_alive())
+                alive = await self._is_alive()
             except Exception:
-                self._log.warning("Kernel %s cannot be asked", self.kernel_id, exc_info=True)
+                if reachable:
+                    self._log.warning("Kernel %s cannot be asked", self.kernel_id, exc_info=True)
+                reachable = False
                 continue
-            if not alive and not self.gone:
+            reachable = True
+            if alive:
+                if self._lost is not None and not self._is_being_replaced():
+                    self._renew()
+            elif not self.gone:
                 self._lose("user" if self._is_being_replaced() else "crash")
-            elif alive and self._lost is not None and not self._is_being_replaced():
-                self._renew()
         self._gone = True
         self._lose("user")
         self._alive.set()
         self._unfollow()
         self._changed()
+
+    async def _is_alive(self) -> bool:
+        if not await ensure_async(self._manager.is_alive()):
+            return False
+        # A gateway goes on listing a kernel that it has given up.
+        return getattr(self._manager, "execution_state", None) != "dead"
 
     def _is_being_replaced(self) -> bool:
         ready = getattr(self._manager, "_ready", None)
@@ -241,11 +262,64 @@ class KernelConnection:
             channels.on_busy_change = self._changed
             channels.on_run = self._count_run
             channels.on_death = self._on_crash
+            channels.on_reconnected = partial(self._on_reconnected, channels)
+            channels.on_broken = partial(self._on_broken, channels)
             self._channels = channels
             language = channels.info.get("language_info", {}).get("name", "")
             self._language = str(language).lower()
             self._changed()
             return channels
+
+    def _on_broken(self, channels: KernelChannels, error: Exception) -> None:
+        if channels is not self._channels:
+            return
+        self._channels = None
+        self.spawn(channels.close(error))
+        if isinstance(error, KernelDied):
+            self._gone = True
+            self._lose("user")
+        self._changed()
+
+    def _on_reconnected(self, channels: KernelChannels) -> None:
+        self.spawn(self._after_gap(channels))
+
+    async def _after_gap(self, channels: KernelChannels) -> None:
+        """The connection broke and is there again; what came in between may be lost.
+
+        The shell answers in order. Once it has answered a request that was sent after the gap,
+        what was asked before has been answered too, or never arrived.
+        """
+        lost = ConnectionLost("The connection to the kernel broke.")
+        earlier = channels.open_requests
+        running = set(channels.running)
+        for request in earlier:
+            if request.channel == "control":
+                request.fail(lost)
+            elif request.on_output is not None:
+                request.on_output("stream", {"name": "stderr", "text": GAP_NOTICE})
+        earlier = [request for request in earlier if request.channel == "shell"]
+        if self._prepared:
+            marker = channels.send("shell", "prime_request", {"op": "ping"})
+        else:
+            marker = channels.send("shell", "kernel_info_request", {})
+        try:
+            answer = (await self._reply_or_silence(marker))["content"]
+            same = not self._prepared or answer["result"]["token"] == self._token
+        except PrimeError:
+            same = False
+        finally:
+            channels.forget(marker)
+        if not same:
+            self._lose("crash")
+            self._renew()
+            return
+        replies = [request.reply for request in earlier]
+        if replies:
+            await asyncio.wait(replies, timeout=_LATE_REPLY_SECONDS)
+        for request in earlier:
+            request.fail(lost)
+        channels.running -= running
+        self._changed()
 
     async def prepare(self) -> bool:
         """Teach the process our own messages; return whether it can learn them.
@@ -289,8 +363,10 @@ class KernelConnection:
             await asyncio.sleep(_ABORT_SECONDS)
         request = channels.send("control", "prime_request", {"op": "ping"})
         try:
-            await self._reply_or_silence(request)
-        except PrimeError:
+            # A gateway may let only some types of messages through; what it drops stays unanswered.
+            answer = await asyncio.wait_for(self._reply_or_silence(request), _PING_SECONDS)
+            self._token = answer["content"]["result"]["token"]
+        except (PrimeError, asyncio.TimeoutError):
             self._log.info("Kernel %s does not take our messages", self.kernel_id)
             return False
         finally:
@@ -314,7 +390,8 @@ class KernelConnection:
         ------
         PrimeError
             ``kernel_language``, ``kernel_busy`` (no answer within ``timeout`` seconds),
-            ``kernel_died``, or the code that the operation itself failed with.
+            ``kernel_died``, ``kernel_connection_lost`` (it may have done it all the same), or the
+            code that the operation itself failed with.
         """
         channels = await self.channels()
         try:
@@ -323,16 +400,10 @@ class KernelConnection:
             raise kernel_busy("It runs a cell and cannot be asked before that ends.") from None
         except KernelDied:
             raise _died_before_answer() from None
+        except ConnectionLost:
+            raise _connection_lost() from None
         if not self._prepared:
             raise self._wrong_language()
-        if buffers and not channels.takes_buffers:
-            raise PrimeError(
-                "The kernel runs behind a gateway, which passes on no binary data, so its "
-                "variables cannot be saved or restored.",
-                code="kernel_files",
-                hint="Save what matters to files from the notebook itself.",
-                status=409,
-            )
         try:
             content = {"op": op, "params": params}
             request = channels.send(channel, "prime_request", content, buffers=buffers)
@@ -344,6 +415,8 @@ class KernelConnection:
             raise kernel_busy(f"It has not answered for {timeout:g} seconds.") from None
         except KernelDied:
             raise _died_before_answer() from None
+        except ConnectionLost:
+            raise _connection_lost() from None
         return _result(message)
 
     async def _reply_or_silence(self, request: Request) -> Message:
@@ -400,7 +473,7 @@ class KernelConnection:
     def _on_task_done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
-        if error is not None and not isinstance(error, (KernelDied, PrimeError)):
+        if error is not None and not isinstance(error, (KernelDied, ConnectionLost, PrimeError)):
             self._log.error("Following kernel %s failed", self.kernel_id, exc_info=error)
 
     async def close(self) -> None:
@@ -434,6 +507,15 @@ def _died_before_answer() -> PrimeError:
         "The kernel died before it answered.",
         code="kernel_died",
         hint="It is restarted; try again.",
+        status=503,
+    )
+
+
+def _connection_lost() -> PrimeError:
+    return PrimeError(
+        "The connection to the kernel broke before it answered.",
+        code="kernel_connection_lost",
+        hint="Try again; if it goes on, look into the gateway's log.",
         status=503,
     )
 

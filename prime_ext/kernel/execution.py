@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from prime_ext.errors import PrimeError
-from prime_ext.kernel.client import KernelChannels, KernelDied, Message, Request
+from prime_ext.kernel.client import KernelChannels, Request
 from prime_ext.kernel.connection import KernelConnection
 from prime_ext.kernel.outputs import Output, OutputCollector
+from prime_ext.kernel.transport import ConnectionLost, KernelDied, Message
 
 Status = Literal["ok", "error", "aborted", "died"]
 
@@ -150,15 +151,15 @@ async def _run(
             except asyncio.CancelledError:
                 await _take_back(connection, channels, request, private)
                 raise
-            except KernelDied:
-                return _death(live, begun)
+            except (KernelDied, ConnectionLost) as error:
+                return _cut_off(error, live, begun)
             channels.forget(request)
             # A kernel that only knows the standard request aborts it when somebody else's cell
             # fails ahead of it in the queue; that is no reason not to run ours.
             if reply.get("status") != "aborted":
                 break
-    except KernelDied:
-        return _death(live, begun)
+    except (KernelDied, ConnectionLost) as error:
+        return _cut_off(error, live, begun)
     live.collector.add_payload(reply.get("payload") or [])
     status = reply.get("status")
     return Execution(
@@ -262,14 +263,20 @@ def _error(reply: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _death(live: _LiveOutputs, begun: float) -> Execution:
-    error = {
-        "ename": "KernelDied",
-        "evalue": "The kernel died while this code was running.",
-        "traceback": ["KernelDied: The kernel died while this code was running."],
-    }
+def _cut_off(cause: Exception, live: _LiveOutputs, begun: float) -> Execution:
+    if isinstance(cause, KernelDied):
+        status: Status = "died"
+        what = "The kernel died while this code was running."
+    else:
+        status = "error"
+        what = (
+            "The connection to the kernel broke while this code was running. The kernel lives, and "
+            "the code may have run to its end; look at the variables before running it again."
+        )
+    name = type(cause).__name__
+    error = {"ename": name, "evalue": what, "traceback": [f"{name}: {what}"]}
     live.add("error", error)
-    return Execution("died", live.finish(), error=error, duration_ms=_since(begun))
+    return Execution(status, live.finish(), error=error, duration_ms=_since(begun))
 
 
 def _since(begun: float) -> int:

@@ -12,8 +12,9 @@ from typing import Any
 import nbformat
 import pytest
 
-from prime_ext.kernel.client import KernelChannels, KernelDied
+from prime_ext.kernel.client import KernelChannels
 from prime_ext.kernel.notebook_kernel import NotebookKernel, NotebookKernels
+from prime_ext.kernel.transport import KernelDied
 
 
 @pytest.fixture

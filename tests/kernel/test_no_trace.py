@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from jupyter_client.session import Session
 
-from prime_ext.kernel.client import KernelChannels, KernelDied
+from prime_ext.kernel.client import KernelChannels
+from prime_ext.kernel.transport import KernelDied
 from tests.kernel.conftest import text_of, until
 
 if TYPE_CHECKING:
