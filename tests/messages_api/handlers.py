@@ -101,6 +101,7 @@ class MessagesHandler(ApiHandler):
             self.api.arrived(self.received)
             self.fail(error)
             return
+        self.received.positions = checked.positions
         self.api.arrived(self.received)
         answer = self.api.answer(self.received)
         if isinstance(answer, Failure):
@@ -117,6 +118,8 @@ class MessagesHandler(ApiHandler):
         lookup = api.cache.look_up(checked.positions, checked.salt, checked.spec, started)
         usage = dict(lookup.usage)
         usage["input_tokens"] += REQUEST_OVERHEAD
+        # Who leaves before the reply begins has been read to all the same.
+        received.usage = {**usage, "output_tokens": 0}
         rendered = api.render(reply, received, checked)
         await api.clock.sleep(latency.before_first(lookup.uncached_tokens))
         api.cache.commit(lookup, started, api.clock.now())

@@ -6,7 +6,10 @@ import json
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tests.messages_api.prompt import Position
 
 
 def canonical(value: object) -> bytes:
@@ -46,6 +49,8 @@ class Received:
     usage: dict[str, Any] = field(default_factory=dict)
     reply: list[dict[str, Any]] = field(default_factory=list)
     """Content blocks that were sent back."""
+    positions: list[Position] = field(default_factory=list)
+    """The prompt as the model read it, block by block; empty if it was refused."""
     first_token_s: float | None = None
     duration_s: float | None = None
     closed: threading.Event = field(default_factory=threading.Event)

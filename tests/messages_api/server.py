@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import threading
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,7 +91,7 @@ class MessagesAPI:
     def start(self) -> MessagesAPI:
         started = threading.Event()
         self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._serve(started)), name="messages-api", daemon=True
+            target=lambda: asyncio.run(self.serve(started.set)), name="messages-api", daemon=True
         )
         self._thread.start()
         if not started.wait(START_SECONDS):
@@ -146,7 +147,8 @@ class MessagesAPI:
 
     # Serving
 
-    async def _serve(self, started: threading.Event) -> None:
+    async def serve(self, on_started: Callable[[], object]) -> None:
+        """Serve on the running event loop, instead of a thread, until the task is cancelled."""
         self._loop = asyncio.get_running_loop()
         self._resumed = asyncio.Event()
         self._stopping = asyncio.Event()
@@ -166,10 +168,12 @@ class MessagesAPI:
         sockets = bind_sockets(self._port, "127.0.0.1")
         self._port = sockets[0].getsockname()[1]
         server.add_sockets(sockets)
-        started.set()
-        await self._stopping.wait()
-        server.stop()
-        await server.close_all_connections()
+        on_started()
+        try:
+            await self._stopping.wait()
+        finally:
+            server.stop()
+            await server.close_all_connections()
 
     async def paused(self) -> None:
         assert self._resumed is not None

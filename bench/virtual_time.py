@@ -1,0 +1,89 @@
+"""Two days in a few minutes: an event loop whose time jumps to what happens next.
+
+Everything in the process that waits on the loop waits on this time: the people, the tools and the
+model of a benchmark, and the timers of the program it measures. Code runs at its real speed and
+takes no virtual time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
+from typing import Any, TypeVar
+
+from tests.messages_api.clock import Clock
+
+_Result = TypeVar("_Result")
+
+ON_THE_WIRE_SECONDS = 0.001
+"""How long loopback may take to deliver what was written; real time."""
+
+
+class _Selector(selectors.DefaultSelector):
+    """Does not wait for a timer: once nothing else is going on, its moment has come."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads = 0
+        """Pieces of work that threads have in hand for the loop."""
+        self.passed = 0.0
+        """Virtual seconds so far."""
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is not None and timeout <= 0:
+            return super().select(0)
+        if self.threads or timeout is None:
+            return super().select(None)
+        ready = super().select(0) or super().select(ON_THE_WIRE_SECONDS)
+        if not ready:
+            self.passed += timeout
+        return ready
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """Time stands still while anything runs, here or in a thread that the loop waits for."""
+
+    def __init__(self) -> None:
+        self._virtual = _Selector()
+        super().__init__(self._virtual)
+
+    def time(self) -> float:
+        return self._virtual.passed
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Executor | None, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        future = super().run_in_executor(executor, func, *args)
+        self._virtual.threads += 1
+        future.add_done_callback(self._thread_done)
+        return future
+
+    def _thread_done(self, _: asyncio.Future[Any]) -> None:
+        self._virtual.threads -= 1
+
+
+class LoopClock(Clock):
+    """The running loop's time as the clock of the test API."""
+
+    def __init__(self) -> None:
+        super().__init__(virtual=False)
+
+    def now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds > 0:
+            await asyncio.sleep(seconds)
+
+
+def run(main: Coroutine[Any, Any, _Result]) -> _Result:
+    """``asyncio.run`` in virtual time."""
+    loop = VirtualTimeLoop()
+    try:
+        return loop.run_until_complete(main)
+    finally:
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
