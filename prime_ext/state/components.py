@@ -132,7 +132,7 @@ def pickle_namespace(
 ) -> Pickled:
     """Pickle the names, and the classes they turn out to need."""
     work = _Work(context, budget)
-    with _Quiet():
+    with Quiet():
         with work.alarm:
             patched = [("patch", where) for where in patches.find(context.namespace)]
             work.run([("name", name) for name in names] + patched, hints)
@@ -144,7 +144,7 @@ def pickle_namespace(
     return Pickled(work.components(), skeletons, keys, work.skipped, context)
 
 
-class _Quiet:
+class Quiet:
     """No garbage collection (it only slows pickling down) and no deprecation warnings."""
 
     def __enter__(self) -> None:
@@ -184,11 +184,12 @@ class _Work:
         self._pair_classes(roots)
         wanted = set(roots)
         grouped: set[Any] = set()
+        together = {root: group for group in hints.groups for root in group}
         # What was slow last time comes last: it is what a total budget should cost.
         for root in sorted(roots, key=lambda root: hints.costs.get(root, 0.0)):
             if root in grouped:
                 continue
-            group = next((g for g in hints.groups if root in g), None) or self._with_partner(root)
+            group = together.get(root) or self._with_partner(root)
             group = [r for r in group if r in wanted or self._is_live_class(r)]
             group = [r for r in group if r not in grouped]
             grouped.update(group)
@@ -223,12 +224,11 @@ class _Work:
 
     def _attempt_classes(self, done: set[Any]) -> None:
         """Pickle the contents of classes that were met; these may need further classes."""
-        while True:
+        while len(self.context.classes) > self._classes_seen:
             known = self.context.classes
-            new = list(islice(known, self._classes_seen, None))
+            # The newest come first: skipping all the others each time would be quadratic.
+            new = list(islice(reversed(known), len(known) - self._classes_seen))[::-1]
             self._classes_seen = len(known)
-            if not new:
-                return
             for root in [("class", key) for key in new if ("class", key) not in done]:
                 group = [r for r in self._with_partner(root) if r not in done]
                 done.update(group)

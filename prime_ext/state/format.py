@@ -135,6 +135,10 @@ class Manifest:
                 fields[name] = vars(fields[name])
         return fields
 
+    def encode(self) -> bytes:
+        """The manifest as JSON, an item a line, for people to read (`indent` takes a slow way)."""
+        return json.dumps(self.to_dict(), separators=(",\n", ":")).encode("utf-8")
+
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> Manifest:
         """Parse; raises `SnapshotCorrupt` on anything that is not a manifest of this version."""
@@ -175,9 +179,8 @@ class HeadBuilder:
         self._size += len(stream)
         return extent
 
-    def finish(self, manifest: Manifest, key: bytes) -> list[bytes | memoryview]:
-        """The complete, signed head, in pieces."""
-        encoded = json.dumps(manifest.to_dict(), separators=(",", ":")).encode("utf-8")
+    def finish(self, encoded: bytes, key: bytes) -> list[bytes | memoryview]:
+        """The complete, signed head, in pieces; ``encoded`` is its manifest (`encode`)."""
         content = [*self._parts, encoded, _LENGTHS.pack(self._size, len(encoded))]
         return [*content, signing.sign(key, *content), END_MAGIC]
 

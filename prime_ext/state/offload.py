@@ -139,7 +139,7 @@ class Writing:
                 self.kind = "inline" if wait else "thread"
         self._may_retry = wait
         if self.kind == "thread":
-            job.recheck = True
+            job.hold_moment()
         if wait:
             self._run()
         else:

@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from types import BuiltinFunctionType, ModuleType
 from typing import Any
 
@@ -87,26 +88,30 @@ class SaveContext:
     sentinels: dict[type, dict[int, tuple[str, str]]] = field(default_factory=dict)
 
 
+def _keep_in_band(buffers: list[pickle.PickleBuffer], buffer: pickle.PickleBuffer) -> bool:
+    if buffer.raw().nbytes < MIN_BUFFER:
+        return True
+    buffers.append(buffer)
+    return False
+
+
 class Reducing:
     """What both picklers have in common: the plans, and what was met on the way."""
 
     memo: Any
 
     def __init__(self, file: io.BytesIO, context: SaveContext) -> None:
-        super().__init__(file, PROTOCOL, buffer_callback=self._keep_in_band)  # type: ignore[call-arg]
-        self.context = context
         self.buffers: list[pickle.PickleBuffer] = []
+        # Not a method: in a cycle with its callback, the pickler and all objects in its memo would
+        # live until the next garbage collection.
+        keep = partial(_keep_in_band, self.buffers)
+        super().__init__(file, PROTOCOL, buffer_callback=keep)  # type: ignore[call-arg]
+        self.context = context
         self.used_classes: set[str] = set()
         self.group_classes: set[str] = set()
         self.losses: list[Loss] = []
         self.notes: list[str] = []
         self._plans = context.plans
-
-    def _keep_in_band(self, buffer: pickle.PickleBuffer) -> bool:
-        if buffer.raw().nbytes < MIN_BUFFER:
-            return True
-        self.buffers.append(buffer)
-        return False
 
     def reducer_override(self, value: Any) -> Any:
         kind = type(value)

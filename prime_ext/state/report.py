@@ -76,6 +76,7 @@ class Report:
     total_bytes: bytes of all live data of the snapshot.
     duration_ms: until durable (save) or until the namespace was complete (load).
     pause_ms: how long the calling thread could do nothing else.
+    pickling_ms: what pickling has of that.
     generation: the number of the snapshot, counted from 1 in its directory.
     fingerprint: of the namespace as it was saved.
     unchanged: the save found the last snapshot still current and wrote nothing.
@@ -90,6 +91,7 @@ class Report:
     total_bytes: int = 0
     duration_ms: float = 0.0
     pause_ms: float = 0.0
+    pickling_ms: float = 0.0
     generation: int = 0
     fingerprint: str = ""
     unchanged: bool = False

@@ -25,7 +25,7 @@ from . import (
     verifier,
     writer,
 )
-from .components import Budget, Pickled, pickle_all
+from .components import Budget, Pickled, Quiet, pickle_all
 from .errors import SnapshotError, SnapshotMissing
 from .format import Manifest
 from .namespace import current_namespace, user_names
@@ -129,19 +129,22 @@ def begin(
     key = user_key() if key is None else key
     writer.make_directories(target)
     release = ExitStack()
-    with ExitStack() as guard:
+    with ExitStack() as guard, Quiet():
         guard.enter_context(lock.exclusive(target / format.DATA_NAME, lock_timeout))
         writer.prepare_directory(target)
         last, intact = _last(target, key)
+        pickling = time.perf_counter()
         pickled = pickle_all(
             namespace,
             _chosen(namespace, names, exclude),
             Budget(seconds_per_variable, seconds_total),
         )
+        pickling_ms = monotonic_ms(pickling)
         dill_judge.judge(pickled)
         size_budget.leave_out(pickled, size_budget.allowed(target, last, max_bytes))
         manifest = _draft(namespace, pickled, last, seq, kernelspec)
         report = _report(manifest)
+        report.pickling_ms = pickling_ms
         job = writer.Job(
             directory=target,
             key=key,

@@ -14,6 +14,7 @@ import stat
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from queue import SimpleQueue
 
 from . import digests
 from .errors import SnapshotCorrupt
@@ -30,7 +31,8 @@ PAGE = 4096
 _PAGE_ALIGNED_FROM = 1024 * 1024
 _ALIGNMENT = 64
 _CHUNK = 4 * 1024 * 1024
-_FLUSH_FROM = 64 * 1024 * 1024
+_WRITE_BACK = 8 * 1024 * 1024
+_HASH_BESIDE = 64 * 1024
 
 
 Progress = Callable[[bool], None]
@@ -41,7 +43,9 @@ class SegmentWriter:
     """Writes one new segment, hashing while it writes.
 
     The file is created at the first buffer, so that a save that changes nothing large leaves no
-    empty segment behind.
+    empty segment behind. Three things go on at once: this thread writes (and takes the fast
+    digest of what is in the processor's cache by then), another takes the strong digests, and the
+    system is kept busy carrying to the disk what was written.
     """
 
     def __init__(self, directory: Path, name: str, progress: Progress) -> None:
@@ -49,15 +53,21 @@ class SegmentWriter:
         self.written = 0
         self._path = directory / name
         self._progress = progress
-        self._descriptor: int | None = None
+        self._descriptor = -1
         self._position = 0
+        self._on_its_way = 0
+        self._hashing: _StrongDigests | None = None
 
-    def write(self, data: memoryview, fast: str | None, algorithm: str) -> Extent:
-        """Append a buffer; returns its extent with both digests.
+    def write(
+        self, data: memoryview, fast: str | None, algorithm: str, private: bool = False
+    ) -> Extent:
+        """Append a buffer; returns its extent, whose strong digest may follow until `finish`.
 
-        ``algorithm`` is that of the strong digest. ``fast=None``: compute that digest too.
+        ``algorithm`` is that of the strong digest. ``fast``: that digest, if it is known.
+        ``private``: the buffer may change meanwhile; both digests of the extent are then those of
+        the bytes that were written, whatever ``fast`` says.
         """
-        if self._descriptor is None:
+        if self._descriptor < 0:
             self._descriptor = os.open(
                 self._path,
                 os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0),
@@ -66,82 +76,110 @@ class SegmentWriter:
         alignment = PAGE if data.nbytes >= _PAGE_ALIGNED_FROM else _ALIGNMENT
         offset = -(-self._position // alignment) * alignment
         os.lseek(self._descriptor, offset, os.SEEK_SET)
-        found: dict[str, str] = {}
-
-        def hash_it() -> None:
-            found["strong"] = digests.digest(algorithm, data)
-            found["fast"] = digests.fast(data) if fast is None else fast
-
-        if data.nbytes < 2 * _CHUNK:
-            hash_it()
-            self._write_all(self._descriptor, data)
+        extent = Extent(self.name, offset, data.nbytes, fast or "")
+        hashers = {}
+        if private or fast is None:
+            hashers["fast"] = digests.new(digests.FAST)
+        if private or data.nbytes < _HASH_BESIDE:
+            hashers["strong"] = digests.new(algorithm)
         else:
-            self._write_beside(self._descriptor, data, hash_it)
-        self._position = offset + data.nbytes
+            self._hash_beside(extent, data, algorithm)
+        for start in range(0, data.nbytes, _CHUNK):
+            chunk: memoryview | bytes = data[start : start + _CHUNK]
+            if private:
+                chunk = bytes(chunk)
+            for hasher in hashers.values():
+                hasher.update(chunk)
+            self._write_all(chunk)
+            self._position = offset + start + len(chunk)
+            self._write_back()
+            self._progress(False)
+        if "fast" in hashers:
+            extent.fast = f"{digests.FAST}:{hashers['fast'].hexdigest()}"
+        if "strong" in hashers:
+            extent.strong = f"{algorithm}:{hashers['strong'].hexdigest()}"
         self.written += data.nbytes
-        return Extent(self.name, offset, data.nbytes, found["fast"], found["strong"])
+        return extent
 
-    def _write_beside(self, descriptor: int, data: memoryview, hash_it: Callable[[], None]) -> None:
-        """Write, hash, and let the disk begin, side by side: all three release the GIL."""
-        hashing = threading.Thread(target=hash_it, daemon=True)
-        hashing.start()
-        flush = _FlushAhead(descriptor) if data.nbytes >= _FLUSH_FROM else None
-        try:
-            for start in range(0, data.nbytes, _CHUNK):
-                self._write_all(descriptor, data[start : start + _CHUNK])
-                self._progress(False)
-        finally:
-            self._progress(True)
-            if flush is not None:
-                flush.stop()
-            hashing.join()
+    def _hash_beside(self, extent: Extent, data: memoryview, algorithm: str) -> None:
+        if self._hashing is None:
+            self._hashing = _StrongDigests()
+        self._hashing.add(extent, data, algorithm)
 
-    @staticmethod
-    def _write_all(descriptor: int, data: memoryview) -> None:
+    def _write_all(self, data: memoryview | bytes) -> None:
+        data = memoryview(data)
         while data.nbytes:
-            data = data[os.write(descriptor, data) :]
+            data = data[os.write(self._descriptor, data) :]
+
+    def _write_back(self) -> None:
+        """Let the disk begin: the sync at the end then finds most of the work done.
+
+        Of pages that are not on the disk yet this advice makes Linux write them, not drop them.
+        """
+        length = self._position - self._on_its_way
+        if length >= _WRITE_BACK and hasattr(os, "posix_fadvise"):
+            with contextlib.suppress(OSError):  # a file system that takes no advice
+                os.posix_fadvise(self._descriptor, self._on_its_way, length, os.POSIX_FADV_DONTNEED)
+            self._on_its_way = self._position
 
     def finish(self) -> None:
-        """Make the segment durable."""
-        if self._descriptor is not None:
+        """Complete the digests and make the segment durable."""
+        if self._hashing is not None:
+            self._progress(True)
+            self._hashing.finish()
+            self._hashing = None
+        if self._descriptor >= 0:
             self._progress(True)
             os.fsync(self._descriptor)
             self._progress(False)
             os.close(self._descriptor)
-            self._descriptor = None
+            self._descriptor = -1
 
     def discard(self) -> None:
         """Remove what a failed save has written so far."""
-        if self._descriptor is not None:
+        if self._hashing is not None:
+            self._hashing.give_up()
+            self._hashing = None
+        if self._descriptor >= 0:
             os.close(self._descriptor)
-            self._descriptor = None
+            self._descriptor = -1
             self._path.unlink()
 
 
-class _FlushAhead:
-    """Keeps the disk busy while a large buffer is still being written to the page cache."""
+class _StrongDigests:
+    """Fills in the strong digests of extents, in a thread of its own: hashing releases the GIL."""
 
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._stop = threading.Event()
-        self._error: OSError | None = None
-        self._thread = threading.Thread(target=self._run, daemon=True)
+    def __init__(self) -> None:
+        self._queue: SimpleQueue[tuple[Extent, memoryview, str] | None] = SimpleQueue()
+        self._error: BaseException | None = None
+        self._given_up = False
+        self._thread = threading.Thread(target=self._run, name="prime-state-hash", daemon=True)
         self._thread.start()
 
-    def _run(self) -> None:
-        while not self._stop.wait(0.02):
-            try:
-                os.fsync(self._descriptor)
-            except OSError as error:
-                # The system reports a failed write once; the last fsync would know nothing of it.
-                self._error = error
-                return
+    def add(self, extent: Extent, data: memoryview, algorithm: str) -> None:
+        self._queue.put((extent, data, algorithm))
 
-    def stop(self) -> None:
-        self._stop.set()
+    def _run(self) -> None:
+        while (item := self._queue.get()) is not None:
+            extent, data, algorithm = item
+            if self._given_up:
+                continue
+            try:
+                extent.strong = digests.digest(algorithm, data)
+            except BaseException as error:
+                self._error, self._given_up = error, True
+
+    def finish(self) -> None:
+        """Wait for all of them. Raises what went wrong."""
+        self._queue.put(None)
         self._thread.join()
         if self._error is not None:
             raise self._error
+
+    def give_up(self) -> None:
+        """Compute no more of them."""
+        self._given_up = True
+        self._queue.put(None)
 
 
 class SegmentReader:

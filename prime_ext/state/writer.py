@@ -7,12 +7,10 @@ snapshot as it was.
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from . import digests, format, segments
 from .components import Component, combine
@@ -28,7 +26,8 @@ class Job:
 
     ``manifest`` is complete but for extents, fingerprints and sizes. ``last`` is the manifest of
     the head that is current now; ``last_intact`` false if there is a head that cannot be read.
-    ``recheck``: the buffers may change meanwhile, so compare them again before the commit.
+    ``moment`` holds the fast digests of all buffers, in order, where these may change while they
+    are written (`hold_moment`): what is written must have them.
     """
 
     directory: Path
@@ -40,7 +39,11 @@ class Job:
     last: Manifest | None = None
     last_intact: bool = True
     verified: set[str] = field(default_factory=set)
-    recheck: bool = False
+    moment: list[str] | None = None
+
+    def hold_moment(self) -> None:
+        """Note what the buffers hold now, for a writer beside which the objects may change."""
+        self.moment = [digests.fast(b.raw()) for c in self.components for b in c.buffers]
 
 
 @dataclass
@@ -81,10 +84,9 @@ def write(job: Job, progress: Progress) -> Written:
             assert job.last is not None
             _carry_verification(manifest, job.last)
             return _written(job.last, 0, True)
-        parts = head.finish(manifest, job.key)
         segment.finish()
-        if job.recheck:
-            _recheck(job, manifest)
+        encoded = manifest.encode()
+        parts = head.finish(encoded, job.key)
         progress(True)
         write_durably(draft, parts)
         progress(False)
@@ -100,7 +102,7 @@ def write(job: Job, progress: Progress) -> Written:
     except BaseException:
         _discard(segment, draft)
         raise
-    write_json(job.directory, manifest, parts)
+    write_json(job.directory, encoded, parts)
     _collect(job, manifest)
     return _written(manifest, segment.written + sum(len(part) for part in parts), False)
 
@@ -127,16 +129,22 @@ def _lay_out(
     head = HeadBuilder()
 
     lengths = {length for _, length in stored}
+    moment = iter(job.moment or ())
 
-    def place(view: memoryview, algorithm: str) -> Extent:
-        fast = None
-        if job.recheck or view.nbytes in lengths:
+    def place(view: memoryview, algorithm: str, fast: str | None = None) -> Extent:
+        of_moment = fast is not None
+        if fast is None and view.nbytes in lengths:
             fast = digests.fast(view)
             progress(False)
-            known = stored.get((fast, view.nbytes))
-            if known is not None:
-                return known
-        extent = segment.write(view, fast, algorithm)
+        known = stored.get((fast or "", view.nbytes))
+        if known is not None:
+            return known
+        extent = segment.write(view, fast, algorithm, private=of_moment)
+        if of_moment and extent.fast != fast:
+            raise SnapshotWriteError(
+                "A variable changed while the snapshot was written, so it was dropped; "
+                "the snapshot before it is untouched."
+            )
         stored[(extent.fast, view.nbytes)] = extent
         lengths.add(view.nbytes)
         return extent
@@ -151,7 +159,9 @@ def _lay_out(
     manifest.components = []
     for component in job.components:
         stream = place_stream(component.stream)
-        buffers = [place(buffer.raw(), digests.STRONG) for buffer in component.buffers]
+        buffers = [
+            place(buffer.raw(), digests.STRONG, next(moment, None)) for buffer in component.buffers
+        ]
         manifest.components.append(
             ComponentRecord(
                 roots=[list(root) for root in component.roots],
@@ -214,16 +224,6 @@ def _carry_verification(manifest: Manifest, last: Manifest) -> None:
             last.names[name]["status"] = VERIFIED
 
 
-def _recheck(job: Job, manifest: Manifest) -> None:
-    for component, record in zip(job.components, manifest.components):  # noqa: B905
-        for buffer, extent in zip(component.buffers, record.buffers):  # noqa: B905
-            if digests.fast(buffer.raw()) != extent.fast:
-                raise SnapshotWriteError(
-                    "A variable changed while the snapshot was written, so it was dropped; "
-                    "the snapshot before it is untouched."
-                )
-
-
 def _rotate(job: Job) -> None:
     """The current head becomes the previous one, unless it is damaged: then that one stays."""
     current = job.directory / format.HEAD_NAME
@@ -279,38 +279,21 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-def write_json(directory: Path, manifest: Manifest, head: list[bytes | memoryview]) -> None:
-    """The readable copy; a failure here costs nothing but convenience."""
+def write_json(directory: Path, encoded: bytes, head: list[bytes | memoryview]) -> None:
+    """The manifest on its own, readable; a failure here costs nothing but convenience."""
     hasher = digests.new(digests.STRONG)
     for part in head:
         hasher.update(part)
     digest = f"{digests.STRONG}:{hasher.hexdigest()}"
-    lines = [
-        f"{json.dumps(name)}: {_readable(value)}"
-        for name, value in {"head_digest": digest, **manifest.to_dict()}.items()
-    ]
-    text = "{\n" + ",\n".join(lines) + "\n}\n"
+    content = b'{"head_digest":"%b",\n%b\n' % (digest.encode(), encoded[1:])
     draft = directory / f".{format.JSON_NAME}.{secrets.token_hex(4)}"
     try:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
         os.replace(draft, directory / format.JSON_NAME)
     except OSError:
         draft.unlink(missing_ok=True)
-
-
-def _readable(value: Any) -> str:
-    """JSON with a line for each entry (`indent` would take the slow encoder)."""
-    if isinstance(value, dict) and value:
-        return (
-            "{\n"
-            + ",\n".join(f" {json.dumps(k)}: {json.dumps(v)}" for k, v in value.items())
-            + "\n}"
-        )
-    if isinstance(value, list) and value:
-        return "[\n" + ",\n".join(f" {json.dumps(item)}" for item in value) + "\n]"
-    return json.dumps(value)
 
 
 def prepare_directory(directory: Path) -> None:
