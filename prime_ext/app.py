@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from prime_ext.kernel.notebook_kernel import NotebookKernel
     from prime_ext.kernel.snapshot import SnapshotKeeper
+    from prime_ext.kernel.snapshot_files import SnapshotFiles
     from prime_ext.session.records import AnyRecord
     from prime_ext.session.session import Session
 
@@ -51,8 +52,11 @@ class PrimeExtension(ExtensionApp):
         from prime_ext.agent.consent import ConsentStore
         from prime_ext.agent.service import AgentService
         from prime_ext.agent.services import AgentServices
+        from prime_ext.agent.snapshot_limit import SnapshotLimit
+        from prime_ext.agent.snapshot_switch import SnapshotSwitch
         from prime_ext.agent.tools.registry import ToolRegistry
         from prime_ext.kernel.notebook_kernel import NotebookKernels
+        from prime_ext.kernel.server_kernels import before_shutdown, follow_starts
         from prime_ext.models.credentials import CredentialStore
         from prime_ext.models.registry import ModelRegistry
         from prime_ext.notebook.documents import NotebookDocuments
@@ -70,6 +74,14 @@ class PrimeExtension(ExtensionApp):
         store = SessionStore(data_dir / "sessions", self.log)
         leases = LeaseHub(log=self.log)
         kernels = NotebookKernels(server.session_manager, server.kernel_manager, self.log)
+        self._snapshots = SnapshotConfig(parent=self)
+        self._switch = SnapshotSwitch(data_dir / "snapshots.json")
+        self._limit = SnapshotLimit(
+            store,
+            lambda session_id: self._snapshot_files(store.folder / session_id),
+            self._snapshots.total_bytes,
+            self.log,
+        )
         service = AgentService(
             AgentServices(
                 models=models,
@@ -82,15 +94,23 @@ class PrimeExtension(ExtensionApp):
                 model_config=model_config,
                 context_config=ContextConfig(parent=self),
                 permission_config=PermissionConfig(parent=self),
+                snapshot_config=self._snapshots,
+                snapshot_switch=self._switch,
+                snapshot_limit=self._limit,
                 root=Path(server.root_dir),
                 redact=credentials.redact,
                 kernel_name=self._kernel_name,
+                notebook_content=self._notebook_content,
                 on_compaction=self._emit_compaction,
                 log=self.log,
             )
         )
         self._parts = (service, kernels, models, store)
-        self._stop_following = follow_renames(server.event_logger, service.renamed)
+        self._stop_following = [
+            follow_renames(server.event_logger, service.renamed),
+            follow_starts(server.event_logger, kernels.started),
+            before_shutdown(server.kernel_manager, service.before_shutdown),
+        ]
         self.settings.update(
             prime_agent=service,
             prime_sessions=store,
@@ -105,7 +125,8 @@ class PrimeExtension(ExtensionApp):
 
     async def stop_extension(self) -> None:
         """Stop the agents; sessions go on when the server is back."""
-        self._stop_following()
+        for stop in self._stop_following:
+            stop()
         service, kernels, models, store = self._parts
         await service.close()
         await kernels.close()
@@ -120,18 +141,28 @@ class PrimeExtension(ExtensionApp):
 
     def _keeper(self, session: Session, kernel: NotebookKernel) -> SnapshotKeeper:
         from prime_ext.kernel.snapshot import SnapshotKeeper
-        from prime_ext.kernel.snapshot_files import derive_key
 
-        notary = self._server.contents_manager.notary
         return SnapshotKeeper(
-            session.folder,
+            self._snapshot_files(session.folder),
             kernel,
-            derive_key(notary.secret, session.id),
-            SnapshotConfig(parent=self),
+            self._snapshots,
             self.log,
+            off=lambda: self._switch.reason(session.notebook),
+            on_saved=lambda written: self._limit.look() if written else None,
         )
 
+    def _snapshot_files(self, folder: Path) -> SnapshotFiles:
+        from prime_ext.kernel.snapshot_files import SnapshotFiles, derive_key
+
+        secret = self._server.contents_manager.notary.secret
+        return SnapshotFiles(folder, derive_key(secret, folder.name))
+
     async def _kernel_name(self, notebook: str) -> str:
+        content = await self._notebook_content(notebook)
+        kernelspec = content.get("metadata", {}).get("kernelspec") or {}
+        return str(kernelspec.get("display_name") or kernelspec.get("name") or "the default kernel")
+
+    async def _notebook_content(self, notebook: str) -> dict[str, Any]:
         contents: Any = self._server.contents_manager
         try:
             model = await ensure_async(contents.get(notebook, content=True, type="notebook"))
@@ -148,8 +179,8 @@ class PrimeExtension(ExtensionApp):
                 code="notebook_invalid",
                 hint="Give the path of an .ipynb file that JupyterLab can open.",
             ) from None
-        kernelspec = model["content"].get("metadata", {}).get("kernelspec") or {}
-        return str(kernelspec.get("display_name") or kernelspec.get("name") or "the default kernel")
+        content: dict[str, Any] = model["content"]
+        return content
 
     def _emit_compaction(self, session: Session, record: AnyRecord) -> None:
         from prime_ext.events.emitter import emit_compaction

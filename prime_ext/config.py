@@ -9,6 +9,7 @@ from traitlets import Bool, Enum, Float, Int, List, Unicode, validate
 from traitlets.config import Configurable
 
 PERMISSION_MODES = ("ask", "edit", "auto", "plan")
+RESTORE_MODES = ("auto", "always", "ask", "never")
 
 
 class ModelConfig(Configurable):
@@ -123,14 +124,27 @@ class SnapshotConfig(Configurable):
     seconds_total = Float(30.0, min=0.1, help="Seconds that one snapshot may take.").tag(
         config=True
     )
+    restore = Enum(
+        RESTORE_MODES,
+        "auto",
+        help="When variables come back by themselves into a fresh kernel. `auto`: after a crash, "
+        "at most twice in a row; after a restart by the user, a shutdown, culling, or a restart "
+        "of the server they are offered. `always`: after each of these. `ask`: always offered. "
+        "`never`: neither; they can still be restored from the panel. Users choose for themselves "
+        "in the settings of JupyterLab; this is the default.",
+    ).tag(config=True)
     max_bytes = Int(
-        0, min=0, help="Bytes of snapshots kept for one session. 0: half of the free disk."
+        0,
+        min=0,
+        help="Bytes of one snapshot; the largest variables are left out of a larger one, and "
+        "named. 0: half of the free disk.",
     ).tag(config=True)
     total_bytes = Int(
         0,
         min=0,
-        help="Bytes of snapshots kept for all sessions; the oldest go first. 0: no limit. "
-        "Reserved: this version limits each session only.",
+        help="Bytes of snapshots kept for all sessions together; those of the sessions used least "
+        "recently go first, never those of a session that is open. 0: 10 % of the disk, 50 GB at "
+        "most.",
     ).tag(config=True)
     fork = Bool(True, help="Write snapshots from a forked child where that is safe.").tag(
         config=True

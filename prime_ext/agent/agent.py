@@ -7,17 +7,14 @@ import uuid
 from collections.abc import Coroutine
 from typing import Any
 
-import msgspec
-
 from prime_ext.agent.approvals import Approvals
 from prime_ext.agent.calls import ToolCalls
-from prime_ext.agent.captures import Captures
 from prime_ext.agent.history import History
 from prime_ext.agent.permissions import in_force
 from prime_ext.agent.prompts import user_content
-from prime_ext.agent.recovery import KernelRecovery
 from prime_ext.agent.repair import missing_records
 from prime_ext.agent.services import AgentServices
+from prime_ext.agent.session_kernel import SessionKernel
 from prime_ext.agent.session_model import SessionModel
 from prime_ext.agent.titles import title_of
 from prime_ext.agent.turn import Turn, TurnCaps
@@ -68,10 +65,16 @@ class Agent:
         self.history = History()
         self._services = services
         self._log = services.log
-        self.kernel = services.kernels.for_notebook(session.notebook)
-        self.keeper = services.keeper(session, self.kernel)
+        self.variables = SessionKernel(
+            session,
+            services,
+            working=lambda: self._work is not None,
+            in_call=lambda: self._work is not None and self._phase == "tool",
+            on_change=self.publish_state,
+            on_restored=self._restored,
+        )
+        self.kernel = self.variables.kernel
         self.approvals = Approvals(session, self.history)
-        self._recovery = KernelRecovery(session, self.kernel, self.keeper, self._log)
         self._calls = ToolCalls(
             session,
             services.tools,
@@ -79,7 +82,7 @@ class Agent:
             self.approvals,
             self.kernel,
             lambda turn: services.documents.get(session.notebook, session, turn=turn),
-            self._recovery,
+            self.variables.recovery,
             services.root,
             mode=lambda: in_force(
                 session.permission_mode,
@@ -91,14 +94,14 @@ class Agent:
             log=self._log,
         )
         self._model = SessionModel(session, services, self.approvals, self._set_phase)
-        self._captures = Captures(session, self.keeper, self._log)
         self._prefire = Prefire(session, self._log)
         self._driver: asyncio.Task[None] | None = None
         self._work: asyncio.Task[Any] | None = None
         self._stop_at_once = False
         """Stop was pressed before the work had begun."""
         self._background: set[asyncio.Task[Any]] = set()
-        self._runs_seen = 0
+        self._resumes = False
+        """Go on with the queue once the restore under way is over."""
         self._phase = "idle"
         self._turn: str | None = None
         self._pending_compaction: _ManualCompaction | None = None
@@ -111,11 +114,8 @@ class Agent:
         for record in missing_records(self.history, self.session.context_records()):
             self._append(record, sync=True)
         self._prefire.resume(self.session.context_records())
-        await self._recovery.look()
-        self._runs_seen = self.kernel.runs
-        self.kernel.on_state.append(self._kernel_state_changed)
-        self.kernel.on_restarted.append(self._kernel_restarted)
-        self._publish_state()
+        await self.variables.open()
+        self.publish_state()
         self._in_background(self._show_size())
 
     async def _show_size(self) -> None:
@@ -123,7 +123,7 @@ class Agent:
             await self._model.measure_unasked()
         except PrimeError as failure:
             self._log.info("The context's size is not known yet: %s", failure.message)
-        self._publish_state()
+        self.publish_state()
 
     def _in_background(self, work: Coroutine[Any, Any, Any]) -> None:
         task = asyncio.create_task(work)
@@ -143,14 +143,23 @@ class Agent:
             ``seq`` of the ``user_message`` record and ``False``, or of the ``queued`` one and
             ``True``.
         """
-        if self._driver is None and not self.history.queue:
+        restoring = self.variables.recovery.restoring
+        if self._driver is None and not self.history.queue and not restoring:
             record = self._begin(text, attachments, user)
             self._drive(record)
             return record.seq, False
         queued = self._append(Queued(text=text, attachments=attachments, user=user), sync=True)
-        if self._driver is None:
+        if restoring:
+            self._resumes = True
+        elif self._driver is None:
             self._drive(self._next_queued())
         return queued.seq, True
+
+    def _restored(self) -> None:
+        """What was typed while the kernel's variables were restored is sent now."""
+        resumes, self._resumes = self._resumes, False
+        if resumes and self._driver is None and self.history.queue:
+            self._drive(self._next_queued())
 
     def unqueue(self, seq: int, user: str | None) -> None:
         """Take a queued message back.
@@ -199,22 +208,19 @@ class Agent:
             self._drive(None)
         return compaction_id
 
-    async def close(self) -> None:
-        """Stop everything, for good."""
+    async def close(self, *, save_for: float | None = None) -> None:
+        """Stop everything, for good.
+
+        ``save_for``: the server stops; save the kernel's variables first, within so many seconds.
+        """
         self.interrupt()
         if self._driver is not None:
             await asyncio.gather(self._driver, return_exceptions=True)
-        await self._captures.close()
+        await self.variables.close(save_for)
         await self._prefire.close()
         for task in list(self._background):
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
-        for callbacks, callback in (
-            (self.kernel.on_state, self._kernel_state_changed),
-            (self.kernel.on_restarted, self._kernel_restarted),
-        ):
-            if callback in callbacks:
-                callbacks.remove(callback)
 
     # --- turns --------------------------------------------------------------------------------
 
@@ -332,7 +338,7 @@ class Agent:
                 (self._pending_compaction.instructions,) if self._pending_compaction else None
             ),
             phase=self._set_phase,
-            after_run=self._captures.soon,
+            after_run=self.variables.after_run,
             log=self._log,
         )
 
@@ -364,7 +370,7 @@ class Agent:
         meter, limits = await self._model.measures(model)
         compactor = Compactor(
             self.session,
-            self.keeper,
+            self.variables.keeper,
             meter,
             self._prefire,
             lambda record: self._services.on_compaction(self.session, record),
@@ -381,46 +387,6 @@ class Agent:
             user=pending.user if pending else None,
             compaction_id=pending.id if pending else None,
         )
-
-    # --- the kernel ---------------------------------------------------------------------------
-
-    async def snapshot(self, user: str | None) -> dict[str, Any]:
-        """Save the kernel's variables because a person asked for it."""
-        record = msgspec.structs.replace(await self.keeper.capture("manual"), user=user)
-        return _as_dict(self._append(record))
-
-    async def snapshots(self) -> list[dict[str, Any]]:
-        """The snapshots that can be restored, newest first."""
-        return await self.keeper.snapshots()
-
-    async def restore(
-        self, snapshot_id: str, names: list[str] | None, overwrite: bool, user: str | None
-    ) -> dict[str, Any]:
-        """Restore a snapshot because a person asked for it.
-
-        Raises
-        ------
-        PrimeError
-            ``snapshot_not_found`` (404), or why the kernel cannot take it.
-        """
-        record = await self.keeper.restore(
-            "manual", "hot", names=names, overwrite=overwrite, snapshot_id=snapshot_id
-        )
-        return _as_dict(self._append(msgspec.structs.replace(record, user=user)))
-
-    def _kernel_state_changed(self, state: str) -> None:
-        """Save what the person's own cells have made, too, while they have the session open."""
-        self._publish_state()
-        runs = self.kernel.runs
-        if state == "idle" and runs != self._runs_seen:
-            self._runs_seen = runs
-            if self._work is None and self.session.watched:
-                self._captures.when_settled()
-
-    def _kernel_restarted(self, reason: str) -> None:
-        if self._work is not None and self._phase == "tool":
-            return  # the call that was running sees to it, and tells the model at once
-        self._in_background(self._recovery.after_death(None, reason))
 
     def _wait_for_kernel(self, turn: str) -> None:
         self._set_phase("wait", turn)
@@ -439,9 +405,10 @@ class Agent:
         self._phase = phase
         if turn != "":
             self._turn = turn
-        self._publish_state()
+        self.publish_state()
 
-    def _publish_state(self, *_: Any) -> None:
+    def publish_state(self) -> None:
+        """Tell everyone who watches how things stand."""
         self.session.set_state(self.state())
 
     def state(self) -> dict[str, Any]:
@@ -454,6 +421,10 @@ class Agent:
             "context_tokens": meter.known_tokens if meter else None,
             "threshold": limits.threshold if limits else 0,
             "kernel": {"id": self.kernel.kernel_id, "state": self.kernel.state},
+            "snapshots": {
+                "on": self.variables.keeper.off is None,
+                "restore": self.session.restore,
+            },
         }
 
     def describe(self) -> dict[str, Any]:
@@ -484,11 +455,6 @@ class Agent:
 
     def _append(self, record: AnyRecord, *, sync: bool = False) -> AnyRecord:
         return self.session.append(record, sync=sync)
-
-
-def _as_dict(record: AnyRecord) -> dict[str, Any]:
-    values: dict[str, Any] = msgspec.to_builtins(record)
-    return values
 
 
 class _ManualCompaction:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
@@ -20,6 +19,7 @@ from prime_ext.agent.tools.tool import Tool, ToolContext, ToolOutcome
 from prime_ext.context.cap import cap_text
 from prime_ext.context.projection import open_calls
 from prime_ext.errors import PrimeError
+from prime_ext.private_file import replace_private
 from prime_ext.session.records import ApprovalRequest, Block, ToolResult
 
 if TYPE_CHECKING:
@@ -161,14 +161,16 @@ class ToolCalls:
                 "This is a fault of the extension, not of the call; the server's log has details.",
                 is_error=True,
             )
+        event = progress.event
         if self._kernel.generation != generation:
-            event = await self._recovery.after_death(turn, self._kernel.loss or "crash")
-            if event:
-                outcome = ToolOutcome(
-                    [*outcome.content, {"type": "text", "text": event}],
-                    outcome.outputs,
-                    outcome.is_error,
-                )
+            died = await self._recovery.after_death(turn, self._kernel.loss or "crash")
+            event = died or event
+        if event:
+            outcome = ToolOutcome(
+                [*outcome.content, {"type": "text", "text": event}],
+                outcome.outputs,
+                outcome.is_error,
+            )
         self._record(call, turn, outcome, started, cap_tokens)
 
     async def _outcome(self, call: Block, turn: str, progress: _Progress) -> ToolOutcome:
@@ -188,6 +190,7 @@ class ToolCalls:
         if decision == "ask" and not await self._approved(tool, context, arguments, turn):
             return ToolOutcome.text(DECLINED, is_error=True)
         self._phase("tool")
+        progress.event = await self._recovery.before_call(turn)
         progress.begin()
         if tool.approval == "run":
             self.ran_code = True
@@ -247,7 +250,7 @@ class ToolCalls:
         if not cut:
             return content, None
         redact = self._session.redact
-        _write_private(path, redact(full) if redact else full)
+        replace_private(path, redact(full) if redact else full)
         rest = [block for block in content if block["type"] != "text"]
         return [{"type": "text", "text": text}, *rest], name
 
@@ -260,6 +263,8 @@ class _Progress:
         self._turn = turn
         self._call_id = call_id
         self.outputs: list[dict[str, Any]] = []
+        self.event: str | None = None
+        """What happened to the kernel before the call, for the model."""
 
     def begin(self) -> None:
         self({"started": datetime.now(timezone.utc).isoformat(timespec="milliseconds")})
@@ -274,15 +279,6 @@ def _sentences(*parts: str) -> str:
     """``parts`` as sentences, each with an end."""
     ended = (p if p.endswith((".", "!", "?", ":", "…")) else f"{p}." for p in parts if p)
     return " ".join(ended)
-
-
-def _write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read, in a folder of the same kind."""
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
-    descriptor = os.open(path, flags, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
-        file.write(text)
 
 
 def _file_name(call: Block) -> str:

@@ -42,6 +42,23 @@ class Captures:
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
 
+    async def before_end(self, seconds: float) -> None:
+        """Capture a last time, because the kernel is about to be shut down.
+
+        Returns after ``seconds`` at the latest; what was saved before is then still whole.
+        """
+        if self._timer is not None:
+            self._timer.cancel()
+        try:
+            record = await asyncio.wait_for(self._keeper.capture("shutdown"), seconds)
+        except asyncio.TimeoutError:
+            self._log.warning("No snapshot before the kernel's end: %g s were too short", seconds)
+        except Exception as failure:  # the state library runs foreign code
+            self._log.warning("No snapshot before the kernel's end: %s", failure)
+        else:
+            if record.outcome in ("ok", "failed"):
+                self._session.append(record)
+
     async def close(self) -> None:
         """Give up what runs and what waits."""
         if self._timer is not None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from prime_ext.models.credentials import is_loopback
+from prime_ext.private_file import replace_private
 
 
 class ConsentStore:
@@ -24,12 +24,7 @@ class ConsentStore:
         """Remember it."""
         consents = self._read()
         consents[user] = sorted({*consents.get(user, []), endpoint})
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary = self._path.with_suffix(".tmp")
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(consents, file, indent=1)
-        temporary.replace(self._path)
+        replace_private(self._path, json.dumps(consents, indent=1))
 
     def _read(self) -> dict[str, list[str]]:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from prime_ext.agent.kernel_events import restore_event
 from prime_ext.session.records import (
     AnyRecord,
     Approval,
@@ -78,8 +79,12 @@ class History:
         elif isinstance(record, Settings):
             if record.model is not None or record.provider is not None:
                 self.next_model = (record.provider or "", record.model or "")
-        elif isinstance(record, Restore) and record.turn is None:
-            self.kernel_events.append(restore_event(record))
+        elif isinstance(record, Restore) and (
+            record.turn is None or record.trigger == "compaction"
+        ):
+            event = restore_event(record)
+            if event:
+                self.kernel_events.append(event)
 
     def _count_reply(self, record: AssistantMessage) -> None:
         self.requests += 1
@@ -128,39 +133,3 @@ class History:
             "notes_made": self.notes_made,
             "notes_used": self.notes_used,
         }
-
-
-_CAUSES = {
-    "crash": "The kernel died and was started anew.",
-    "restart": "The kernel was restarted.",
-}
-
-
-def restore_event(record: Restore) -> str:
-    """What the model is told of a restore."""
-    if record.outcome == "offered":
-        return (
-            "The kernel of before is gone; no variable of before is defined. The user is offered "
-            "to restore the last snapshot and has not done so yet."
-        )
-    if record.outcome == "failed":
-        reason = f" ({record.reason})" if record.reason else ""
-        return (
-            f"The kernel is a fresh one and its variables could not be restored{reason}: no "
-            "variable of before is defined."
-        )
-    entries = sorted(record.names.items())
-    back = [name for name, entry in entries if entry.get("status") in ("verified", "unverified")]
-    lost = [
-        f"{name} ({entry.get('reason') or entry.get('status')})"
-        for name, entry in entries
-        if name not in back
-    ]
-    text = [_CAUSES.get(record.trigger, "The kernel's variables were restored from a snapshot.")]
-    if record.mode == "cold" and record.trigger in _CAUSES:
-        text.append("Its variables were restored from the last snapshot.")
-    if back:
-        text.append(f"Live again: {', '.join(back)}.")
-    if lost:
-        text.append(f"Not restored, do not use: {'; '.join(lost)}.")
-    return " ".join(text)

@@ -1,14 +1,17 @@
-"""After a kernel has died: its variables come back from the snapshot, and everyone is told."""
+"""After the process behind the kernel is gone: its variables come back or are offered."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from prime_ext.agent.history import restore_event
+from prime_ext.agent.kernel_events import restore_event
+from prime_ext.agent.recipes import lacking, with_recipes
+from prime_ext.agent.restore_policy import decide
 from prime_ext.errors import PrimeError
 from prime_ext.session.records import AnyRecord, Restore, Settings, Snapshot
 
@@ -17,8 +20,18 @@ if TYPE_CHECKING:
     from prime_ext.kernel.snapshot import SnapshotKeeper
     from prime_ext.session.session import Session
 
-_CHANGED = ("ok", "partial", "offered")
+_CHANGED = ("ok", "partial", "offered", "removed")
 """Outcomes after which another process holds the state, or none does."""
+
+RESTORING_MESSAGE = "Restoring the kernel's variables"
+
+FOREIGN = (
+    "what was saved was signed by another server, so it was not loaded. If you trust it: jupyter "
+    "prime import {folder} --session {session} --trust"
+)
+
+_TRIGGERS = {"crash": "crash", "user": "restart", "new": "shutdown"}
+"""Why a kernel's process was lost, as `NotebookKernel` tells it → trigger of the restore."""
 
 
 def _moves(record: AnyRecord) -> bool:
@@ -26,10 +39,16 @@ def _moves(record: AnyRecord) -> bool:
 
 
 class KernelRecovery:
-    """Restores a session's kernel, once for each death.
+    """Restores a session's kernel, or offers to, once for each loss.
 
-    A crash restores by itself; after a restart by the user, who may have wanted a clean kernel,
-    restoring is offered.
+    Parameters
+    ----------
+    mode:
+        The setting in force: see `restore_policy.decide`.
+    cells:
+        Sources of the notebook's code cells.
+    on_idle:
+        Called when a restore that kept messages waiting is over.
     """
 
     def __init__(
@@ -38,75 +57,186 @@ class KernelRecovery:
         kernel: NotebookKernel,
         keeper: SnapshotKeeper,
         log: logging.Logger,
+        *,
+        mode: Callable[[], str],
+        cells: Callable[[], Awaitable[list[str]]],
+        on_idle: Callable[[], None] = lambda: None,
     ) -> None:
         self._session = session
         self._kernel = kernel
         self._keeper = keeper
         self._log = log
+        self._mode = mode
+        self._cells = cells
+        self._on_idle = on_idle
         self._lock = asyncio.Lock()
         self._handled = kernel.generation
+        self._awaited: str | None = None
+        """Trigger of a restore that waits for a kernel to be there."""
+        self.restoring = False
+        """A restore goes on outside of any turn."""
 
     async def after_death(self, turn: str | None, reason: str = "crash") -> str | None:
-        """Bring the state back after the process behind the kernel has changed.
+        """See to a kernel whose process was replaced: ``crash``, ``user`` or ``new``.
 
         Returns
         -------
         str | None
-            What the model is to be told; ``None`` if this death was already seen to.
+            What the model is to be told; ``None`` if this loss was already seen to, or nothing
+            had been saved.
         """
         async with self._lock:
             if self._kernel.generation == self._handled:
                 return None
             self._handled = self._kernel.generation
-            if reason == "crash":
-                record: Restore | None = await self._restore(turn)
-            else:
-                record = await self._offer(turn, "restart")
-            if record is None:
-                return None
-            self._session.append(record)
-            return restore_event(record)
+            trigger = self._awaited or _TRIGGERS.get(reason, "restart")
+            self._awaited = None
+            return await self._see_to(trigger, turn)
+
+    async def after_shutdown(self) -> None:
+        """The notebook has no kernel any more: culled, or shut down by a person."""
+        async with self._lock:
+            if self._awaited is not None or not await self._saved():
+                return
+            action = decide(self._mode(), "shutdown")
+            if action == "restore":
+                self._awaited = "shutdown"
+            elif action == "offer" and not self._is_offered():
+                self._write(await self._offer("shutdown"), None)
 
     async def look(self) -> None:
-        """Offer what was saved, if the kernel of before is gone: the server was restarted, or the
-        kernel was shut down while nobody looked."""
+        """See whether the kernel of before is gone: the server was restarted, or the kernel shut
+        down while nobody looked, or the session came from another machine."""
         saved = [
             record
             for record in self._session.records_of("snapshot", "restore")
             if isinstance(record, (Snapshot, Restore)) and record.outcome in _CHANGED
         ]
-        if not saved or saved[-1].outcome == "offered":
+        if not saved or saved[-1].outcome in ("offered", "removed"):
             return
         moved = [r.seq for r in self._session.records_of("settings") if _moves(r)]
         if moved and moved[-1] > saved[-1].seq:
             return  # attached to another notebook since: that kernel need not be gone
-        if await self._kernel.find() != saved[-1].kernel_id:
-            record = await self._offer(None, "resume")
-            if record is not None:
-                self._session.append(record)
+        kernel_id = await self._kernel.find()
+        if kernel_id is not None and kernel_id == saved[-1].kernel_id:
+            return
+        if not await self._saved():
+            await self._tell_of_foreign()
+            return
+        action = decide(self._mode(), "resume")
+        if action == "restore":
+            self._awaited = "resume"
+        elif action == "offer":
+            self._write(await self._offer("resume"), None)
 
-    async def _offer(self, turn: str | None, trigger: str) -> Restore | None:
-        """An offer to restore what was saved; ``None`` if nothing was."""
-        snapshots = await self._keeper.snapshots()
-        if not snapshots:
+    async def _tell_of_foreign(self) -> None:
+        last = self._last()
+        told = isinstance(last, Restore) and last.outcome == "failed"
+        if told or self._keeper.off or not await asyncio.to_thread(self._keeper.files.foreign):
+            return
+        reason = FOREIGN.format(folder=self._session.folder, session=self._session.id)
+        self._write(Restore(outcome="failed", mode="cold", trigger="resume", reason=reason), None)
+
+    @property
+    def awaits_kernel(self) -> bool:
+        """A restore goes ahead as soon as a kernel is there."""
+        return self._awaited is not None
+
+    async def kernel_is_there(self) -> None:
+        """The notebook has a kernel: go ahead with what waited for one."""
+        await self.before_call(None)
+
+    async def before_call(self, turn: str | None) -> str | None:
+        """Before code runs: restore what is to come back by itself, starting a kernel if need be.
+
+        Returns what the model is to be told, ``None`` in most cases.
+        """
+        if self._awaited is None:
             return None
-        return Restore(
-            outcome="offered",
-            mode="cold",
-            trigger=trigger,
-            snapshot_id=snapshots[0]["snapshot_id"],
-            turn=turn,
-        )
+        async with self._lock:
+            return await self._bring_what_waits(turn)
 
-    async def _restore(self, turn: str | None) -> Restore:
-        self._session.publish(
-            {"type": "progress", "what": "kernel", "message": "Restoring the kernel's variables"}
-        )
+    async def explained(self, record: Restore) -> Restore:
+        """With the code that made what is missing."""
+        if not lacking(record):
+            return record
         try:
-            record = await self._keeper.restore("crash", "cold")
+            cells = await self._cells()
+        except PrimeError:  # the notebook was deleted or is no notebook
+            cells = []
+        ran = await asyncio.to_thread(self._session.records_of, "assistant_message")
+        return with_recipes(record, cells, ran)
+
+    def handled(self) -> None:
+        """A person has restored: what happened to the kernel meanwhile is seen to."""
+        self._handled = self._kernel.generation
+        self._awaited = None
+
+    async def _bring_what_waits(self, turn: str | None) -> str | None:
+        # Whoever held the lock before may have seen to it.
+        trigger, self._awaited = self._awaited, None
+        return None if trigger is None else await self._see_to(trigger, turn)
+
+    # --- steps --------------------------------------------------------------------------------
+
+    async def _see_to(self, trigger: str, turn: str | None) -> str | None:
+        if not await self._saved():
+            return None
+        action = decide(self._mode(), trigger)
+        if action == "restore":
+            return await self._restore(trigger, turn)
+        if action == "offer":
+            if self._is_offered():  # when the kernel was shut down
+                return restore_event(await self._offer(trigger)) if turn else None
+            record = await self._offer(trigger)
+        else:
+            reason = "restoring is switched off"
+            record = Restore(outcome="skipped", mode="cold", trigger=trigger, reason=reason)
+        return restore_event(self._write(record, turn))
+
+    def _write(self, record: Restore, turn: str | None) -> Restore:
+        stored = self._session.append(msgspec.structs.replace(record, turn=turn))
+        assert isinstance(stored, Restore)
+        return stored
+
+    async def _saved(self) -> bool:
+        return self._keeper.off is None and bool(await self._keeper.snapshots())
+
+    def _is_offered(self) -> bool:
+        """The last thing that happened to what is saved is that it was offered."""
+        last = self._last()
+        return isinstance(last, Restore) and last.outcome == "offered"
+
+    def _last(self) -> AnyRecord | None:
+        seqs = self._session.log.seqs_of("snapshot", "restore")
+        return self._session.log.get(seqs[-1]) if seqs else None
+
+    async def _offer(self, trigger: str) -> Restore:
+        snapshots = await self._keeper.snapshots()
+        newest = snapshots[0]["snapshot_id"] if snapshots else None
+        return Restore(outcome="offered", mode="cold", trigger=trigger, snapshot_id=newest)
+
+    async def _restore(self, trigger: str, turn: str | None) -> str:
+        self.restoring = turn is None
+        try:
+            self._session.publish(
+                {"type": "progress", "what": "kernel", "message": RESTORING_MESSAGE}
+            )
+            event = restore_event(self._write(await self._restored(trigger), turn))
+        finally:
+            # The restore itself may have killed the kernel, and gone on with another.
+            self._handled = self._kernel.generation
+            if self.restoring:
+                self.restoring = False
+                self._on_idle()
+        return event
+
+    async def _restored(self, trigger: str) -> Restore:
+        try:
+            return await self.explained(await self._keeper.restore(trigger, "cold"))
         except PrimeError as failure:
-            record = Restore(outcome="failed", mode="cold", trigger="crash", reason=failure.message)
+            reason = failure.message
         except Exception as failure:  # the state library runs foreign code
-            self._log.exception("Restoring after a crash failed")
-            record = Restore(outcome="failed", mode="cold", trigger="crash", reason=repr(failure))
-        return msgspec.structs.replace(record, turn=turn)
+            self._log.exception("Restoring the kernel's variables failed")
+            reason = repr(failure)
+        return Restore(outcome="failed", mode="cold", trigger=trigger, reason=reason)

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from prime_ext import __version__
 from prime_ext.agent.consent import is_local
 from prime_ext.agent.permissions import in_force
@@ -13,13 +15,20 @@ from prime_ext.agent.prompts import system_prompt
 from prime_ext.agent.services import AgentServices
 from prime_ext.agent.titles import clean_title
 from prime_ext.errors import PrimeError
+from prime_ext.kernel.snapshot_files import SWITCHED_OFF, stored_bytes
 from prime_ext.models.model import ModelInfo
 from prime_ext.notebook.lease import moved_path
-from prime_ext.session.records import SessionStart, Settings, Title
+from prime_ext.session.records import AnyRecord, SessionStart, Settings, Title
 from prime_ext.session.session import Session
 
 if TYPE_CHECKING:
     from prime_ext.agent.agent import Agent
+
+SERVER_END_SECONDS = 20.0
+"""How long a server that stops waits for the variables of its kernels to be saved."""
+
+KERNEL_END_SECONDS = 10.0
+"""How long a kernel that is shut down is waited for."""
 
 MAX_TEXT_BYTES = 1 << 20
 """Of one message. What is longer belongs in a file that the agent reads in parts."""
@@ -42,6 +51,7 @@ class AgentService:
         model: str | None = None,
         permission_mode: str | None = None,
         title: str | None = None,
+        restore: str | None = None,
         user: str | None = None,
     ) -> Session:
         """Start a session about a notebook.
@@ -64,6 +74,7 @@ class AgentService:
             system=system_prompt(notebook, kernel),
             tools=self._services.tools.definitions(),
             title=clean_title(title),
+            restore=restore,
             user=user,
         )
         session = await asyncio.to_thread(self._services.store.create, start)
@@ -74,6 +85,7 @@ class AgentService:
         """The agent of ``session``; opened, and its past taken in, on first use."""
         agent = self._agents.get(session.id)
         if agent is not None:
+            agent.variables.used()
             return agent
         task = self._opening.get(session.id)
         if task is None:
@@ -86,12 +98,22 @@ class AgentService:
             # The loop and what it takes along is a good part of what the server's start would cost.
             from prime_ext.agent.agent import Agent
 
+            await self._read_switch(session.notebook)
             agent = Agent(session, self._services)
             await agent.open()
             self._agents[session.id] = agent
+            agent.variables.used()
             return agent
         finally:
             self._opening.pop(session.id, None)
+
+    async def _read_switch(self, notebook: str) -> None:
+        try:
+            content = await self._services.notebook_content(notebook)
+        except PrimeError:  # deleted, or no notebook: there is nothing to respect
+            return
+        wish = (content.get("metadata", {}).get("prime") or {}).get("snapshots")
+        self._services.snapshot_switch.found_in_metadata(notebook, wish is False)
 
     async def update(
         self,
@@ -101,11 +123,16 @@ class AgentService:
         permission_mode: str | None = None,
         title: str | None = None,
         notebook: str | None = None,
+        restore: str | None = None,
+        snapshots: bool | None = None,
         user: str | None = None,
     ) -> None:
         """Change a session. A model takes effect at the next compaction, or at once while the
-        context is empty."""
+        context is empty. ``snapshots`` holds for all sessions of the notebook; off deletes what
+        was saved."""
         await self.agent(session)
+        if snapshots is not None:
+            await self._switch_snapshots(session, snapshots, user)
         mode = self._allowed_mode(permission_mode) if permission_mode else None
         provider = None
         if model:
@@ -121,19 +148,37 @@ class AgentService:
                 notebook = None
         if title is not None:
             session.append(Title(title=clean_title(title) or "", user=user))
-        if mode or model or notebook:
+        if mode or model or notebook or restore:
             session.append(
                 Settings(
                     permission_mode=mode,
                     model=model,
                     provider=provider,
                     notebook=notebook,
+                    restore=restore,
                     user=user,
                 ),
                 sync=True,
             )
+            self._agents[session.id].publish_state()
         if notebook is not None:
             await self._reopen(session)
+
+    async def _switch_snapshots(self, session: Session, on: bool, user: str | None) -> None:
+        """Save the variables of the session's notebook, or no longer and delete what there is."""
+        switch = self._services.snapshot_switch
+        if (switch.reason(session.notebook) is None) == on:
+            return
+        await asyncio.to_thread(switch.switch, session.notebook, on)
+        session.append(Settings(snapshots=on, user=user), sync=True)
+        if not on:
+            for summary in await asyncio.to_thread(self._services.store.list, session.notebook):
+                other = await asyncio.to_thread(self._services.store.get, summary.id)
+                await (await self.agent(other)).variables.forget(user)
+            await self.agent(session)  # which stays the one in use
+        for agent in self._agents.values():
+            if agent.session.notebook == session.notebook:
+                agent.publish_state()
 
     async def _is_gone(self, notebook: str) -> bool:
         try:
@@ -145,6 +190,7 @@ class AgentService:
     async def renamed(self, old: str, new: str, user: str | None = None) -> None:
         """A notebook, or a folder above it, was renamed: its sessions follow, running or not."""
         self._services.documents.rename(old, new)
+        await asyncio.to_thread(self._services.snapshot_switch.rename, old, new)
         for summary in await asyncio.to_thread(self._services.store.list):
             moved = moved_path(summary.notebook, old, new)
             if moved is None:
@@ -168,16 +214,35 @@ class AgentService:
         if agent is not None:
             await agent.close()
 
+    async def before_shutdown(self, kernel_id: str) -> None:
+        """The server is about to shut a kernel down: save what it holds."""
+        agents = [a for a in self._agents.values() if a.kernel.kernel_id == kernel_id]
+        await asyncio.gather(*(a.variables.save_before_end(KERNEL_END_SECONDS) for a in agents))
+
     async def close(self) -> None:
-        """Stop all agents; called when the server stops."""
+        """Save the kernels' variables and stop all agents; called when the server stops."""
         agents = list(self._agents.values())
         self._agents.clear()
-        await asyncio.gather(*(agent.close() for agent in agents), return_exceptions=True)
+        await asyncio.gather(
+            *(agent.close(save_for=SERVER_END_SECONDS) for agent in agents), return_exceptions=True
+        )
+        await self._services.snapshot_limit.close()
 
-    def describe(self, session: Session) -> dict[str, Any]:
+    async def describe(self, session: Session) -> dict[str, Any]:
         """What ``GET sessions/{id}`` adds to the session's own facts."""
         agent = self._agents.get(session.id)
-        return agent.describe() if agent else {}
+        off = self._services.snapshot_switch.reason(session.notebook)
+        if not self._services.snapshot_config.enabled:
+            off = SWITCHED_OFF
+        return {
+            "restore": session.restore or self._services.snapshot_config.restore,
+            "snapshots": {
+                "on": off is None,
+                "reason": off,
+                "bytes": await asyncio.to_thread(stored_bytes, session.folder),
+            },
+            **(agent.describe() if agent else {}),
+        }
 
     # --- what a person does in a session ------------------------------------------------------
 
@@ -238,11 +303,11 @@ class AgentService:
 
     async def snapshot(self, session: Session, user: str | None) -> dict[str, Any]:
         """Save the kernel's variables now; returns the ``snapshot`` record."""
-        return await (await self.agent(session)).snapshot(user)
+        return _as_dict(await (await self.agent(session)).variables.snapshot(user))
 
     async def snapshots(self, session: Session) -> list[dict[str, Any]]:
         """What can be restored, newest first."""
-        return await (await self.agent(session)).snapshots()
+        return await (await self.agent(session)).variables.keeper.snapshots()
 
     async def restore(
         self,
@@ -254,12 +319,14 @@ class AgentService:
     ) -> dict[str, Any]:
         """Restore the kernel's variables; returns the ``restore`` record."""
         agent = await self.agent(session)
-        return await agent.restore(snapshot_id, names, overwrite, user)
+        return _as_dict(await agent.variables.restore(snapshot_id, names, overwrite, user))
 
     # --- models -------------------------------------------------------------------------------
 
-    def status(self) -> dict[str, Any]:
+    async def status(self) -> dict[str, Any]:
         """For ``GET status``."""
+        limit = self._services.snapshot_limit
+        stored = await asyncio.to_thread(limit.stored)
         models = self._services.models
         provider = models.default_provider()
         endpoint = models.endpoint(provider)
@@ -274,6 +341,12 @@ class AgentService:
             "credentials": models.credentials.source(),
             "permission_modes": list(permissions.allowed_modes),
             "default_permission_mode": self._allowed_mode(None),
+            "snapshots": {
+                "enabled": self._services.snapshot_config.enabled,
+                "restore": self._services.snapshot_config.restore,
+                "bytes": sum(entry.bytes for entry in stored),
+                "limit_bytes": limit.bytes,
+            },
         }
 
     async def models(self) -> list[ModelInfo]:
@@ -320,3 +393,8 @@ class AgentService:
                 status=403,
             )
         return mode
+
+
+def _as_dict(record: AnyRecord) -> dict[str, Any]:
+    values: dict[str, Any] = msgspec.to_builtins(record)
+    return values

@@ -8,12 +8,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from prime_ext.agent.consent import ConsentStore
+    from prime_ext.agent.snapshot_limit import SnapshotLimit
+    from prime_ext.agent.snapshot_switch import SnapshotSwitch
     from prime_ext.agent.tools.registry import ToolRegistry
-    from prime_ext.config import ContextConfig, ModelConfig, PermissionConfig
+    from prime_ext.config import ContextConfig, ModelConfig, PermissionConfig, SnapshotConfig
     from prime_ext.kernel.notebook_kernel import NotebookKernel, NotebookKernels
     from prime_ext.kernel.snapshot import SnapshotKeeper
     from prime_ext.models.registry import ModelRegistry
@@ -56,11 +58,16 @@ class AgentServices:
     model_config: ModelConfig
     context_config: ContextConfig
     permission_config: PermissionConfig
+    snapshot_config: SnapshotConfig
+    snapshot_switch: SnapshotSwitch
+    snapshot_limit: SnapshotLimit
     root: Path
     redact: Callable[[str], str]
     """Takes the keys that the server knows out of a text."""
     kernel_name: Callable[[str], Awaitable[str]]
     """Display name of the kernel of the notebook at a path."""
+    notebook_content: Callable[[str], Awaitable[dict[str, Any]]]
+    """Content of the notebook at a path, nbformat 4."""
     on_compaction: Callable[[Session, AnyRecord], None]
     log: logging.Logger
     turns: KernelTurns = field(default_factory=KernelTurns)

@@ -26,7 +26,7 @@ class StatusHandler(PrimeHandler):
     @web.authenticated
     @authorized("read")
     async def get(self) -> None:
-        self.answer(self.agent.status())
+        self.answer(await self.agent.status())
 
 
 class ModelsHandler(PrimeHandler):

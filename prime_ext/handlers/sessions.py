@@ -25,6 +25,7 @@ MAX_QUERY = 1000
 Path = Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 Mode = Literal["ask", "edit", "auto", "plan"]
+RestoreMode = Literal["auto", "always", "ask", "never"]
 
 
 class NewSession(msgspec.Struct, forbid_unknown_fields=True):
@@ -32,6 +33,7 @@ class NewSession(msgspec.Struct, forbid_unknown_fields=True):
     model: Name | None = None
     permission_mode: Mode | None = None
     title: str | None = None
+    restore: RestoreMode | None = None
 
 
 class SessionChanges(msgspec.Struct, forbid_unknown_fields=True):
@@ -39,6 +41,9 @@ class SessionChanges(msgspec.Struct, forbid_unknown_fields=True):
     permission_mode: Mode | None = None
     title: str | None = None
     notebook: Path | None = None
+    restore: RestoreMode | None = None
+    snapshots: bool | None = None
+    """Save the notebook's variables; false deletes what was saved."""
 
 
 class Message(msgspec.Struct, forbid_unknown_fields=True):
@@ -74,6 +79,7 @@ class SessionsHandler(PrimeHandler):
             model=body.model,
             permission_mode=body.permission_mode,
             title=body.title,
+            restore=body.restore,
             user=self.user,
         )
         self.set_header("Location", f"{self.request.path.rstrip('/')}/{session.id}")
@@ -99,6 +105,8 @@ class SessionHandler(PrimeHandler):
             permission_mode=changes.permission_mode,
             title=changes.title,
             notebook=changes.notebook,
+            restore=changes.restore,
+            snapshots=changes.snapshots,
             user=self.user,
         )
         self.answer(await describe(self, session))
@@ -123,7 +131,7 @@ async def describe(handler: PrimeHandler, session: Session) -> dict[str, Any]:
         "chosen_model": session.chosen_model,
         "permission_mode": session.permission_mode,
         "state": session.state,
-        **handler.agent.describe(session),
+        **await handler.agent.describe(session),
     }
 
 

@@ -21,6 +21,8 @@ from prime_ext.kernel.execution import Execution, execute
 from prime_ext.kernel.outputs import Output
 
 READ_SECONDS = 15.0
+_SESSION_ATTEMPTS = 50
+_SESSION_PAUSE = 0.2
 STATE_SECONDS = 600.0
 """A snapshot keeps its own budget; this is for a kernel that no longer answers at all."""
 
@@ -65,6 +67,20 @@ class NotebookKernels:
                 )
                 return model
         return None
+
+    async def started(self, kernel_id: str) -> None:
+        """The server has started a kernel: follow it, if it is that of a notebook we know.
+
+        The server tells of a kernel before it knows which notebook it is for.
+        """
+        for _ in range(_SESSION_ATTEMPTS):
+            with contextlib.suppress(HTTPError):
+                model = await ensure_async(self._session_manager.get_session(kernel_id=kernel_id))
+                notebook = self._notebooks.get(str(model["path"]).removeprefix("RTC:").strip("/"))
+                if notebook is not None and notebook.on_state:
+                    await notebook.follow()
+                return
+            await asyncio.sleep(_SESSION_PAUSE)
 
     async def start(self, path: str) -> dict[str, Any]:
         """Start the kernel that the notebook asks for and return its session model."""
@@ -130,6 +146,8 @@ class NotebookKernel:
         self.on_restarted: list[Callable[[Reason], None]] = []
         """Called when a fresh process is there, with ``"crash"``, ``"user"`` (restarted by a
         person) or ``"new"`` (another kernel than before)."""
+        self.saver: object | None = None
+        """Which of several sessions saves what people run: the one that was used last."""
         self._kernels = kernels
         self._connection: KernelConnection | None = None
         self._ensuring = asyncio.Lock()
@@ -171,6 +189,22 @@ class NotebookKernel:
             return None
         self._attach(model["kernel"]["id"])
         return self.kernel_id
+
+    async def follow(self) -> bool:
+        """Open channels to the notebook's kernel, if one runs; return whether one does.
+
+        From then on `on_state` and `runs` tell what anyone runs in it.
+
+        Raises
+        ------
+        PrimeError
+            ``kernel_dead`` or ``kernel_no_answer``.
+        """
+        if await self.find() is None or self._connection is None:
+            return False
+        await self._connection.channels()
+        self._changed()
+        return True
 
     async def ensure(self) -> str:
         """Id of the notebook's kernel, which is started if none runs.

@@ -8,21 +8,23 @@ import logging
 import shutil
 import time
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Callable
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from prime_ext.errors import PrimeError
+from prime_ext.kernel.freshness import Moment, kernel_status
 from prime_ext.kernel.notebook_kernel import STATE_SECONDS
-from prime_ext.kernel.snapshot_files import GENERATIONS
+from prime_ext.kernel.restoring import Restored, Restoring, Wanted
+from prime_ext.kernel.snapshot_files import SWITCHED_OFF
 from prime_ext.session.records import Restore, Snapshot
 
 if TYPE_CHECKING:
     from prime_ext.config import SnapshotConfig
     from prime_ext.kernel.notebook_kernel import NotebookKernel
+    from prime_ext.kernel.snapshot_files import SnapshotFiles
     from prime_ext.state import Manifest
 
 _Timed = TypeVar("_Timed", Snapshot, Restore)
@@ -33,70 +35,50 @@ MAX_CRASH_RESTORES = 2
 COMPACTION_SECONDS = 0.5
 """How long a compaction waits for a capture to be durable; it goes on without."""
 
+NO_KERNEL = "no kernel is running"
 
-@dataclass(frozen=True)
-class Moment:
-    """Which process, and how far it had come: code that ran since makes a difference."""
-
-    kernel_id: str | None
-    generation: int
-    runs: int
-
-    def same_process(self, other: Moment | None) -> bool:
-        return other is not None and (other.kernel_id, other.generation) == (
-            self.kernel_id,
-            self.generation,
-        )
-
-
-def kernel_status(
-    *, state: str, unavailable: str | None, captured: Moment | None, now: Moment
-) -> str:
-    """``current``, ``busy``, ``stale`` or ``none``: what may be said of the snapshot.
-
-    Parameters
-    ----------
-    state:
-        State of the kernel.
-    unavailable:
-        Why there can be no snapshot; ``None`` if there can.
-    captured:
-        When the last snapshot was taken; ``None`` if there is none of this server's life.
-    now:
-        The present.
-    """
-    if state in ("none", "dead") or unavailable is not None:
-        return "none"
-    if captured == now and state != "starting":
-        return "current"
-    return "busy" if state == "busy" else "stale"
+CHECK_SECONDS = 10.0
+"""How long a compaction waits for the kernel's variables to be compared with the snapshot."""
 
 
 class SnapshotKeeper:
     """Saves and restores the variables of one session's kernel.
 
-    Its folder is the session's: ``kernel-state.dill``, ``kernel-state.json``, ``kernel-state.d``.
+    Parameters
+    ----------
+    files:
+        Where the snapshots lie.
+    off:
+        Why nothing is saved now, in a few words; ``None`` if it is.
+    on_saved:
+        Called with the bytes that a snapshot has written, once it is durable.
     """
 
     def __init__(
         self,
-        folder: Path,
+        files: SnapshotFiles,
         kernel: NotebookKernel,
-        key: bytes,
         config: SnapshotConfig,
         log: logging.Logger,
+        off: Callable[[], str | None] = lambda: None,
+        on_saved: Callable[[int], None] = lambda _: None,
     ) -> None:
-        self._folder = folder
+        self.files = files
         self._kernel = kernel
-        self._key = key
         self._config = config
         self._log = log
+        self._off = off
+        self._on_saved = on_saved
         self._lock = asyncio.Lock()
         self._captured: Moment | None = None
-        self._captured_at = 0.0
         self._unavailable: str | None = None
         self._crash_restores = 0
         self._keeps_aside = False
+
+    @property
+    def off(self) -> str | None:
+        """Why nothing is saved now; ``None`` if it is."""
+        return self._off() if self._config.enabled else SWITCHED_OFF
 
     # -- saving -----------------------------------------------------------------------------
 
@@ -117,73 +99,70 @@ class SnapshotKeeper:
         """
         async with self._lock:
             started = time.monotonic()
-            if not self._config.enabled:
-                return Snapshot(outcome="skipped", trigger=trigger, reason="snapshots are off")
+            if self.off is not None:
+                return Snapshot(outcome="skipped", trigger=trigger, reason=self.off)
             kernel_id = await self._kernel.find()
             if kernel_id is None:
-                return Snapshot(outcome="skipped", trigger=trigger, reason="no kernel is running")
+                return Snapshot(outcome="skipped", trigger=trigger, reason=NO_KERNEL)
             try:
                 record = await self._save(trigger, kernel_id)
             except PrimeError as error:
                 return self._not_saved(error, trigger, kernel_id)
             self._crash_restores = 0
-            return _timed(record, started)
+        self._on_saved(record.bytes)
+        return _timed(record, started)
 
     async def _save(self, trigger: str, kernel_id: str) -> Snapshot:
-        moment = await self._moment()
-        await self._refuse_oversize()
+        moment = self._moment()
+        limit = await self._limit()
         await self._protect(moment)
         report = await self._kernel.save_state(
-            self._folder,
-            self._key,
+            self.files.folder,
+            self.files.key,
             options={
                 "seconds_per_variable": self._config.seconds_per_variable,
                 "seconds_total": self._config.seconds_total,
+                "max_bytes": limit,
                 "fork": self._config.fork,
                 "kernelspec": self._kernel.kernel_name,
             },
             wait=COMPACTION_SECONDS if trigger == "compaction" else STATE_SECONDS,
         )
-        self._captured, self._captured_at = moment, time.monotonic()
+        self._captured = moment
         self._unavailable = None
         # Without a generation it is not durable yet, and what lies there is the one before.
         manifest = await self._manifest("current") if report["generation"] else None
         if manifest is not None:
             await self._release(manifest)
+        names = _names(report["names"])
         return Snapshot(
             outcome="unchanged" if report["unchanged"] else "ok",
             trigger=trigger,
             snapshot_id=manifest.id if manifest is not None else None,
             kernel_id=kernel_id,
-            names=_names(report),
+            names=names,
             bytes=report["bytes"],
             pause_ms=round(report["pause_ms"]),
-            reason="; ".join(report["notes"]) or None,
+            reason="; ".join([*report["notes"], *self._too_large(names)]) or None,
         )
 
-    async def _refuse_oversize(self) -> None:
-        """A snapshot must not fill the disk; what it will take is known well enough before."""
-        needed = sum(variable.get("size") or 0 for variable in await self._kernel.variables())
-        free = (await asyncio.to_thread(shutil.disk_usage, self._folder)).free
-        allowed = self._config.max_bytes or free // 2
-        if needed > allowed:
-            limit = (
-                "SnapshotConfig.max_bytes" if self._config.max_bytes else "half of the free disk"
-            )
-            raise PrimeError(
-                f"The variables take about {needed / 1e6:,.0f} MB, more than {limit} "
-                f"({allowed / 1e6:,.0f} MB).",
-                code="snapshot_too_large",
-                hint="Delete variables that can be made again, or raise the limit.",
-            )
+    async def _limit(self) -> int:
+        """Bytes that the snapshot may have; what exceeds them is left out, the largest first."""
+        if self._config.max_bytes:
+            return self._config.max_bytes
+        return (await asyncio.to_thread(shutil.disk_usage, self.files.folder)).free // 2
+
+    def _too_large(self, names: dict[str, dict[str, Any]]) -> list[str]:
+        left_out = [n for n, e in names.items() if "exceed its limit" in e.get("reason", "")]
+        if not left_out:
+            return []
+        limit = "SnapshotConfig.max_bytes" if self._config.max_bytes else "half of the free disk"
+        return [f"left out to keep within {limit}: {', '.join(sorted(left_out))}"]
 
     def _not_saved(self, error: PrimeError, trigger: str, kernel_id: str) -> Snapshot:
         if error.code in ("kernel_language", "kernel_files", "kernel_python"):
             self._unavailable = error.message
-        skipped = self._unavailable is not None or error.code in (
-            "kernel_busy",
-            "snapshot_too_large",
-        )
+        skipped = self._unavailable is not None or error.code == "kernel_busy"
         if not skipped:
             self._log.warning("No snapshot (%s): %s", trigger, error.message)
         return Snapshot(
@@ -199,24 +178,39 @@ class SnapshotKeeper:
         Two saves after an unrestored restart would push the good state out of the two
         generations that there are; it is kept aside as a third, until it was restored.
         """
-        from prime_ext.state.format import head_path
-        from prime_ext.state.writer import keep_head
-
-        if self._keeps_aside or moment.same_process(self._captured):
-            return
-        source = head_path(self._folder, "current")
-        if await asyncio.to_thread(source.exists):
-            await asyncio.to_thread(keep_head, source, head_path(self._folder, "kept"))
-            self._keeps_aside = True
+        if not self._keeps_aside and not moment.same_process(self._captured):
+            self._keeps_aside = await asyncio.to_thread(self.files.keep_aside)
 
     async def _release(self, current: Manifest) -> None:
         """After a restart of the server alone the kernel's process may be the same one still."""
-        from prime_ext.state.format import head_path
-
         kept = await self._manifest("kept") if self._keeps_aside else None
         if kept is not None and kept.process == current.process:
-            await asyncio.to_thread(head_path(self._folder, "kept").unlink, missing_ok=True)
+            await asyncio.to_thread(self.files.release)
             self._keeps_aside = False
+
+    async def forget(self) -> int:
+        """Delete all that was saved; returns how many bytes that were.
+
+        Raises
+        ------
+        PrimeError
+            ``snapshot_busy`` (503): a writer is at work.
+        """
+        from prime_ext.state import SnapshotError
+
+        async with self._lock:
+            try:
+                size = await asyncio.to_thread(self.files.delete)
+            except SnapshotError as error:
+                raise PrimeError(
+                    f"What was saved could not be deleted: {error}",
+                    code="snapshot_busy",
+                    hint="Try again in a moment.",
+                    status=503,
+                ) from None
+            self._captured = None
+            self._keeps_aside = False
+        return size
 
     # -- restoring --------------------------------------------------------------------------
 
@@ -233,7 +227,7 @@ class SnapshotKeeper:
         Parameters
         ----------
         trigger:
-            ``compaction``, ``crash``, ``restart``, ``manual`` or ``resume``.
+            ``crash``, ``restart``, ``shutdown``, ``manual`` or ``resume``.
         mode:
             ``hot``: what is alive and unchanged stays. ``cold``: into a fresh process. A hot
             restore into another process than was saved is made a cold one.
@@ -256,11 +250,11 @@ class SnapshotKeeper:
         """
         async with self._lock:
             started = time.monotonic()
-            if not self._config.enabled:
+            if self.off is not None:
                 raise PrimeError(
-                    "Saving and restoring the kernel's variables is switched off.",
+                    f"Variables are neither saved nor restored here: {self.off}.",
                     code="snapshots_off",
-                    hint="Set SnapshotConfig.enabled to True.",
+                    hint="Switch snapshots on for the notebook, or set SnapshotConfig.enabled.",
                     status=409,
                 )
             if trigger == "crash":
@@ -270,79 +264,77 @@ class SnapshotKeeper:
             elif trigger == "manual":
                 self._crash_restores = 0
             generations = await self._generations(snapshot_id)
-            record = await self._load(trigger, mode, names, overwrite, generations)
-            return _timed(record, started)
-
-    async def _load(
-        self,
-        trigger: str,
-        mode: str,
-        names: list[str] | None,
-        overwrite: bool,
-        generations: list[str],
-    ) -> Restore:
-        failure = PrimeError(
-            "There is no snapshot.",
-            code="snapshot_not_found",
-            hint="One is made after each turn that ran code.",
-            status=404,
-        )
-        asked = mode
-        for attempt, generation in enumerate(generations, start=1):
-            manifest = await self._manifest(generation)
-            mode = "hot" if asked == "hot" and await self._is_of_this_process(manifest) else "cold"
-            options = {
-                "mode": mode,
-                "names": names,
-                "overwrite": overwrite,
-                "generation": generation,
-            }
+            wanted = Wanted(await self._mode(mode, generations[0]), names, overwrite)
             try:
-                report = await self._kernel.load_state(self._folder, self._key, options=options)
+                restoring = Restoring(self._kernel, self.files, self._log)
+                restored = await restoring.run(wanted, generations)
             except PrimeError as error:
-                self._log.warning("Restoring the %s snapshot failed: %s", generation, error.message)
-                if attempt == 1 or error.code != "snapshot_missing":
-                    failure = error
-                if error.code in ("snapshot_corrupt", "snapshot_missing", "snapshot_refused"):
-                    continue
-                break
-            return await self._restored(trigger, mode, attempt, manifest, report)
-        if trigger == "manual":
-            raise failure
-        return Restore(outcome="failed", mode=mode, trigger=trigger, reason=failure.message)
+                if trigger == "manual":
+                    raise
+                return Restore(outcome="failed", mode=mode, trigger=trigger, reason=error.message)
+            return _timed(await self._done(trigger, wanted, restored), started)
 
-    async def _restored(
-        self,
-        trigger: str,
-        mode: str,
-        attempt: int,
-        manifest: Manifest | None,
-        report: dict[str, Any],
-    ) -> Restore:
-        loaded = [n for n, entry in report["names"].items() if entry["action"] == "loaded"]
-        outcome = "ok" if report["complete"] else "partial"
-        if report["complete"] and not loaded:
+    async def check(self) -> Restore:
+        """After a compaction: compare what is live with the snapshot, load what is gone.
+
+        A kernel that is busy is left alone. A name that was changed since stays as it is.
+        """
+        wanted = Wanted("hot")
+        outcome = "skipped"
+        reason = self.off or NO_KERNEL
+        async with self._lock:
+            started = time.monotonic()
+            if self.off is None and self._kernel.kernel_id is not None:
+                try:
+                    if not self._moment().same_process(self._captured):
+                        reason = "the kernel has no snapshot of this process"
+                    elif self._kernel.state == "busy":
+                        reason = "the kernel is busy"
+                    else:
+                        restoring = Restoring(self._kernel, self.files, self._log)
+                        load = restoring.run(wanted, ["current"])
+                        restored = await asyncio.wait_for(load, CHECK_SECONDS)
+                        return _timed(await self._done("compaction", wanted, restored), started)
+                except PrimeError as error:
+                    outcome, reason = "failed", error.message
+                except asyncio.TimeoutError:
+                    reason = f"the kernel did not answer within {CHECK_SECONDS:g} s"
+            return Restore(outcome=outcome, mode="hot", trigger="compaction", reason=reason)
+
+    async def _done(self, trigger: str, wanted: Wanted, restored: Restored) -> Restore:
+        loaded = restored.loaded
+        outcome = "ok" if restored.complete else "partial"
+        if restored.complete and not loaded:
             outcome = "unchanged"
-        if report["complete"]:
-            # What is live now is what the snapshot holds.
+        if restored.complete and wanted.names is None:
+            # Nothing that is wanted is in the snapshot alone any more.
             self._keeps_aside = False
-            self._captured, self._captured_at = await self._moment(), time.monotonic()
+            changed = any(e["action"] == "kept" and e["reason"] for e in restored.names.values())
+            newest = await self._manifest("current")
+            if not changed and newest is not None and newest.id == _id(restored.manifest):
+                self._captured = self._moment()
+        names = _names(restored.names)
+        if outcome == "unchanged":
+            # Each name was looked at and none touched: that many lines say no more.
+            names = {}
         return Restore(
             outcome=outcome,
-            mode=mode,
+            mode=restored.mode,
             trigger=trigger,
-            snapshot_id=manifest.id if manifest is not None else None,
+            snapshot_id=_id(restored.manifest),
             kernel_id=self._kernel.kernel_id,
-            names=_names(report),
-            attempts=attempt,
-            reason="; ".join(report["notes"]) or None,
+            names=names,
+            attempts=restored.attempts,
+            reason="; ".join(restored.notes) or None,
         )
 
-    async def _is_of_this_process(self, manifest: Manifest | None) -> bool:
-        if manifest is None or not (await self._moment()).same_process(self._captured):
-            return False
-        newest = await self._manifest("current")
-        return newest is not None and newest.process == manifest.process
+    async def _mode(self, asked: str, generation: str) -> str:
+        """Hot only into the very process that made the snapshot."""
+        if asked == "cold" or not self._moment().same_process(self._captured):
+            return "cold"
+        manifest, newest = await self._manifest(generation), await self._manifest("current")
+        same = manifest and newest and newest.process == manifest.process
+        return "hot" if same else "cold"
 
     async def _ask_person(self, mode: str) -> Restore:
         manifest = await self._manifest("current")
@@ -350,7 +342,7 @@ class SnapshotKeeper:
             outcome="offered",
             mode=mode,
             trigger="crash",
-            snapshot_id=manifest.id if manifest is not None else None,
+            snapshot_id=_id(manifest),
             kernel_id=self._kernel.kernel_id,
             reason=f"the kernel died again after {MAX_CRASH_RESTORES} restores; what is restored "
             "may be what kills it",
@@ -359,56 +351,38 @@ class SnapshotKeeper:
     async def _generations(self, snapshot_id: str | None) -> list[str]:
         if snapshot_id is None:
             return ["current", "previous"]
-        for generation in GENERATIONS:
-            manifest = await self._manifest(generation)
-            if manifest is not None and manifest.id == snapshot_id:
-                return [generation]
-        raise PrimeError(
-            f"There is no snapshot {snapshot_id!r}.",
-            code="snapshot_not_found",
-            hint="It may have been replaced by a newer one; list the snapshots.",
-            status=404,
-        )
+        generation = await asyncio.to_thread(self.files.find, snapshot_id)
+        if generation is None:
+            raise PrimeError(
+                f"There is no snapshot {snapshot_id!r}.",
+                code="snapshot_not_found",
+                hint="It may have been replaced by a newer one; list the snapshots.",
+                status=404,
+            )
+        return [generation]
 
     # -- telling ----------------------------------------------------------------------------
 
     async def snapshots(self) -> list[dict[str, Any]]:
-        """What can be restored, newest first: ``{snapshot_id, created, names, bytes, …}``."""
-        found: dict[str, dict[str, Any]] = {}
-        for generation in GENERATIONS:
-            manifest = await self._manifest(generation)
-            if manifest is not None and manifest.id not in found:
-                found[manifest.id] = {
-                    "snapshot_id": manifest.id,
-                    "generation": generation,
-                    "created": manifest.created,
-                    "kernelspec": manifest.kernelspec,
-                    "python": manifest.python,
-                    "bytes": manifest.total_bytes,
-                    "names": {
-                        name: {
-                            field: entry[field] for field in ("status", "reason", "type", "size")
-                        }
-                        for name, entry in manifest.names.items()
-                    },
-                }
-        return sorted(found.values(), key=lambda s: str(s["created"]), reverse=True)
+        """What can be restored, newest first. See `SnapshotFiles.list`."""
+        return await asyncio.to_thread(self.files.list)
 
     async def kernel_state(self) -> dict[str, Any]:
         """What is true of kernel and snapshot now: ``{status, names, age_s?, reason?, …}``.
 
         ``status`` is ``current`` (what is live is what is saved), ``busy``, ``stale`` (older than
-        what is live) or ``none`` (no kernel, or no snapshot possible).
+        what is live) or ``none`` (no kernel, or no snapshot possible; ``off`` is then true if
+        that is somebody's choice).
         """
         await self._kernel.find()
-        now = await self._moment()
+        now = self._moment()
         state = self._kernel.state
-        unavailable = self._unavailable or (None if self._config.enabled else "snapshots are off")
+        unavailable = self.off or self._unavailable
         status = kernel_status(
             state=state, unavailable=unavailable, captured=self._captured, now=now
         )
         if status == "stale" and self._captured is not None and await self._still_current():
-            self._captured, self._captured_at = now, time.monotonic()
+            self._captured = now
             status = "current"
         manifest = None if status == "none" else await self._manifest("current")
         told: dict[str, Any] = {"status": status, "names": {}}
@@ -416,9 +390,11 @@ class SnapshotKeeper:
             told["snapshot_id"] = manifest.id
             told["names"] = dict(Counter(e["status"] for e in manifest.names.values()))
             told["age_s"] = _age(manifest.created)
-        reason = unavailable or ("no kernel is running" if status == "none" else None)
+        reason = unavailable or (NO_KERNEL if status == "none" else None)
         if reason:
             told["reason"] = reason
+        if self.off:
+            told["off"] = True
         return told
 
     async def inventory(self) -> list[dict[str, Any]]:
@@ -435,31 +411,26 @@ class SnapshotKeeper:
 
     async def _still_current(self) -> bool:
         with contextlib.suppress(PrimeError):
-            return await self._kernel.state_current(self._folder, self._key)
+            return await self._kernel.state_current(self.files.folder, self.files.key)
         return False
 
-    async def _moment(self) -> Moment:
+    def _moment(self) -> Moment:
         kernel = self._kernel
         return Moment(kernel.kernel_id, kernel.generation, kernel.runs)
 
     async def _manifest(self, generation: str) -> Manifest | None:
-        """What the snapshot holds; ``None`` if there is none or it cannot be read."""
-        from prime_ext import state
-
-        def read() -> Manifest | None:
-            try:
-                return state.inspect(self._folder, key=self._key, generation=generation)
-            except (state.SnapshotError, OSError):
-                return None
-
-        return await asyncio.to_thread(read)
+        return await asyncio.to_thread(self.files.manifest, generation)
 
 
-def _names(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def _id(manifest: Manifest | None) -> str | None:
+    return manifest.id if manifest is not None else None
+
+
+def _names(entries: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Each name's entry without what is empty; recipes only where something is missing."""
     return {
-        name: {field: value for field, value in entry.items() if value not in (None, "", 0)}
-        for name, entry in report["names"].items()
+        name: {field: value for field, value in entry.items() if value not in (None, "", 0, False)}
+        for name, entry in entries.items()
     }
 
 

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 KEY_LABEL = b"prime_ext kernel state, session key, version 1\0"
 
+SWITCHED_OFF = "snapshots are off"
+"""Said where the server's configuration switches them off."""
+
 GENERATIONS = ("current", "previous", "kept")
 
 LOCK_SECONDS = 10.0
@@ -98,6 +101,11 @@ class SnapshotFiles:
                 },
             }
         return sorted(found.values(), key=lambda s: str(s["created"]), reverse=True)
+
+    def foreign(self) -> bool:
+        """Whether there is a snapshot that another key has signed."""
+        manifest = self.manifest("current")
+        return manifest is not None and manifest.signature == "invalid"
 
     def bytes(self) -> int:
         """Bytes on the disk, all generations together."""

@@ -7,7 +7,6 @@ import json
 import os
 import stat
 import sys
-import tempfile
 from collections.abc import MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from urllib.parse import urlsplit
 
 from prime_ext.config import ModelConfig
 from prime_ext.errors import PrimeError
+from prime_ext.private_file import replace_private
 
 PRIME_KEY = "PRIME_API_KEY"
 SHARED_VARIABLES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
@@ -218,19 +218,9 @@ class CredentialStore:
                 hint="Remove the link and enter the key again.",
                 status=409,
             )
-        temporary = None
         try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # mkstemp makes the file anew with mode 0600.
-            descriptor, temporary = tempfile.mkstemp(dir=self._path.parent, prefix=".credentials-")
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump(entry, file)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(temporary).replace(self._path)
+            replace_private(self._path, json.dumps(entry))
         except OSError as error:
-            if temporary is not None:
-                Path(temporary).unlink(missing_ok=True)
             raise PrimeError(
                 f"The key could not be stored in {self._path.parent}: {error.strerror}.",
                 code="credentials_unwritable",

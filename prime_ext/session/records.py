@@ -50,6 +50,8 @@ class SessionStart(Record, frozen=True, kw_only=True, omit_defaults=True, tag="s
     system: list[Block]
     tools: list[dict[str, Any]]
     title: str | None = None
+    restore: str | None = None
+    """As in ``Settings``; ``None``: as the server is configured."""
 
 
 class Settings(Record, frozen=True, kw_only=True, omit_defaults=True, tag="settings"):
@@ -63,6 +65,12 @@ class Settings(Record, frozen=True, kw_only=True, omit_defaults=True, tag="setti
     provider: str | None = None
     notebook: str | None = None
     """The notebook was renamed, or the session attached to another path."""
+    windows: dict[str, int] = {}
+    """Model id → tokens it takes at most, as its server said when it refused a request."""
+    restore: str | None = None
+    """When variables come back by themselves: ``auto``, ``always``, ``ask`` or ``never``."""
+    snapshots: bool | None = None
+    """Whether the notebook's variables are saved."""
 
 
 class UserMessage(Record, frozen=True, kw_only=True, omit_defaults=True, tag="user_message"):
@@ -127,6 +135,8 @@ class TurnEnd(Record, frozen=True, kw_only=True, omit_defaults=True, tag="turn_e
 
 
 class Prune(Record, frozen=True, kw_only=True, omit_defaults=True, tag="prune"):
+    """Belongs to the ``compaction_end`` of the same id, whose path is ``prune``."""
+
     kind: ClassVar[str] = "prune"
 
     compaction_id: str
@@ -142,6 +152,8 @@ class PrefireStart(Record, frozen=True, kw_only=True, omit_defaults=True, tag="p
     prefire_id: str
     through_seq: int
     fingerprint: str
+    rolled: bool = False
+    """A note that was there is rolled forward by what came since."""
 
 
 class PrefireEnd(Record, frozen=True, kw_only=True, omit_defaults=True, tag="prefire_end"):
@@ -203,9 +215,11 @@ class Snapshot(Record, frozen=True, kw_only=True, omit_defaults=True, tag="snaps
     kind: ClassVar[str] = "snapshot"
 
     outcome: str
-    """``ok``, ``unchanged``, ``skipped`` or ``failed``."""
+    """``ok``, ``unchanged``, ``skipped``, ``failed``, or ``removed``: all that was saved before is
+    gone from the disk."""
     trigger: str
-    """``compaction``, ``turn``, ``shutdown``, ``manual`` or ``kernel``."""
+    """``compaction``, ``turn``, ``shutdown``, ``manual`` or ``import``; for ``removed``: ``limit``
+    (of all snapshots) or ``off`` (switched off for the notebook)."""
     snapshot_id: str | None = None
     kernel_id: str | None = None
     names: dict[str, dict[str, Any]] = {}
@@ -221,15 +235,18 @@ class Restore(Record, frozen=True, kw_only=True, omit_defaults=True, tag="restor
     kind: ClassVar[str] = "restore"
 
     outcome: str
-    """``ok``, ``partial``, ``unchanged``, ``failed``, or ``offered``: the kernel is a fresh one,
-    ``snapshot_id`` can be restored, and the person has not decided yet."""
+    """``ok``, ``partial``, ``unchanged``, ``failed``, ``skipped`` with the reason, or ``offered``:
+    the kernel is a fresh one, ``snapshot_id`` can be restored, and the person has not decided yet.
+    """
     mode: str
     """``hot`` or ``cold``."""
     trigger: str
-    """``compaction``, ``crash``, ``restart``, ``manual`` or ``resume``."""
+    """``compaction``, ``crash``, ``restart``, ``shutdown`` (of the kernel, by a person or because
+    it was idle), ``manual`` or ``resume``."""
     snapshot_id: str | None = None
     kernel_id: str | None = None
     names: dict[str, dict[str, Any]] = {}
+    """Name → ``{status, reason, recipe, type, size, action}``; empty if ``unchanged``."""
     attempts: int = 1
     duration_ms: int = 0
     reason: str | None = None

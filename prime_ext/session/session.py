@@ -64,6 +64,8 @@ class Session:
         self.notebook = start.notebook
         self.title = start.title
         self.permission_mode = start.permission_mode
+        self.restore = start.restore
+        """When variables come back by themselves; ``None``: as the server is configured."""
         self.model = start.model
         """Model in force: it was used to freeze the system prompt and tools."""
         self.provider = start.provider
@@ -73,6 +75,8 @@ class Session:
         self.system: list[Block] = start.system
         self.tools: list[dict[str, Any]] = start.tools
         """System prompt and tools in force."""
+        self.windows: dict[str, int] = {}
+        """Model id → tokens it takes at most, where its server has said so in a refusal."""
         self.compaction: CompactionEnd | None = None
         """The compaction whose summary begins the context, if any."""
         self._begun = False
@@ -108,8 +112,10 @@ class Session:
         elif isinstance(record, Settings):
             self.permission_mode = record.permission_mode or self.permission_mode
             self.notebook = record.notebook or self.notebook
+            self.restore = record.restore or self.restore
             self.chosen_model = record.model or self.chosen_model
             self.chosen_provider = record.provider or self.chosen_provider
+            self.windows.update(record.windows)
             if not self._begun:
                 self.model, self.provider = self.chosen_model, self.chosen_provider
         elif isinstance(record, CompactionEnd) and _rewrites_context(record):

@@ -21,6 +21,7 @@ from prime_ext.session.session import Session
 
 if TYPE_CHECKING:
     import logging
+    from collections.abc import Iterator
     from pathlib import Path
 
     from filelock import FileLock
@@ -154,6 +155,34 @@ class SessionStore:
                 raise
             self._open[session_id] = (session, lock)
             return session
+
+    def open_ids(self) -> frozenset[str]:
+        """The sessions that this process has open."""
+        with self._mutex:
+            return frozenset(self._open)
+
+    @contextlib.contextmanager
+    def exclusive(self, session_id: str) -> Iterator[SessionLog]:
+        """The log of a session that nobody has open, held for as long as the block runs.
+
+        Raises
+        ------
+        PrimeError
+            ``session_not_found``, or ``session_locked``: it is open here or elsewhere.
+        """
+        with self._mutex:
+            folder = self._existing(session_id)
+            if session_id in self._open:
+                raise PrimeError(f"{session_id} is open.", code="session_locked", status=409)
+            lock = self._acquire(folder)
+            try:
+                log = SessionLog.open(folder / LOG_NAME)
+                try:
+                    yield log
+                finally:
+                    log.close()
+            finally:
+                lock.release()
 
     def delete(self, session_id: str) -> None:
         """Remove the session and everything in its folder; its subscribers are told.

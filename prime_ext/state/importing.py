@@ -41,8 +41,9 @@ def import_foreign(
             manifest = _moved(head, reader, segment)
             builder = HeadBuilder()
             builder.add(head.streams())  # all of them at once: each stays where it was
-            parts = builder.finish(manifest, key)
-            segment.finish()
+            segment.finish()  # completes the digests
+            encoded = manifest.encode()
+            parts = builder.finish(encoded, key)
             writer.write_durably(draft, parts)
             current = format.head_path(target, "current")
             if current.exists():
@@ -53,7 +54,7 @@ def import_foreign(
             segment.discard()
             draft.unlink(missing_ok=True)
             raise
-        writer.write_json(target, manifest, parts)
+        writer.write_json(target, encoded, parts)
     return manifest
 
 

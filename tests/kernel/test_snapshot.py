@@ -12,13 +12,9 @@ import pytest
 
 from prime_ext.config import SnapshotConfig
 from prime_ext.errors import PrimeError
-from prime_ext.kernel.snapshot import (
-    MAX_CRASH_RESTORES,
-    Moment,
-    SnapshotKeeper,
-    kernel_status,
-)
-from prime_ext.kernel.snapshot_files import derive_key
+from prime_ext.kernel.freshness import Moment, kernel_status
+from prime_ext.kernel.snapshot import MAX_CRASH_RESTORES, SnapshotKeeper
+from prime_ext.kernel.snapshot_files import SnapshotFiles, derive_key
 from tests.kernel.conftest import leave, occupy, text_of, until
 
 if TYPE_CHECKING:
@@ -51,7 +47,10 @@ def folder(tmp_path: Path) -> Path:
 def make_keeper(folder: Path) -> Callable[..., SnapshotKeeper]:
     def make(kernel: NotebookKernel, **config: Any) -> SnapshotKeeper:
         return SnapshotKeeper(
-            folder, kernel, KEY, SnapshotConfig(**config), logging.getLogger("tests.snapshot")
+            SnapshotFiles(folder, KEY),
+            kernel,
+            SnapshotConfig(**config),
+            logging.getLogger("tests.snapshot"),
         )
 
     return make
@@ -145,7 +144,7 @@ async def test_unchanged_and_hot_restore_change_nothing(
     await kernel.execute("rows = [1, 2]; mark = id(rows)", store_history=True)
     assert (await keeper.capture("turn")).outcome == "ok"
     assert (await keeper.capture("compaction")).outcome == "unchanged"
-    restored = await keeper.restore("compaction", "hot")
+    restored = await keeper.check()
     assert (restored.outcome, restored.mode) == ("unchanged", "hot")
     assert await value(kernel, "id(rows) == mark") == "True"
 
@@ -248,11 +247,16 @@ async def test_too_large_for_the_limit(
 ) -> None:
     keeper = make_keeper(kernel, max_bytes=1_000_000)
     await kernel.execute("x = bytes(2_000_000)", store_history=True)
+    await kernel.execute("small = 1", store_history=True)
     record = await keeper.capture("turn")
-    assert record.outcome == "skipped"
-    assert "max_bytes" in str(record.reason)
+    assert record.outcome == "ok"
+    assert "SnapshotConfig.max_bytes: x" in str(record.reason)
+    assert record.names["x"]["status"] == "skipped"
+    assert "1,000,000 bytes" in record.names["x"]["reason"]
+    assert record.names["small"]["status"] != "skipped"
+    assert await value(kernel, "len(x)") == "2000000"
     await kernel.execute("del x", store_history=True)
-    assert (await keeper.capture("turn")).outcome == "ok"
+    assert (await keeper.capture("turn")).reason is None
 
 
 async def test_a_crash_is_restored_twice_in_a_row_then_a_person_is_asked(
@@ -295,9 +299,8 @@ async def test_a_snapshot_of_another_key_is_refused(
 ) -> None:
     await kernel.execute("x = 1", store_history=True)
     await keeper.capture("turn")
-    foreign = SnapshotKeeper(
-        folder, kernel, derive_key(b"other", "s"), SnapshotConfig(), logging.getLogger("tests")
-    )
+    files = SnapshotFiles(folder, derive_key(b"other", "s"))
+    foreign = SnapshotKeeper(files, kernel, SnapshotConfig(), logging.getLogger("tests"))
     with pytest.raises(PrimeError) as raised:
         await foreign.restore("manual", "cold")
     assert raised.value.code == "snapshot_refused"

@@ -1,0 +1,100 @@
+"""What the model is told of a restore: what is live, what is a placeholder, what is missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prime_ext.session.records import Restore
+
+CAUSES = {
+    "crash": "The kernel died and was started anew.",
+    "restart": "The kernel was restarted.",
+    "shutdown": "The kernel was shut down.",
+    "resume": "The kernel of before is gone.",
+}
+
+MAX_NAMES = 200
+"""Names told one by one; of a longer list the rest is counted."""
+
+MAX_RECIPES = 8
+MAX_RECIPE_CHARS = 1500
+"""Of all recipes together. `session_search` and the notebook have the rest."""
+
+_FRESH = "No variable of before is defined in the kernel"
+
+
+def restore_event(record: Restore) -> str:
+    """The text for the model; empty if there is nothing to tell."""
+    if record.outcome == "unchanged" or (
+        record.trigger == "compaction" and record.outcome not in ("ok", "partial")
+    ):
+        return ""
+    cause = CAUSES.get(record.trigger)
+    if record.outcome == "offered":
+        return (
+            f"{cause or CAUSES['resume']} {_FRESH}. The user is offered to restore the last "
+            "snapshot and has not done so yet."
+        )
+    if record.outcome in ("failed", "skipped"):
+        reason = f" ({record.reason})" if record.reason else ""
+        what = "could not be" if record.outcome == "failed" else "were not"
+        return f"{cause or ''} Variables {what} restored{reason}. {_FRESH}.".strip()
+    return " ".join(_told(record))
+
+
+def _told(record: Restore) -> list[str]:
+    groups: dict[str, list[str]] = {"live": [], "kept": [], "placeholder": [], "missing": []}
+    recipes = []
+    for name, entry in sorted(record.names.items()):
+        group = standing(entry)
+        reason = entry.get("reason") or entry.get("status")
+        groups[group].append(f"{name} ({reason})" if group in ("placeholder", "missing") else name)
+        source = (entry.get("recipe") or {}).get("source")
+        if group in ("placeholder", "missing") and source:
+            recipes.append((name, source))
+    text = [CAUSES.get(record.trigger, "")] if record.trigger in CAUSES else []
+    text.append("The kernel's variables were restored from the last snapshot.")
+    for group, words in (
+        ("live", "Live again: {}."),
+        ("kept", "Left as they are now, because they were set since: {}."),
+        ("placeholder", "Restored in part, or as a placeholder that raises when used: {}."),
+        ("missing", "Not restored, do not use: {}."),
+    ):
+        if groups[group]:
+            text.append(words.format(_list(groups[group])))
+    if recipes:
+        text.append(_how_made(recipes))
+    return text
+
+
+def standing(entry: dict[str, Any]) -> str:
+    """``live``, ``kept`` (the user's own value stayed), ``placeholder`` or ``missing``."""
+    if entry.get("action") == "kept":
+        return "kept" if entry.get("reason") else "live"
+    if entry.get("status") == "degraded":
+        return "placeholder"
+    return "missing" if entry.get("status") == "skipped" else "live"
+
+
+def _list(names: list[str]) -> str:
+    more = len(names) - MAX_NAMES
+    shown = ", " if not any("(" in name for name in names) else "; "
+    return shown.join(names[:MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _how_made(recipes: list[tuple[str, str]]) -> str:
+    """The code, in a few blocks; names that one cell has made come together."""
+    by_source: dict[str, list[str]] = {}
+    for name, source in recipes:
+        by_source.setdefault(source, []).append(name)
+    parts, room = [], MAX_RECIPE_CHARS
+    for source, names in list(by_source.items())[:MAX_RECIPES]:
+        if room <= 0:
+            break
+        code = source.strip()
+        code = code if len(code) <= room else code[:room] + "\n# (cut)"
+        room -= len(code)
+        parts.append(f"{', '.join(names)} came from:\n```\n{code}\n```")
+    more = len(by_source) - len(parts)
+    end = f"\n({more} more are in the notebook's cells.)" if more > 0 else ""
+    return "Run it again only if it is needed and safe to repeat.\n" + "\n".join(parts) + end

@@ -1,0 +1,171 @@
+"""What a session does for its notebook's kernel: saves it, and sees to it when it is gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from prime_ext.agent.captures import Captures
+from prime_ext.agent.recipes import code_cells
+from prime_ext.agent.recovery import KernelRecovery
+from prime_ext.errors import PrimeError
+from prime_ext.session.records import AnyRecord, Snapshot
+
+if TYPE_CHECKING:
+    from prime_ext.agent.services import AgentServices
+    from prime_ext.session.session import Session
+
+
+class SessionKernel:
+    """The kernel of one session's notebook, and what is saved of it.
+
+    Parameters
+    ----------
+    working:
+        Whether the agent is at work; it then saves by itself, after each run.
+    in_call:
+        Whether a tool call is running, which sees to a kernel that dies under it.
+    on_change:
+        Called when what is shown of the kernel may have changed.
+    on_restored:
+        Called when a restore that kept messages waiting is over.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        services: AgentServices,
+        *,
+        working: Callable[[], bool],
+        in_call: Callable[[], bool],
+        on_change: Callable[[], None],
+        on_restored: Callable[[], None],
+    ) -> None:
+        self.kernel = services.kernels.for_notebook(session.notebook)
+        self.keeper = services.keeper(session, self.kernel)
+        self.recovery = KernelRecovery(
+            session,
+            self.kernel,
+            self.keeper,
+            services.log,
+            mode=lambda: session.restore or services.snapshot_config.restore,
+            cells=self._code_cells,
+            on_idle=on_restored,
+        )
+        self._session = session
+        self._services = services
+        self._log = services.log
+        self._captures = Captures(session, self.keeper, services.log)
+        self._working = working
+        self._in_call = in_call
+        self._on_change = on_change
+        self._runs_seen = 0
+        self._background: set[asyncio.Task[Any]] = set()
+
+    async def open(self) -> None:
+        """See what became of the kernel, and follow it from here on."""
+        await self.recovery.look()
+        self._runs_seen = self.kernel.runs
+        self.kernel.on_state.append(self._state_changed)
+        self.kernel.on_restarted.append(self._restarted)
+        self._in_background(self._follow())
+
+    async def close(self, save_for: float | None) -> None:
+        """Let go of the kernel; within ``save_for`` seconds, if given, save it first."""
+        for callbacks, callback in (
+            (self.kernel.on_state, self._state_changed),
+            (self.kernel.on_restarted, self._restarted),
+        ):
+            if callback in callbacks:
+                callbacks.remove(callback)
+        if save_for is not None:
+            await self.save_before_end(save_for)
+        await self._captures.close()
+        for task in list(self._background):
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        if self.kernel.saver is self:
+            self.kernel.saver = None
+
+    def _in_background(self, work: Coroutine[Any, Any, Any]) -> None:
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    # --- what people ask for ------------------------------------------------------------------
+
+    async def snapshot(self, user: str | None) -> AnyRecord:
+        """Save now."""
+        record = await self.keeper.capture("manual")
+        return self._session.append(msgspec.structs.replace(record, user=user))
+
+    async def restore(
+        self, snapshot_id: str, names: list[str] | None, overwrite: bool, user: str | None
+    ) -> AnyRecord:
+        """Bring a snapshot back.
+
+        Raises
+        ------
+        PrimeError
+            ``snapshot_not_found`` (404), or why the kernel cannot take it.
+        """
+        record = await self.keeper.restore(
+            "manual", "hot", names=names, overwrite=overwrite, snapshot_id=snapshot_id
+        )
+        self.recovery.handled()
+        record = await self.recovery.explained(record)
+        return self._session.append(msgspec.structs.replace(record, user=user))
+
+    async def forget(self, user: str | None) -> None:
+        """Delete what was saved, because the notebook was switched off."""
+        size = await self.keeper.forget()
+        if size:
+            self._session.append(Snapshot(outcome="removed", trigger="off", bytes=size, user=user))
+
+    def used(self) -> None:
+        """A person uses this session: it is the one that saves what they run themselves."""
+        self.kernel.saver = self
+
+    # --- what happens -------------------------------------------------------------------------
+
+    def after_run(self) -> None:
+        """The agent has run code."""
+        self._captures.soon()
+
+    async def save_before_end(self, seconds: float) -> None:
+        """The kernel is about to be shut down."""
+        if self.kernel.kernel_id is not None and self.kernel.saver in (None, self):
+            await self._captures.before_end(seconds)
+
+    async def _follow(self) -> None:
+        """Hear of what people run, from the beginning; restore what waits for a kernel."""
+        try:
+            if await self.kernel.follow():
+                await self.recovery.kernel_is_there()
+        except PrimeError as failure:
+            self._log.info("The kernel is not followed yet: %s", failure.message)
+
+    def _state_changed(self, state: str) -> None:
+        self._on_change()
+        if state == "none":
+            self._in_background(self.recovery.after_shutdown())
+            return
+        if self.recovery.awaits_kernel and state in ("idle", "busy"):
+            self._in_background(self.recovery.kernel_is_there())
+        runs = self.kernel.runs
+        if state == "idle" and runs != self._runs_seen:
+            self._runs_seen = runs
+            # Of several sessions about a notebook one saves what people run: the kernel would
+            # stand still for each of them.
+            if not self._working() and self.kernel.saver in (None, self):
+                self._captures.when_settled()
+
+    def _restarted(self, reason: str) -> None:
+        if not self._in_call():
+            self._in_background(self.recovery.after_death(None, reason))
+
+    async def _code_cells(self) -> list[str]:
+        return code_cells(await self._services.notebook_content(self._session.notebook))

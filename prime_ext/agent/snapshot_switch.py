@@ -1,0 +1,96 @@
+"""Which notebooks' variables are not saved, because they may hold secrets."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from prime_ext.errors import PrimeError
+from prime_ext.notebook.lease import moved_path
+from prime_ext.private_file import replace_private
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BY_PERSON = "snapshots are switched off for this notebook"
+BY_METADATA = "snapshots are switched off in this notebook's metadata"
+
+
+class SnapshotSwitch:
+    """The notebooks that are switched off, by path, in a file of the server's.
+
+    On the server, so that it holds at once and for a notebook whose metadata nobody saves, in
+    every session and after a restart. A notebook can also carry the wish in its own metadata
+    (``{"prime": {"snapshots": false}}``), which then holds for everyone who opens it: whoever
+    makes an agent tells so with ``found_in_metadata``.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._off = _read(path)
+        self._in_metadata: set[str] = set()
+
+    def reason(self, notebook: str) -> str | None:
+        """Why the notebook's variables are not saved; ``None`` if they are."""
+        if notebook in self._in_metadata:
+            return BY_METADATA
+        return BY_PERSON if notebook in self._off else None
+
+    def found_in_metadata(self, notebook: str, off: bool) -> None:
+        """What the notebook's own metadata says."""
+        if off:
+            self._in_metadata.add(notebook)
+        else:
+            self._in_metadata.discard(notebook)
+
+    def switch(self, notebook: str, on: bool) -> None:
+        """Switch a notebook on or off.
+
+        Raises
+        ------
+        PrimeError
+            ``snapshots_off`` (409): its metadata says off. ``settings_not_written`` (507).
+        """
+        if on and notebook in self._in_metadata:
+            raise PrimeError(
+                "The notebook's metadata says that its variables are not saved.",
+                code="snapshots_off",
+                hint='Remove "snapshots": false under "prime" there, then open the session again.',
+                status=409,
+            )
+        self._write(self._off - {notebook} if on else self._off | {notebook})
+
+    def rename(self, old: str, new: str) -> None:
+        """A notebook, or a folder above it, was renamed."""
+        moved = {path: moved_path(path, old, new) for path in self._off | self._in_metadata}
+        self._in_metadata = {moved[path] or path for path in self._in_metadata}
+        off = {moved[path] or path for path in self._off}
+        if off != self._off:
+            self._write(off)
+
+    def _write(self, off: set[str]) -> None:
+        try:
+            replace_private(self._path, json.dumps({"off": sorted(off)}, indent=1))
+        except OSError as error:
+            raise PrimeError(
+                f"The switch could not be stored: {error.strerror or error}.",
+                code="settings_not_written",
+                hint=f"Check free space and permissions of {self._path.parent}.",
+                status=507,
+            ) from error
+        self._off = off
+
+
+def _read(path: Path) -> set[str]:
+    """Raises ``ValueError`` for a damaged file: to take it for empty would save secrets."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return set()
+    try:
+        return {str(notebook) for notebook in json.loads(text)["off"]}
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"{path} is damaged, so it is not known which notebooks' variables must not be "
+            f"saved: {error}. Mend it, or delete it to save those of every notebook."
+        ) from error

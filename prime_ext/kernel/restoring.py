@@ -1,0 +1,276 @@
+"""The steps of a restore: again, the generation before, one component after the other.
+
+What no step brings back is told with the reason; how such a name was made is added by whoever
+knows the notebook.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from prime_ext.errors import PrimeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prime_ext.kernel.notebook_kernel import NotebookKernel
+    from prime_ext.kernel.snapshot_files import SnapshotFiles
+    from prime_ext.state import Manifest
+
+UNREADABLE = ("snapshot_corrupt", "snapshot_missing", "snapshot_refused")
+"""Trying again reads the same bytes: the generation before may be whole."""
+
+DEADLY = ("kernel_died", "kernel_operation_failed")
+"""Something in the snapshot may be the cause: find out which component it is."""
+
+PASSING = ("kernel_replaced", "snapshot_busy", "kernel_no_answer")
+"""May well be gone the next time."""
+
+MAX_DEATHS = 3
+"""Of the kernel in one restore. Jupyter itself gives up on a kernel after five in a row."""
+
+CHECK_FIRST_BYTES = 512 << 20
+"""Snapshots up to this size are compared with their digests before they are used, which takes a
+moment; larger ones in the background, while the kernel goes on."""
+
+NO_DIGEST = "this kernel's environment lacks"
+"""In the reason why a buffer could not be compared with its digest."""
+
+ENDED_THE_KERNEL = "loading it ended the kernel's process"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a person or the recovery asks for."""
+
+    mode: str
+    """``hot`` or ``cold``."""
+    names: list[str] | None = None
+    overwrite: bool = False
+
+
+@dataclass
+class Restored:
+    """What became of it."""
+
+    manifest: Manifest | None
+    mode: str
+    attempts: int
+    names: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Name → ``{status, reason, recipe, type, size, action}``."""
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def loaded(self) -> list[str]:
+        return [n for n, entry in self.names.items() if entry["action"] == "loaded"]
+
+    @property
+    def failed(self) -> list[str]:
+        """Names that the snapshot holds and that did not load."""
+        return [n for n, entry in self.names.items() if entry["action"] == "none"]
+
+    @property
+    def complete(self) -> bool:
+        """Nothing that was whole in the snapshot is missing or has a placeholder."""
+        return not self.failed and not any(entry.get("lost") for entry in self.names.values())
+
+    def take(self, report: dict[str, Any]) -> None:
+        """Add the report of one load."""
+        self.names.update(report["names"])
+        self.notes += [note for note in report["notes"] if note not in self.notes]
+
+
+class Restoring:
+    """One restore, from the first attempt to the last."""
+
+    def __init__(self, kernel: NotebookKernel, files: SnapshotFiles, log: logging.Logger) -> None:
+        self._kernel = kernel
+        self._files = files
+        self._log = log
+        self._attempts = 0
+        self._deaths = 0
+
+    async def run(self, wanted: Wanted, generations: Sequence[str]) -> Restored:
+        """Restore the first generation that can be, and from the others what that one lacks.
+
+        Raises
+        ------
+        PrimeError
+            Nothing could be restored; the first generation's reason.
+        """
+        failure: PrimeError | None = None
+        for position, generation in enumerate(generations):
+            manifest = await asyncio.to_thread(self._files.manifest, generation)
+            try:
+                restored = await self._generation(generation, manifest, wanted)
+            except PrimeError as error:
+                self._log.warning("Restoring the %s snapshot failed: %s", generation, error.message)
+                if failure is None or failure.code == "snapshot_missing":
+                    failure = error
+                if error.code in UNREADABLE + DEADLY and self._deaths < MAX_DEATHS:
+                    continue
+                break
+            if failure is not None and failure.code != "snapshot_missing":
+                restored.notes.append(
+                    "the newest snapshot could not be restored, this is the one before it: "
+                    f"{failure.message}"
+                )
+            await self._from_older(restored, wanted, generations[position + 1 :])
+            restored.attempts = self._attempts
+            return restored
+        if failure is None or failure.code == "snapshot_missing":
+            failure = PrimeError(
+                "There is no snapshot.",
+                code="snapshot_not_found",
+                hint="One is made after each turn that ran code.",
+                status=404,
+            )
+        raise failure
+
+    async def _generation(
+        self, generation: str, manifest: Manifest | None, wanted: Wanted
+    ) -> Restored:
+        restored = Restored(manifest, wanted.mode, 0)
+        size = manifest.total_bytes if manifest is not None else 0
+        options = {"generation": generation, "verify": _verify(size)}
+        try:
+            restored.take(await self._load(wanted, options))
+        except PrimeError as error:
+            if error.code not in PASSING + DEADLY:
+                raise
+            if error.code in DEADLY and manifest is not None and wanted.mode == "cold":
+                await self._one_by_one(restored, manifest, wanted, options)
+                return restored
+            restored.take(await self._load(wanted, options))
+        lacking = [n for n in restored.failed if NO_DIGEST in str(restored.names[n]["reason"])]
+        if lacking:
+            # The environment cannot compute the digest; the signature covers the rest.
+            unchecked = {**options, "verify": "off", "restore_process_state": False}
+            restored.take(await self._load(replace(wanted, names=lacking), unchecked))
+        return restored
+
+    async def _one_by_one(
+        self, restored: Restored, manifest: Manifest, wanted: Wanted, options: dict[str, Any]
+    ) -> None:
+        """Load each component in a request of its own; leave out the one that ends the kernel."""
+        once = dict(options)
+        good: list[str] = []
+        groups = _components(manifest, wanted.names)
+        while groups:
+            group = groups.pop(0)
+            try:
+                report = await self._load(replace(wanted, names=group), once)
+            except PrimeError as error:
+                if error.code not in DEADLY or self._deaths >= MAX_DEATHS:
+                    raise
+                reason = ENDED_THE_KERNEL if error.code == "kernel_died" else error.message
+                restored.names.update({name: _lost(manifest, name, reason) for name in group})
+                if error.code == "kernel_died" and good:
+                    # With the process went what had been loaded; all of it is known to be good.
+                    groups.insert(0, list(good))
+                    good.clear()
+                    once = dict(options)
+                continue
+            restored.take(report)
+            good += group
+            # The working directory, options and random states need no second time.
+            once["restore_process_state"] = False
+        for name, entry in manifest.names.items():
+            if name not in restored.names and (wanted.names is None or name in wanted.names):
+                restored.names[name] = _lost(manifest, name, entry["reason"])
+        restored.notes.append("restored component by component")
+
+    async def _from_older(
+        self, restored: Restored, wanted: Wanted, generations: Sequence[str]
+    ) -> None:
+        """What the newest generation holds damaged, an older one may hold whole."""
+        for generation in generations:
+            if restored.manifest is None:
+                return
+            newest = restored.manifest.names
+            # What the newest one left out knowingly is not replaced by an older value, and what
+            # ended the kernel would do so again.
+            failed = {
+                name
+                for name in restored.failed
+                if newest.get(name, {}).get("component") is not None
+                and restored.names[name]["reason"] != ENDED_THE_KERNEL
+            }
+            if not failed:
+                return
+            older = await asyncio.to_thread(self._files.manifest, generation)
+            if older is None or older.id == restored.manifest.id or older.signature != "valid":
+                continue
+            names = [
+                n for n, e in older.names.items() if n in failed and e["component"] is not None
+            ]
+            if not names:
+                continue
+            options = {
+                "generation": generation,
+                "verify": _verify(older.total_bytes),
+                "restore_process_state": False,
+            }
+            try:
+                report = await self._load(replace(wanted, names=names), options)
+            except PrimeError as error:
+                self._log.info("Nothing from the %s snapshot: %s", generation, error.message)
+                continue
+            for name, entry in report["names"].items():
+                if entry["action"] == "loaded":
+                    lost = restored.names[name]["reason"]
+                    reason = f"an older value, saved {older.created}; the newest is lost: {lost}"
+                    entry = {**entry, "status": "degraded", "reason": reason, "lost": True}
+                    restored.names[name] = entry
+
+    async def _load(self, wanted: Wanted, options: dict[str, Any]) -> dict[str, Any]:
+        self._attempts += 1
+        try:
+            report = await self._kernel.load_state(
+                self._files.folder,
+                self._files.key,
+                options={
+                    "mode": wanted.mode,
+                    "names": wanted.names,
+                    "overwrite": wanted.overwrite,
+                    **options,
+                },
+            )
+        except PrimeError as error:
+            self._deaths += error.code == "kernel_died"
+            raise
+        if not report["complete"]:
+            held = report["names"].values()
+            # A placeholder that the save made is as it was; one that the load made is a loss.
+            for entry in held:
+                if entry["action"] == "loaded" and entry["status"] == "degraded":
+                    entry["lost"] = not entry.get("recipe")
+        return report
+
+
+def _verify(size: int) -> str:
+    return "wait" if size <= CHECK_FIRST_BYTES else "background"
+
+
+def _components(manifest: Manifest, names: list[str] | None) -> list[list[str]]:
+    """The wanted names, those of one component together, as they stand in the snapshot."""
+    groups: dict[int, list[str]] = {}
+    for name, entry in manifest.names.items():
+        if entry["component"] is not None and (names is None or name in names):
+            groups.setdefault(entry["component"], []).append(name)
+    return [groups[index] for index in sorted(groups)]
+
+
+def _lost(manifest: Manifest, name: str, reason: str) -> dict[str, Any]:
+    entry = manifest.names[name]
+    return {
+        "status": "skipped",
+        "reason": reason,
+        "recipe": entry["recipe"],
+        "type": entry["type"],
+        "size": entry["size"],
+        "action": "none",
+    }

@@ -1,0 +1,57 @@
+"""Hear of kernels that the server starts, and act before it shuts one down."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from jupyter_core.utils import ensure_async
+
+from prime_ext.kernel.connection import KERNEL_ACTIONS
+
+
+def follow_starts(
+    event_logger: Any, on_start: Callable[[str], Awaitable[None]]
+) -> Callable[[], None]:
+    """Await ``on_start(kernel_id)`` after each start; returns a function that ends it.
+
+    Parameters
+    ----------
+    event_logger:
+        The server's ``jupyter_events`` logger.
+    """
+
+    async def listener(logger: Any, schema_id: str, data: dict[str, Any]) -> None:
+        started = data.get("action") == "start" and data.get("status") == "success"
+        if started and data.get("kernel_id"):
+            await on_start(data["kernel_id"])
+
+    event_logger.add_listener(schema_id=KERNEL_ACTIONS, listener=listener)
+    return lambda: event_logger.remove_listener(listener=listener)
+
+
+def before_shutdown(
+    kernel_manager: Any, prepare: Callable[[str], Awaitable[None]]
+) -> Callable[[], None]:
+    """Await ``prepare(kernel_id)`` before each shutdown; returns a function that ends it.
+
+    Events are told only after the fact, and neither the manager of kernels nor a provisioner has
+    a hook that comes before the process is asked to end. So the manager's method is replaced by
+    one that calls it: culling, the sessions service and the kernels service all go through there.
+    A kernel that is killed without being asked (``now``) is not held up.
+    """
+    original = kernel_manager.shutdown_kernel
+
+    async def shutdown_kernel(kernel_id: str, *arguments: Any, **options: Any) -> Any:
+        now = options.get("now", arguments[0] if arguments else False)
+        if not now:
+            await prepare(kernel_id)
+        return await ensure_async(original(kernel_id, *arguments, **options))
+
+    kernel_manager.shutdown_kernel = shutdown_kernel
+
+    def undo() -> None:
+        if kernel_manager.shutdown_kernel is shutdown_kernel:
+            del kernel_manager.shutdown_kernel
+
+    return undo
