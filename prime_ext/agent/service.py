@@ -228,20 +228,31 @@ class AgentService:
         )
         await self._services.snapshot_limit.close()
 
-    async def describe(self, session: Session) -> dict[str, Any]:
+    def describe(self, session: Session) -> dict[str, Any]:
         """What ``GET sessions/{id}`` adds to the session's own facts."""
         agent = self._agents.get(session.id)
+        return agent.describe() if agent else {}
+
+    async def saved(self, session: Session) -> dict[str, Any]:
+        """What ``GET sessions/{id}`` says of the session's snapshots."""
+        config = self._services.snapshot_config
         off = self._services.snapshot_switch.reason(session.notebook)
-        if not self._services.snapshot_config.enabled:
-            off = SWITCHED_OFF
         return {
-            "restore": session.restore or self._services.snapshot_config.restore,
-            "snapshots": {
-                "on": off is None,
-                "reason": off,
-                "bytes": await asyncio.to_thread(stored_bytes, session.folder),
-            },
-            **(agent.describe() if agent else {}),
+            "on": config.enabled and off is None,
+            "reason": off if config.enabled else SWITCHED_OFF,
+            "restore": session.restore or config.restore,
+            "bytes": await asyncio.to_thread(stored_bytes, session.folder),
+        }
+
+    async def saved_in_all(self) -> dict[str, Any]:
+        """What ``GET status`` says of all snapshots."""
+        config, limit = self._services.snapshot_config, self._services.snapshot_limit
+        stored = await asyncio.to_thread(limit.stored)
+        return {
+            "enabled": config.enabled,
+            "restore": config.restore,
+            "bytes": sum(entry.bytes for entry in stored),
+            "limit_bytes": limit.bytes,
         }
 
     # --- what a person does in a session ------------------------------------------------------
@@ -323,10 +334,8 @@ class AgentService:
 
     # --- models -------------------------------------------------------------------------------
 
-    async def status(self) -> dict[str, Any]:
+    def status(self) -> dict[str, Any]:
         """For ``GET status``."""
-        limit = self._services.snapshot_limit
-        stored = await asyncio.to_thread(limit.stored)
         models = self._services.models
         provider = models.default_provider()
         endpoint = models.endpoint(provider)
@@ -341,12 +350,6 @@ class AgentService:
             "credentials": models.credentials.source(),
             "permission_modes": list(permissions.allowed_modes),
             "default_permission_mode": self._allowed_mode(None),
-            "snapshots": {
-                "enabled": self._services.snapshot_config.enabled,
-                "restore": self._services.snapshot_config.restore,
-                "bytes": sum(entry.bytes for entry in stored),
-                "limit_bytes": limit.bytes,
-            },
         }
 
     async def models(self) -> list[ModelInfo]:

@@ -26,7 +26,7 @@ class StatusHandler(PrimeHandler):
     @web.authenticated
     @authorized("read")
     async def get(self) -> None:
-        self.answer(await self.agent.status())
+        self.answer({**self.agent.status(), "snapshots": await self.agent.saved_in_all()})
 
 
 class ModelsHandler(PrimeHandler):

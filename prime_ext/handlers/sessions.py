@@ -131,7 +131,8 @@ async def describe(handler: PrimeHandler, session: Session) -> dict[str, Any]:
         "chosen_model": session.chosen_model,
         "permission_mode": session.permission_mode,
         "state": session.state,
-        **await handler.agent.describe(session),
+        "snapshots": await handler.agent.saved(session),
+        **handler.agent.describe(session),
     }
 
 

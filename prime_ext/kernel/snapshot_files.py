@@ -82,13 +82,14 @@ class SnapshotFiles:
         return None
 
     def list(self) -> list[dict[str, Any]]:
-        """What can be restored, newest first: ``{snapshot_id, created, names, bytes, …}``."""
+        """What can be restored, newest first: ``{id, created, names, bytes, …}``."""
         found: dict[str, dict[str, Any]] = {}
         for generation in GENERATIONS:
             manifest = self.manifest(generation)
             if manifest is None or manifest.id in found or manifest.signature != "valid":
                 continue
             found[manifest.id] = {
+                "id": manifest.id,
                 "snapshot_id": manifest.id,
                 "generation": generation,
                 "created": manifest.created,

@@ -45,6 +45,7 @@ class NotedAgent:
         model: str | None = None,
         permission_mode: str | None = None,
         title: str | None = None,
+        restore: str | None = None,
         user: str | None = None,
     ) -> Session:
         if notebook != "work/analysis.ipynb":
@@ -58,6 +59,7 @@ class NotedAgent:
             model=model or "offline-1",
             permission_mode=permission_mode or "ask",
             title=title,
+            restore=restore,
             user=user,
         )
         return self.store.create(start)
@@ -134,6 +136,12 @@ class NotedAgent:
 
     def describe(self, session: Session) -> dict[str, Any]:
         return {"queue": [], "approvals": [], "telemetry": {"compaction_count": 0}}
+
+    async def saved(self, session: Session) -> dict[str, Any]:
+        return {"on": True, "reason": None, "restore": session.restore or "auto", "bytes": 0}
+
+    async def saved_in_all(self) -> dict[str, Any]:
+        return {"enabled": True, "restore": "auto", "bytes": 0, "limit_bytes": 1 << 30}
 
     async def close_session(self, session: Session) -> None:
         self.calls.append(("close_session", session.id))
