@@ -73,10 +73,8 @@ class Component:
 
 def combine(roots: list[Any], fast: list[str]) -> str:
     """A component's fingerprint from its roots and the digests of its stream and buffers."""
-    hasher = digests.new(digests.FAST)
-    for part in (*(f"{what} {name}" for what, name in roots), *fast):
-        hasher.update(part.encode() + b"\0")
-    return f"{digests.FAST}:{hasher.hexdigest()}"
+    parts = [*(f"{what} {name}" for what, name in roots), *fast, ""]
+    return digests.fast("\0".join(parts).encode())
 
 
 class TotalExceeded(DeadlineExceeded):
@@ -170,6 +168,7 @@ class _Work:
         self._attempts: list[Component] = []
         self._parent: list[int] = []
         self._owner: dict[int, int] = {}
+        self._shared_freely: set[int] = set()
         self._apart: set[Any] = set()
         self._large: list[int] = []
         self._classes_seen = 0
@@ -265,8 +264,12 @@ class _Work:
 
     def _compare(self, index: int, memo: dict[int, tuple[int, Any]]) -> None:
         for shared in self._owner.keys() & memo.keys():
+            if shared in self._shared_freely:
+                continue
             if matters(self.context, memo[shared][1]):
                 self._union(index, self._owner[shared])
+            else:
+                self._shared_freely.add(shared)
         self._owner.update(dict.fromkeys(memo, index))
 
     def _note_large(self) -> None:
@@ -301,6 +304,7 @@ class _Work:
             before = self._attempts
             # Attempts that stay keep their memo entries; the merged ones are noted anew.
             self._attempts, self._parent, self._owner, self._large = [], [], {}, []
+            self._shared_freely = set()  # ids of what the merged attempts kept alive
             keep = [members[0] for members in groups.values() if len(members) == 1]
             for index in keep:
                 self._attempts.append(before[index])

@@ -1,0 +1,165 @@
+"""What a save costs the kernel: the pause has no hashing or writing in it, and nothing is copied.
+
+Not how long things take (that is for ``bench/state.py``), but what happens where.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prime_ext import state
+from prime_ext.state import digests, segments, writer
+
+from .kernels import ROOT
+
+np = pytest.importorskip("numpy")
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a thread writes there")
+
+
+def load(directory: Path, key: bytes) -> dict[str, Any]:
+    namespace: dict[str, Any] = {}
+    state.load(directory, namespace, key=key, mode="cold", restore_process_state=False)
+    return namespace
+
+
+def test_returns_while_the_write_is_held_up(
+    tmp_path: Path, key: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The caller goes on, and changes what it has saved, before a single byte is written."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    real = writer.write
+
+    def held_up(job: writer.Job, progress: segments.Progress) -> writer.Written:
+        gate.read_bytes()  # until somebody has opened it for writing, and closed it
+        return real(job, progress)
+
+    monkeypatch.setattr(writer, "write", held_up)
+    namespace: dict[str, Any] = {"array": np.zeros(10_000_000), "items": [{"n": 0}]}
+    saving = state.begin(tmp_path / "s", namespace, key=key)
+    try:
+        assert not saving.done()
+        assert not (tmp_path / "s" / "kernel-state.dill").exists()
+        namespace["array"][:] = 1
+        namespace["items"][0]["n"] = 1
+    finally:
+        gate.write_bytes(b"")
+    assert saving.wait(60).writer == "fork"
+    found = load(tmp_path / "s", key)
+    assert found["array"].max() == 0
+    assert found["items"] == [{"n": 0}]
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["first", "again"])
+def test_no_hashing_and_no_writing_in_the_pause(
+    tmp_path: Path, key: bytes, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    namespace = {"array": np.arange(3_000_000), "items": [{"n": n} for n in range(20_000)]}
+    if again:
+        state.save(tmp_path, namespace, key=key, verify="off")
+        namespace["array"][5] = 0
+    parent = os.getpid()
+    met: list[str] = []
+
+    def only_in_the_child(owner: Any, name: str) -> None:
+        real: Callable[..., Any] = getattr(owner, name)
+
+        def watched(*arguments: Any, **options: Any) -> Any:
+            if os.getpid() == parent:
+                met.append(name)
+            return real(*arguments, **options)
+
+        monkeypatch.setattr(owner, name, watched)
+
+    for name in ("fast", "digest", "new"):
+        only_in_the_child(digests, name)
+    for name in ("fsync", "replace"):
+        only_in_the_child(os, name)
+    only_in_the_child(segments.SegmentWriter, "write")
+    saving = state.begin(tmp_path, namespace, key=key)
+    assert saving.wait(60).writer == "fork"
+    assert met == []
+    monkeypatch.undo()
+    assert load(tmp_path, key)["array"][5] == (0 if again else 5)
+
+
+def test_save_takes_no_memory_for_a_large_array(tmp_path: Path) -> None:
+    """Neither the kernel nor the writer has a copy of the array, at any moment."""
+    code = """
+        import os, resource, sys
+        import numpy as np
+        from prime_ext import state
+        from prime_ext.state import writer
+
+        def own_memory():
+            with open("/proc/self/smaps_rollup") as file:
+                return sum(int(line.split()[1]) for line in file if line.startswith("Private"))
+
+        real = writer.write
+        def watched(job, progress):
+            peak = own_memory()
+            def look(slow):
+                nonlocal peak
+                peak = max(peak, own_memory())
+                progress(slow)
+            outcome = real(job, look)
+            with open(sys.argv[1] + "/peak", "w") as file:
+                file.write(str(peak))
+            return outcome
+        writer.write = watched
+
+        def peak_of_kernel():
+            return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+        namespace = {"warm": np.ones(100_000)}
+        state.save(sys.argv[1] + "/s", namespace, key=b"k" * 32, verify="off")
+        namespace["array"] = np.ones(64 << 20)
+        before = peak_of_kernel()
+        report = state.save(sys.argv[1] + "/s", namespace, key=b"k" * 32, verify="off")
+        assert report.writer == "fork", report.writer
+        assert report.bytes > 512 << 20
+        print(peak_of_kernel() - before, open(sys.argv[1] + "/peak").read())
+    """
+    kernel, child = _numbers(code, tmp_path)
+    assert kernel + child < 64 * 1024
+
+
+def test_restore_takes_no_memory_for_a_large_array(tmp_path: Path, key: bytes) -> None:
+    """It is mapped: pages come as they are used."""
+    state.save(tmp_path, {"array": np.ones(16 << 20)}, key=key, verify="off")
+    code = """
+        import resource, sys
+        import numpy as np
+        from prime_ext import state
+        namespace = {}
+        options = {"key": b"k" * 32, "mode": "cold", "restore_process_state": False}
+        state.load(sys.argv[1], namespace, names=[], verify="off", **options)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        state.load(sys.argv[1], namespace, verify="off", **options)
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+        assert namespace["array"][-1] == 1
+    """
+    (grown,) = _numbers(code, tmp_path)
+    assert grown < 16 * 1024
+
+
+def _numbers(code: str, directory: Path) -> list[int]:
+    """Run a program in a process of its own; the KiB that it prints."""
+    printed = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), str(directory)],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    ).stdout
+    return [int(number) for number in printed.split()]
