@@ -73,8 +73,10 @@ class PrimeExtension(ExtensionApp):
         models = ModelRegistry(model_config, credentials, self.log)
         store = SessionStore(data_dir / "sessions", self.log)
         leases = LeaseHub(log=self.log)
-        kernels = NotebookKernels(server.session_manager, server.kernel_manager, self.log)
         self._snapshots = SnapshotConfig(parent=self)
+        kernels = NotebookKernels(
+            server.session_manager, server.kernel_manager, self.log, self._snapshots.store
+        )
         self._switch = SnapshotSwitch(data_dir / "snapshots.json")
         self._limit = SnapshotLimit(
             store,

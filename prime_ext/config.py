@@ -115,8 +115,11 @@ class SnapshotConfig(Configurable):
     )
     store = Unicode(
         "",
-        help="fsspec URL for snapshots of kernels that do not share the server's files. Reserved: "
-        "this version saves in the session's folder only.",
+        help="fsspec URL, such as `s3://bucket/prime`, where kernels that do not see the server's "
+        "files keep their snapshots, each session in a folder of its own. The kernel's environment "
+        "needs fsspec, the package of the protocol, and credentials; else, and by default, the "
+        "snapshots are sent to the server. With `file:///a/directory` the kernel saves in that "
+        "directory of its own machine.",
     ).tag(config=True)
     seconds_per_variable = Float(
         5.0, min=0.1, help="Seconds that saving one variable may take."

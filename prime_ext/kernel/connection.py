@@ -26,6 +26,8 @@ CARRIED = (
     "summary",
     "expression",
     "describe",
+    "library",
+    "files",
     "snapshots",
     "operations",
 )
@@ -98,6 +100,11 @@ class KernelConnection:
     def gone(self) -> bool:
         """The server no longer has a kernel of this id."""
         return self._gone or self.kernel_id not in self._kernel_manager
+
+    @property
+    def incarnation(self) -> int:
+        """Counts the processes that have been behind the kernel, as far as we followed it."""
+        return self._losses
 
     @property
     def language(self) -> str:

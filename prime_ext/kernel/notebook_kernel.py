@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import logging
-import uuid
 from collections.abc import Callable
-from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,24 +13,29 @@ from jupyter_core.utils import ensure_async
 from tornado.web import HTTPError
 
 from prime_ext.errors import PrimeError
-from prime_ext.kernel.connection import KernelConnection, Reason, kernel_busy
+from prime_ext.kernel.connection import KernelConnection, Reason
 from prime_ext.kernel.execution import Execution, execute
 from prime_ext.kernel.outputs import Output
+from prime_ext.kernel.state import READ_SECONDS, STATE_SECONDS, KernelState
 
-READ_SECONDS = 15.0
 _SESSION_ATTEMPTS = 50
 _SESSION_PAUSE = 0.2
-STATE_SECONDS = 600.0
-"""A snapshot keeps its own budget; this is for a kernel that no longer answers at all."""
 
 
 class NotebookKernels:
-    """The kernels of all notebooks the agent works on; one `NotebookKernel` for each path."""
+    """The kernels of all notebooks the agent works on; one `NotebookKernel` for each path.
 
-    def __init__(self, session_manager: Any, kernel_manager: Any, log: logging.Logger) -> None:
+    ``store`` is the fsspec URL for the snapshots of kernels that do not see the server's files;
+    empty: they are sent to the server.
+    """
+
+    def __init__(
+        self, session_manager: Any, kernel_manager: Any, log: logging.Logger, store: str = ""
+    ) -> None:
         self._session_manager = session_manager
         self._kernel_manager = kernel_manager
-        self._log = log
+        self.log = log
+        self.store = store
         self._notebooks: dict[str, NotebookKernel] = {}
         self._connections: dict[str, KernelConnection] = {}
 
@@ -92,7 +94,7 @@ class NotebookKernels:
                 )
             )
         except Exception as error:
-            self._log.warning("Starting a kernel for %s failed", path, exc_info=True)
+            self.log.warning("Starting a kernel for %s failed", path, exc_info=True)
             raise _start_failed(kernel_name, _message(error)) from error
         return model
 
@@ -104,7 +106,7 @@ class NotebookKernels:
     def connection(self, kernel_id: str) -> KernelConnection:
         known = self._connections.get(kernel_id)
         if known is None or known.gone:
-            known = KernelConnection(kernel_id, self._kernel_manager, self._log)
+            known = KernelConnection(kernel_id, self._kernel_manager, self.log)
             self._connections[kernel_id] = known
         return known
 
@@ -150,6 +152,7 @@ class NotebookKernel:
         """Which of several sessions saves what people run: the one that was used last."""
         self._kernels = kernels
         self._connection: KernelConnection | None = None
+        self._saved = KernelState(self._connect, kernels.store, kernels.log)
         self._ensuring = asyncio.Lock()
         self._starting = False
         self._state = "none"
@@ -318,25 +321,10 @@ class NotebookKernel:
         Raises
         ------
         PrimeError
-            ``kernel_busy`` at once if a cell runs, ``kernel_files`` if the kernel does not see
-            the server's files, ``snapshot_busy``, ``snapshot_write_error``, and what `ask`
-            raises.
+            ``kernel_busy`` at once if a cell runs, ``snapshot_busy``, ``snapshot_write_error``,
+            and what `ask` raises.
         """
-        saving = uuid.uuid4().hex
-        params = {"folder": str(folder), "options": options, "saving": saving}
-        report: dict[str, Any] = (await self._ask_state("state_save", params, key))["report"]
-        durable = await self._settle(saving, wait)
-        if durable is None:
-            assert self._connection is not None
-            self._connection.spawn(self._settle(saving, STATE_SECONDS))
-        return durable or report
-
-    async def _settle(self, saving: str, seconds: float) -> dict[str, Any] | None:
-        """The report once a capture is durable, which also has it read back."""
-        params = {"saving": saving, "seconds": seconds}
-        answer = await self.ask("state_saved", params, timeout=seconds + READ_SECONDS)
-        report: dict[str, Any] | None = answer["report"]
-        return report
+        return await self._saved.save(folder, key, options=options, wait=wait)
 
     async def load_state(
         self, folder: Path, key: bytes, *, options: dict[str, Any]
@@ -344,38 +332,19 @@ class NotebookKernel:
         """Restore the namespace from ``folder``; returns ``prime_ext.state``'s report.
 
         ``options`` are keyword arguments of ``prime_ext.state.load``. Waits for a running cell.
-        Raises `PrimeError`: ``snapshot_missing``, ``snapshot_refused``, ``snapshot_corrupt``, and
-        what `ask` raises.
+        Raises `PrimeError`: ``snapshot_missing``, ``snapshot_refused``, ``snapshot_corrupt``,
+        ``store_unavailable``, and what `ask` raises.
         """
-        params = {"folder": str(folder), "options": options}
-        answer = await self._ask_state("state_load", params, key, queue=True)
-        report: dict[str, Any] = answer["report"]
-        return report
+        return await self._saved.load(folder, key, options=options)
 
     async def state_current(self, folder: Path, key: bytes) -> bool:
         """Whether the snapshot in ``folder`` is what saving would give now."""
-        answer = await self._ask_state("state_current", {"folder": str(folder)}, key)
-        return bool(answer["current"])
+        return await self._saved.is_current(folder, key)
 
-    async def _ask_state(
-        self, op: str, params: dict[str, Any], key: bytes, *, queue: bool = False
-    ) -> dict[str, Any]:
-        """On the main shell, between cells: no user code runs against half a state."""
+    async def _connect(self) -> KernelConnection:
         await self.ensure()
-        connection = self._connection
-        assert connection is not None
-        if connection.state == "busy" and not queue:
-            raise kernel_busy("It runs a cell; its variables are saved when that ends.")
-        code, digest = await asyncio.to_thread(_snapshot_library)
-        ask = partial(connection.ask, channel="shell", timeout=STATE_SECONDS)
-        try:
-            return await ask(op, {**params, "digest": digest}, buffers=[key])
-        except PrimeError as error:
-            if error.code != "state_missing":
-                raise
-        # Importing it is no business of the main shell, which it would hold up for a second.
-        await self.ask("state_install", {"code": code, "digest": digest}, timeout=STATE_SECONDS)
-        return await ask(op, {**params, "digest": digest}, buffers=[key])
+        assert self._connection is not None
+        return self._connection
 
     async def variables(self) -> list[dict[str, Any]]:
         """The user's variables, oldest first: ``{name, type, kind, repr, shape?, size?}``.
@@ -445,15 +414,6 @@ class NotebookKernel:
             self._state = state
             for callback in list(self.on_state):
                 callback(state)
-
-
-@cache
-def _snapshot_library() -> tuple[str, str]:
-    """Source of the snapshot library for a kernel, and its digest."""
-    from prime_ext.state import carry
-
-    code = carry.code()
-    return code, hashlib.sha256(code.encode()).hexdigest()
 
 
 def _start_failed(kernel_name: str | None, why: str) -> PrimeError:

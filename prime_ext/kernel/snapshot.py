@@ -16,9 +16,9 @@ import msgspec
 
 from prime_ext.errors import PrimeError
 from prime_ext.kernel.freshness import Moment, kernel_status
-from prime_ext.kernel.notebook_kernel import STATE_SECONDS
 from prime_ext.kernel.restoring import Restored, Restoring, Wanted
 from prime_ext.kernel.snapshot_files import SWITCHED_OFF
+from prime_ext.kernel.state import STATE_SECONDS
 from prime_ext.session.records import Restore, Snapshot
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class SnapshotKeeper:
         return [f"left out to keep within {limit}: {', '.join(sorted(left_out))}"]
 
     def _not_saved(self, error: PrimeError, trigger: str, kernel_id: str) -> Snapshot:
-        if error.code in ("kernel_language", "kernel_files", "kernel_python"):
+        if error.code in ("kernel_language", "kernel_python"):
             self._unavailable = error.message
         skipped = self._unavailable is not None or error.code == "kernel_busy"
         if not skipped:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from . import format, verification
+from . import format, replica, scratch, store, verification
 from .errors import (
     SnapshotBusy,
     SnapshotCorrupt,
@@ -54,7 +54,10 @@ __all__ = [
     "inventory",
     "is_current",
     "load",
+    "replica",
     "save",
+    "scratch",
+    "store",
     "verify_saved",
 ]
 

@@ -14,7 +14,9 @@ from tornado.escape import json_decode
 from tornado.httpclient import HTTPRequest
 from tornado.websocket import websocket_connect
 
+from prime_ext import state
 from prime_ext.kernel.notebook_kernel import NotebookKernel, NotebookKernels
+from prime_ext.kernel.snapshot_files import derive_key
 from tests.kernel.conftest import text_of, until
 from tests.kernel.gateway import TOKEN, Door, Gateway, make_environment, running_gateway
 
@@ -190,3 +192,52 @@ async def heard(client: Any, state: str, of: str) -> None:
             and message["content"].get("execution_state") == state
         ):
             return
+
+
+# -- saving and restoring ---------------------------------------------------------------------
+
+KEY = derive_key(b"secret of the server", "session-1")
+MEGABYTE = 1_000_000
+
+WORK = f"""
+import os
+large = os.urandom({5 * MEGABYTE})
+class Box:
+    side = 3
+box = Box()
+both = [box, box]
+def area(): return box.side ** 2
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "session-1"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+async def save(kernel: NotebookKernel, folder: Path) -> dict[str, Any]:
+    return await kernel.save_state(folder, KEY, options={})
+
+
+async def crash(kernel: NotebookKernel) -> None:
+    renewed: list[str] = []
+    kernel.on_restarted.append(renewed.append)
+    run = await kernel.execute("__import__('os')._exit(1)", store_history=False)
+    assert run.status == "died"
+    await until(lambda: bool(renewed))
+    kernel.on_restarted.pop()
+
+
+async def test_variables_survive_a_crash(kernel: NotebookKernel, folder: Path) -> None:
+    await kernel.execute(WORK, store_history=True)
+    digest = await value(kernel, "__import__('hashlib').sha256(large).hexdigest()")
+    report = await save(kernel, folder)
+    assert set(report["names"]) == {"os", "large", "Box", "box", "both", "area"}
+    assert state.inspect(folder, key=KEY).signature == "valid"
+    await crash(kernel)
+    report = await kernel.load_state(folder, KEY, options={"mode": "cold"})
+    assert report["complete"]
+    assert await value(kernel, "__import__('hashlib').sha256(large).hexdigest()") == digest
+    assert await value(kernel, "both[0] is both[1] is box, area()") == "True 9"

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from prime_ext.kernel.inside import bootstrap, describe, expression, guard, snapshots, summary
+    from prime_ext.kernel.inside import (
+        bootstrap,
+        describe,
+        expression,
+        files,
+        guard,
+        library,
+        snapshots,
+        summary,
+    )
 
 MAX_VARIABLES = 500
 LIST_SECONDS = 5.0
@@ -107,9 +116,18 @@ def operations() -> dict[str, Callable[[Any, dict[str, Any], Any], dict[str, Any
     return {
         "variables": list_variables,
         "inspect": inspect_variable,
-        "state_install": snapshots.install,
+        "state_install": library.install,
         "state_save": snapshots.save,
         "state_saved": snapshots.saved,
+        "state_verify": snapshots.verify,
         "state_load": snapshots.load,
         "state_current": snapshots.is_current,
+        "files_probe": files.probe,
+        "files_look": files.look,
+        "files_lacking": files.lacking,
+        "files_read": files.read,
+        "files_write": files.write,
+        "files_settle": files.settle,
+        "files_push": files.push,
+        "files_pull": files.pull,
     }

@@ -1,0 +1,43 @@
+"""The snapshot library in this process, which is sent here too. Sent like ``bootstrap``."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from prime_ext.kernel.inside import bootstrap
+
+NAME = "_prime_state"
+
+_installed: dict[str, str] = {}
+
+
+def install(_kernel: Any, params: dict[str, Any], _buffers: Any) -> dict[str, Any]:
+    """Make the library available in this process, once."""
+    try:
+        exec(params["code"], {"__name__": "_prime_state_loader"})  # noqa: S102
+    except RuntimeError as error:
+        raise bootstrap.Refusal("kernel_python", str(error)) from None
+    _installed["digest"] = params["digest"]
+    return {}
+
+
+def library(params: dict[str, Any]) -> Any:
+    """The library, if it is the very one that the server has."""
+    found = sys.modules.get(NAME)
+    if found is None or _installed.get("digest") != params["digest"]:
+        raise bootstrap.Refusal("state_missing", "The snapshot library is not in this process.")
+    return found
+
+
+def call(function: Any, *arguments: Any, **named: Any) -> Any:
+    """Call into the library; what it raises on purpose gets a code: ``snapshot_missing``, …"""
+    try:
+        return function(*arguments, **named)
+    except Exception as error:
+        if not any(c.__name__ == "SnapshotError" for c in type(error).__mro__):
+            raise
+        code = re.sub(r"(?<!^)(?=[A-Z])", "_", type(error).__name__).lower()
+        raise bootstrap.Refusal(code, str(error)) from None

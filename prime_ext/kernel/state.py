@@ -1,0 +1,256 @@
+"""Saving and restoring the namespace of one notebook's kernel, wherever that kernel runs.
+
+A kernel that sees the session's folder works in it. Any other works in a directory of its own, and
+what it saved is brought to the folder, or to the URL of the store: see `Transfer`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import secrets
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from prime_ext.errors import PrimeError
+from prime_ext.kernel.connection import KernelConnection, kernel_busy, kernel_dead
+from prime_ext.kernel.transfer import Transfer
+
+READ_SECONDS = 15.0
+STATE_SECONDS = 600.0
+"""A snapshot keeps its own budget; this is for a kernel that no longer answers at all."""
+
+VERIFY_SECONDS = 330.0
+"""Reading back has a budget of its own as well."""
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where one process behind a kernel saves, for one session's folder."""
+
+    connection: KernelConnection
+    params: dict[str, Any]
+    """What names the directory, in each request."""
+    transfer: Transfer | None
+    """How it gets to the folder; ``None`` if it is the folder."""
+
+
+class KernelState:
+    """The saved namespace of a kernel.
+
+    Parameters
+    ----------
+    connect:
+        Gives the connection to the notebook's kernel, which is started if none runs.
+    store:
+        fsspec URL for kernels that do not see the server's files; empty for none.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], Awaitable[KernelConnection]],
+        store: str,
+        log: logging.Logger,
+    ) -> None:
+        self._connect = connect
+        self._store = store.rstrip("/")
+        self._log = log
+        self._shared: dict[tuple[str, int, Path], bool] = {}
+        self._moving = asyncio.Lock()
+        """Held while a snapshot is made or on its way: one follows the other."""
+
+    async def save(
+        self, folder: Path, key: bytes, *, options: dict[str, Any], wait: float
+    ) -> dict[str, Any]:
+        """See `NotebookKernel.save_state`."""
+        started = time.monotonic()
+        connection = await self._idle_connection()
+        place = await self._place(connection, folder, key)
+        try:
+            await asyncio.wait_for(self._moving.acquire(), wait)
+        except asyncio.TimeoutError:
+            raise kernel_busy("The snapshot before is still on its way from it.") from None
+        saving = uuid.uuid4().hex
+        try:
+            report = await self._capture(place, folder, key, options, saving)
+        except BaseException:
+            self._moving.release()
+            raise
+        # It becomes durable by itself, whether or not anybody waits for it.
+        finishing = connection.spawn(self._finish(place, key, saving, report))
+        await asyncio.wait({finishing}, timeout=max(0.0, wait - (time.monotonic() - started)))
+        if not finishing.done():
+            return report
+        if finishing.cancelled():  # the connection was closed
+            raise kernel_dead()
+        durable: dict[str, Any] = finishing.result()
+        return durable
+
+    async def _capture(
+        self, place: _Place, folder: Path, key: bytes, options: dict[str, Any], saving: str
+    ) -> dict[str, Any]:
+        from prime_ext.state import replica
+
+        params: dict[str, Any] = {"options": options, "saving": saving}
+        if place.transfer is not None:
+            await place.transfer.follow()
+            # Names of segments are never given twice, whichever process gives them.
+            params["after"] = await asyncio.to_thread(replica.last_segment, folder, key)
+        report: dict[str, Any] = (await self._ask(place, "state_save", params, key))["report"]
+        return report
+
+    async def _finish(
+        self, place: _Place, key: bytes, saving: str, report: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Wait until it is durable, bring it here, and have it read back."""
+        try:
+            params = {
+                "saving": saving,
+                "seconds": STATE_SECONDS - READ_SECONDS,
+                "verify": place.transfer is None,
+            }
+            answer = await self._ask(place, "state_saved", params, key, channel="control")
+            if answer["report"] is None:
+                raise kernel_busy("The snapshot is not written yet.")
+            report = answer["report"]
+            if place.transfer is not None:
+                problem = await place.transfer.fetch()
+                if problem is not None:
+                    self._log.warning("Snapshots go to the server: %s", problem)
+                    report["notes"].append(f"kept on the server instead of the store: {problem}")
+        except PrimeError as error:
+            self._log.warning("A snapshot did not get to the disk: %s", error.message)
+            raise
+        finally:
+            self._moving.release()
+        if place.transfer is not None and not report["unchanged"]:
+            place.connection.spawn(self._read_back(place, key, saving))
+        return report
+
+    async def _read_back(self, place: _Place, key: bytes, saving: str) -> None:
+        assert place.transfer is not None
+        params = {"saving": saving}
+        await self._ask(
+            place, "state_verify", params, key, channel="control", timeout=VERIFY_SECONDS
+        )
+        async with self._moving:
+            await place.transfer.fetch_verified()
+
+    async def load(self, folder: Path, key: bytes, *, options: dict[str, Any]) -> dict[str, Any]:
+        """See `NotebookKernel.load_state`."""
+        connection = await self._connect()
+        place = await self._place(connection, folder, key)
+        generation = options.get("generation", "current")
+        if place.transfer is not None:
+            async with self._moving:
+                await place.transfer.follow()
+                await place.transfer.send_segments(generation)
+        answer = await self._ask(place, "state_load", {"options": options}, key)
+        report: dict[str, Any] = answer["report"]
+        if place.transfer is not None and not report["complete"] and generation != "kept":
+            # As the library does where it loads from the folder itself.
+            await asyncio.to_thread(_keep, folder, generation)
+        return report
+
+    async def is_current(self, folder: Path, key: bytes) -> bool:
+        """Whether the snapshot of ``folder`` is what saving would give now."""
+        connection = await self._idle_connection()
+        place = await self._place(connection, folder, key)
+        if place.transfer is not None:
+            async with self._moving:
+                await place.transfer.follow()
+        return bool((await self._ask(place, "state_current", {}, key))["current"])
+
+    async def _idle_connection(self) -> KernelConnection:
+        connection = await self._connect()
+        if connection.state == "busy":
+            raise kernel_busy("It runs a cell; its variables are saved when that ends.")
+        return connection
+
+    # -- where ------------------------------------------------------------------------------
+
+    async def _place(self, connection: KernelConnection, folder: Path, key: bytes) -> _Place:
+        process = (connection.kernel_id, connection.incarnation, folder)
+        if process not in self._shared:
+            self._shared = {process: await _shares_files(connection, folder)}
+        if self._shared[process]:
+            return _Place(connection, {"folder": str(folder)}, None)
+        store = f"{self._store}/{folder.name}" if self._store else ""
+        params = {"token": folder.name, "store": store}
+
+        async def ask(
+            op: str, more: dict[str, Any], *, timeout: float, buffers: Sequence[bytes]
+        ) -> dict[str, Any]:
+            return await _ask(connection, op, {**params, **more}, timeout=timeout, buffers=buffers)
+
+        return _Place(connection, params, Transfer(ask, folder, key, bool(store)))
+
+    async def _ask(
+        self,
+        place: _Place,
+        op: str,
+        params: dict[str, Any],
+        key: bytes,
+        *,
+        channel: str = "shell",
+        timeout: float = STATE_SECONDS,
+    ) -> dict[str, Any]:
+        """On the main shell, between cells: no user code runs against half a state."""
+        more = {"channel": channel, "timeout": timeout, "buffers": [key]}
+        return await _ask(place.connection, op, {**place.params, **params}, **more)
+
+
+async def _shares_files(connection: KernelConnection, folder: Path) -> bool:
+    """Whether the process reads and writes the folder: it is shown a file of random bytes."""
+    probe = folder / f".probe-{uuid.uuid4().hex}"
+    nonce = secrets.token_bytes(32)
+
+    def show() -> None:
+        probe.touch(mode=0o600)
+        probe.write_bytes(nonce)
+
+    await asyncio.to_thread(show)
+    try:
+        params = {"path": str(probe)}
+        answer = await connection.ask("files_probe", params, timeout=READ_SECONDS, buffers=[nonce])
+        return bool(answer["shared"]) and not await asyncio.to_thread(probe.exists)
+    finally:
+        await asyncio.to_thread(probe.unlink, missing_ok=True)
+
+
+async def _ask(
+    connection: KernelConnection, op: str, params: dict[str, Any], **more: Any
+) -> dict[str, Any]:
+    """Ask for something that needs the snapshot library, which is sent there if need be."""
+    code, digest = await asyncio.to_thread(_library)
+    params = {**params, "digest": digest}
+    try:
+        return await connection.ask(op, params, **more)
+    except PrimeError as error:
+        if error.code != "state_missing":
+            raise
+    # Importing it is no business of the main shell, which it would hold up for a second.
+    await connection.ask("state_install", {"code": code, "digest": digest}, timeout=STATE_SECONDS)
+    return await connection.ask(op, params, **more)
+
+
+@cache
+def _library() -> tuple[str, str]:
+    """Source of the snapshot library for a kernel, and its digest."""
+    from prime_ext.state import carry
+
+    code = carry.code()
+    return code, hashlib.sha256(code.encode()).hexdigest()
+
+
+def _keep(folder: Path, generation: str) -> None:
+    from prime_ext.state.format import head_path
+    from prime_ext.state.writer import keep_head
+
+    keep_head(head_path(folder, generation), head_path(folder, "kept"))
