@@ -14,12 +14,11 @@ from prime_ext.agent.permissions import in_force
 from prime_ext.agent.prompts import user_content
 from prime_ext.agent.repair import missing_records
 from prime_ext.agent.services import AgentServices
+from prime_ext.agent.session_context import SessionContext
 from prime_ext.agent.session_kernel import SessionKernel
 from prime_ext.agent.session_model import SessionModel
 from prime_ext.agent.titles import title_of
 from prime_ext.agent.turn import Turn, TurnCaps
-from prime_ext.compaction.compactor import Compactor
-from prime_ext.compaction.prefire import Prefire
 from prime_ext.context.tokens import count_text
 from prime_ext.errors import PrimeError
 from prime_ext.models.model import Model, ModelError
@@ -94,7 +93,9 @@ class Agent:
             log=self._log,
         )
         self._model = SessionModel(session, services, self.approvals, self._set_phase)
-        self._prefire = Prefire(session, self._log)
+        self._context = SessionContext(
+            session, services, self._model, self.variables.keeper, self.history
+        )
         self._driver: asyncio.Task[None] | None = None
         self._work: asyncio.Task[Any] | None = None
         self._stop_at_once = False
@@ -113,7 +114,7 @@ class Agent:
         self.session.on_append = self.history.observe
         for record in missing_records(self.history, self.session.context_records()):
             self._append(record, sync=True)
-        self._prefire.resume(self.session.context_records())
+        self._context.resume()
         await self.variables.open()
         self.publish_state()
         self._in_background(self._show_size())
@@ -217,7 +218,7 @@ class Agent:
         if self._driver is not None:
             await asyncio.gather(self._driver, return_exceptions=True)
         await self.variables.close(save_for)
-        await self._prefire.close()
+        await self._context.close()
         for task in list(self._background):
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
@@ -319,21 +320,17 @@ class Agent:
 
     async def _make_turn(self, turn: str, model: Model) -> Turn:
         config = self._services.model_config
-        meter, limits = await self._model.measures(model)
+        await self._context.use(model)
         return Turn(
             turn,
             self.session,
             model,
             await model.capabilities(),
-            limits,
+            self._context,
             TurnCaps(config.max_requests_per_turn, config.max_cost_per_turn),
             self._calls,
             self.approvals,
-            meter,
-            self._prefire,
-            compact=lambda trigger, instructions: self._compact_now(
-                model, trigger, instructions, turn
-            ),
+            compact=lambda trigger, instructions: self._compact_now(trigger, instructions, turn),
             pending_compaction=lambda: (
                 (self._pending_compaction.instructions,) if self._pending_compaction else None
             ),
@@ -350,9 +347,8 @@ class Agent:
                 model = self._model.get()
                 pending = self._pending_compaction
                 await self._model.ask_consent(model, None, pending.user if pending else None)
-                await self._compact_now(
-                    model, "manual", pending.instructions if pending else None, None
-                )
+                await self._context.use(model)
+                await self._compact_now("manual", pending.instructions if pending else None, None)
         except asyncio.CancelledError:
             return "interrupted"
         except PrimeError as failure:
@@ -363,29 +359,19 @@ class Agent:
         return "ok"
 
     async def _compact_now(
-        self, model: Model, trigger: str, instructions: str | None, turn: str | None
+        self, trigger: str, instructions: str | None, turn: str | None
     ) -> CompactionEnd:
+        """Compact; the one that a person has asked for goes before any other."""
         pending, self._pending_compaction = self._pending_compaction, None
         self._set_phase("compaction", turn)
-        meter, limits = await self._model.measures(model)
-        compactor = Compactor(
-            self.session,
-            self.variables.keeper,
-            meter,
-            self._prefire,
-            lambda record: self._services.on_compaction(self.session, record),
-            self._log,
-        )
-        return await compactor.run(
-            "manual" if pending else trigger,
-            model=model,
-            limits=limits,
-            count=self.history.compaction_count,
-            frozen=await self._model.frozen_next(),
-            instructions=pending.instructions if pending else instructions,
+        if pending is None:
+            return await self._context.compact(trigger, instructions, turn=turn)
+        return await self._context.compact(
+            "manual",
+            pending.instructions,
             turn=turn,
-            user=pending.user if pending else None,
-            compaction_id=pending.id if pending else None,
+            user=pending.user,
+            compaction_id=pending.id,
         )
 
     def _wait_for_kernel(self, turn: str) -> None:

@@ -110,7 +110,8 @@ class History:
             self.compaction_count += 1
             self.notes_used += record.path in ("swap", "merge")
             self.tokens_saved += max(0, record.tokens_before - record.tokens_after)
-            self.next_model = None
+            if record.path != "prune":  # which leaves model, system prompt and tools as they are
+                self.next_model = None
 
     def telemetry(self) -> dict[str, Any]:
         """Sums for ``GET sessions/{id}``. Tokens, milliseconds, US dollars."""

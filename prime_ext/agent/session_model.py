@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from prime_ext.agent import consent
 from prime_ext.agent.prompts import system_prompt
-from prime_ext.compaction.compactor import Frozen
 from prime_ext.compaction.meter import ContextMeter
+from prime_ext.compaction.replacement import Frozen
 from prime_ext.context.limits import Limits
-from prime_ext.models.model import Model, ModelError
+from prime_ext.models.model import Capabilities, Model, ModelError
 from prime_ext.session.records import ApprovalRequest
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class SessionModel:
         self._approvals = approvals
         self._phase = phase
         self._measuring = asyncio.Lock()
+        self._capabilities: Capabilities
         self.meter: ContextMeter | None = None
         self.limits: Limits | None = None
 
@@ -55,11 +56,22 @@ class SessionModel:
     async def measures(self, model: Model) -> tuple[ContextMeter, Limits]:
         """What the context's size is measured with, and what it is kept within."""
         capabilities = await model.capabilities()
+        self._capabilities = capabilities
+        limits = self.limits_within(self._session.windows.get(model.id, capabilities.window))
+        async with self._measuring:
+            if self.meter is None or self.meter.model != model.id:
+                meter = ContextMeter(model.id, capabilities.image_token_cap)
+                await meter.resume(self._session.context_records())
+                self.meter = meter
+            return self.meter, limits
+
+    def limits_within(self, window: int) -> Limits:
+        """What the context is kept within, if the model takes ``window`` tokens at most."""
         config = self._services.context_config
         wanted = self._services.model_config.max_output_tokens or DEFAULT_MAX_OUTPUT
         self.limits = Limits.resolve(
-            window=capabilities.window,
-            max_output=min(wanted, capabilities.max_output),
+            window=min(window, self._capabilities.window),
+            max_output=min(wanted, self._capabilities.max_output),
             max_context_tokens=config.max_context_tokens,
             prefire_margin_tokens=config.prefire_margin_tokens,
             prefix_share=config.prefix_share,
@@ -67,12 +79,7 @@ class SessionModel:
             tool_result_cap_tokens=config.tool_result_cap_tokens,
             landing_share=config.landing_share,
         )
-        async with self._measuring:
-            if self.meter is None or self.meter.model != model.id:
-                meter = ContextMeter(model.id, capabilities.image_token_cap)
-                await meter.resume(self._session.context_records())
-                self.meter = meter
-            return self.meter, self.limits
+        return self.limits
 
     async def measure_unasked(self) -> None:
         """Measure before the first turn, unless that would ask a server unannounced."""

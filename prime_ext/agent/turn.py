@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from prime_ext.agent.reply import StreamedReply
 from prime_ext.agent.tools.compact import COMPACT_CONTEXT
 from prime_ext.context.breakpoints import place_marks
-from prime_ext.context.limits import Limits
-from prime_ext.context.projection import Projection, project
+from prime_ext.context.projection import Projection
 from prime_ext.models.model import (
     Capabilities,
     ContextOverflow,
@@ -37,8 +36,7 @@ from prime_ext.session.records import (
 if TYPE_CHECKING:
     from prime_ext.agent.approvals import Approvals
     from prime_ext.agent.calls import ToolCalls
-    from prime_ext.compaction.meter import ContextMeter
-    from prime_ext.compaction.prefire import Prefire
+    from prime_ext.agent.session_context import SessionContext
     from prime_ext.session.session import Session
 
 Compact = Callable[[str, "str | None"], Awaitable[CompactionEnd]]
@@ -87,11 +85,17 @@ class _LimitReached(Exception):
     """The person does not want the turn to go on past its cap."""
 
 
+class _Refilled(Exception):
+    """Compaction does not help any more; the record that says so is written."""
+
+
 class Turn:
     """Carries one turn from the user's message to ``turn_end``.
 
     Parameters
     ----------
+    context:
+        What is sent to the model, and how it is kept within its limits.
     compact:
         ``await compact(trigger, instructions)`` compacts the session now.
     pending_compaction:
@@ -108,12 +112,10 @@ class Turn:
         session: Session,
         model: Model,
         capabilities: Capabilities,
-        limits: Limits,
+        context: SessionContext,
         caps: TurnCaps,
         calls: ToolCalls,
         approvals: Approvals,
-        meter: ContextMeter,
-        prefire: Prefire,
         *,
         compact: Compact,
         pending_compaction: Callable[[], tuple[str | None] | None],
@@ -125,12 +127,10 @@ class Turn:
         self._session = session
         self._model = model
         self._capabilities = capabilities
-        self._limits = limits
+        self._context = context
         self._caps = caps
         self._calls = calls
         self._approvals = approvals
-        self._meter = meter
-        self._prefire = prefire
         self._compact = compact
         self._pending_compaction = pending_compaction
         self._phase_callback = phase
@@ -161,6 +161,8 @@ class Turn:
             self._session.append(Interrupt(phase=self._phase, turn=self._turn))
         except _LimitReached:
             status = "limit"
+        except _Refilled:
+            status = "error"
         except ModelError as failure:
             status = "error"
             self._error(failure.code, failure.message, failure.hint)
@@ -180,13 +182,7 @@ class Turn:
             await self._check_caps()
             await self._compact_if_due()
             reply = await self._request()
-            # Known now, and shown with the next phase.
-            projection = project(self._session.context_records())
-            tokens = await self._meter.context_tokens(projection)
-            if tokens < self._limits.threshold:
-                await self._prefire.consider(
-                    projection, tokens, self._model, self._limits, self._meter
-                )
+            await self._context.prefire()
             calls = [block for block in reply.content if block["type"] == "tool_use"]
             if not calls:
                 break
@@ -199,7 +195,7 @@ class Turn:
                 self._calls.refuse(call, self._turn, _not_json(reply.invalid_inputs[call["id"]]))
             self.set_phase("tool")
             self._calls.ran_code = False
-            await self._calls.run(calls, self._turn, self._limits.tool_result_cap)
+            await self._calls.run(calls, self._turn, self._context.limits.tool_result_cap)
             if self._calls.ran_code:
                 self._after_run()
             await self._compact_if_called(calls)
@@ -231,25 +227,38 @@ class Turn:
         if pending is not None:
             await self._compact_now("manual", pending[0])
             return
-        projection = project(self._session.context_records())
-        tokens = await self._meter.context_tokens(projection)
-        if tokens < self._limits.threshold:
+        threshold = self._context.limits.threshold
+        if await self._context.tokens() < threshold:
             self._crossed = False
             return
-        overhead = await self._meter.overhead_tokens(projection)
-        if overhead >= self._limits.threshold:
+        overhead = await self._context.overhead()
+        if overhead >= threshold:
             if not self._crossed:
                 self._crossed = True
                 self._error(
                     "threshold_too_small",
                     f"System prompt and tools alone take {overhead} tokens, the threshold is "
-                    f"{self._limits.threshold}: compaction cannot help.",
+                    f"{threshold}: compaction cannot help.",
                     "Raise ContextConfig.max_context_tokens.",
                 )
             return
         if not self._crossed:
             self._crossed = True
+            await self._give_up_if_refilled()
             await self._compact_now(trigger, None)
+
+    async def _give_up_if_refilled(self) -> None:
+        filler = await self._context.refilled_by()
+        if filler is None:
+            return
+        self._error(
+            "context_refills",
+            "The conversation was compacted three times in a row and was full again each time "
+            f"after a few requests. Most of it are {filler.name}: about {filler.tokens:,} tokens, "
+            f"the largest in record {filler.largest_seq}.",
+            "Ask for smaller parts at a time, or raise ContextConfig.max_context_tokens.",
+        )
+        raise _Refilled
 
     async def _compact_if_called(self, calls: list[Block]) -> None:
         for call in calls:
@@ -261,7 +270,7 @@ class Turn:
     async def _compact_now(self, trigger: str, instructions: str | None) -> CompactionEnd:
         self.set_phase("compaction")
         record = await self._compact(trigger, instructions)
-        if record.outcome == "ok" and record.tokens_after < self._limits.threshold:
+        if record.outcome == "ok" and record.tokens_after < self._context.limits.threshold:
             self._crossed = False
         return record
 
@@ -270,14 +279,16 @@ class Turn:
             return await self._send()
         except ContextOverflow as overflow:
             self._log.warning("The context is over the model's window: %s", overflow.message)
+            self._context.learn_window(overflow)
             record = await self._compact_now("overflow", None)
             if record.outcome != "ok":
                 raise
             return await self._send()
 
     async def _send(self) -> Reply:
-        projection = project(self._session.context_records())
+        projection = self._context.projection()
         request = self._build(projection)
+        proof = asyncio.create_task(self._context.prove(projection))
         self.set_phase("model")
         streamed = StreamedReply(self._session, self._turn)
         started = time.monotonic()
@@ -301,6 +312,8 @@ class Turn:
         except ModelError:
             self._record_cut_off(streamed, "error", started)
             raise
+        finally:
+            await proof
         raise ModelError("The model's stream ended without a message.", code="server_error")
 
     def _build(self, projection: Projection) -> ModelRequest:
@@ -309,7 +322,7 @@ class Turn:
             system=system,
             tools=projection.tools,
             messages=messages,
-            max_tokens=self._limits.max_output,
+            max_tokens=self._context.limits.max_output,
             previous_message_id=self._last_message_id,
         )
 
@@ -326,7 +339,7 @@ class Turn:
         self._last_message_id = reply.message_id
         if reply.cache_miss_reason:
             self._log.info("Prompt cache missed: %s", reply.cache_miss_reason)
-        self._meter.observe(projection, reply.usage, reply.content)
+        self._context.answered(projection, reply.usage, reply.content)
         self._session.append(
             AssistantMessage(
                 content=reply.content,
@@ -372,7 +385,7 @@ class Turn:
                 duration_ms=round((time.monotonic() - self._started) * 1000),
                 usage=self._spent.usage,
                 cost_usd=self._spent.cost_usd if self._spent.priced else None,
-                context_tokens=self._meter.known_tokens,
+                context_tokens=self._context.meter.known_tokens,
                 turn=self._turn,
             ),
             sync=True,

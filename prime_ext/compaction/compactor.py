@@ -1,4 +1,4 @@
-"""Compaction: snapshot the kernel, replace a prefix of the context by a summary, check the kernel.
+"""Compaction: snapshot the kernel, prune the context or replace a prefix of it by a summary.
 
 All triggers go through ``Compactor.run``. It always ends with a ``compaction_end`` record, and
 never leaves the context larger than it found it.
@@ -11,63 +11,46 @@ import logging
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from prime_ext.compaction.summarise import summarise, summary_budget
-from prime_ext.context.cut import cut_index
-from prime_ext.context.digest import digest
-from prime_ext.context.limits import Limits
-from prime_ext.context.note import Note, split
-from prime_ext.context.projection import (
-    ProjectedMessage,
-    Projection,
-    project,
-    without_thinking,
+from prime_ext.compaction.replacement import (
+    CHARACTERS_PER_TOKEN,
+    Replacement,
+    Replacing,
+    Terms,
+    extracted,
 )
-from prime_ext.context.summary import CLOSE, OPEN, kernel_note, summary_turn
+from prime_ext.compaction.summarise import summary_budget
+from prime_ext.context.cut import cut_index
+from prime_ext.context.plan import Measured, choose_prune
+from prime_ext.context.projection import Projection
+from prime_ext.context.summary import kernel_note, summary_turn
 from prime_ext.errors import PrimeError
-from prime_ext.models.model import Model, ModelError, Retry
+from prime_ext.models.model import ContextOverflow
 from prime_ext.session.records import (
     AnyRecord,
     CompactionEnd,
     CompactionStart,
-    Error,
+    Prune,
     Snapshot,
     UserMessage,
 )
 
 if TYPE_CHECKING:
+    from prime_ext.compaction.ledger_file import LedgerFile
     from prime_ext.compaction.meter import ContextMeter
     from prime_ext.compaction.prefire import Prefire
+    from prime_ext.context.projector import Projector
     from prime_ext.kernel.snapshot import SnapshotKeeper
     from prime_ext.session.session import Session
 
-CHARACTERS_PER_TOKEN = 3
-"""Lower bound for English and code, to size an extraction without counting it."""
+LEDGER_TOKENS = 3_000
+"""Of the ledger in the summary turn, at most; less where the landing leaves less."""
 
+AUTOMATIC = ("threshold", "turn_end")
+"""Triggers that want no more than room: what is newest stays as it is."""
 
-@dataclass(frozen=True)
-class Frozen:
-    """What a compaction freezes anew, because nothing of the old prefix stays cached."""
-
-    provider: str
-    model: str
-    system: list[dict[str, Any]]
-    tools: list[dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class _Body:
-    """What stands in for the compacted messages, and what it took to get it."""
-
-    text: str
-    path: str
-    cut: int
-    """Index of the first message that stays verbatim."""
-    request_tokens: int = 0
-    usage: dict[str, Any] | None = None
-    reason: str | None = None
+End = Callable[..., CompactionEnd]
 
 
 class Compactor:
@@ -77,42 +60,50 @@ class Compactor:
     ----------
     session:
         Whose context is compacted.
+    projector:
+        Projects its records.
     keeper:
         Saves the kernel's variables and knows what is live.
     meter:
         Sizes of messages and of the whole context.
     prefire:
         Has the note that was made ahead, if one was.
+    ledger:
+        Exact details that code has kept of the records.
     on_record:
         Called with each ``compaction_start`` and ``compaction_end``, for operational events.
+    on_overflow:
+        Told what the model's server said of its window.
     """
 
     def __init__(
         self,
         session: Session,
+        projector: Projector,
         keeper: SnapshotKeeper,
         meter: ContextMeter,
         prefire: Prefire,
+        ledger: LedgerFile,
         on_record: Callable[[AnyRecord], None],
+        on_overflow: Callable[[ContextOverflow], None],
         log: logging.Logger,
     ) -> None:
         self._session = session
+        self._projector = projector
         self._keeper = keeper
         self._meter = meter
         self._prefire = prefire
+        self._ledger = ledger
         self._on_record = on_record
+        self._on_overflow = on_overflow
         self._log = log
         self._snapshot_seq = max(session.log.seqs_of("snapshot"), default=None)
 
     async def run(
         self,
         trigger: str,
+        terms: Terms,
         *,
-        model: Model,
-        limits: Limits,
-        count: int,
-        frozen: Frozen,
-        instructions: str | None = None,
         turn: str | None = None,
         user: str | None = None,
         compaction_id: str | None = None,
@@ -123,14 +114,6 @@ class Compactor:
         ----------
         trigger:
             ``threshold``, ``turn_end``, ``manual``, ``model`` or ``overflow``.
-        model:
-            Writes the summary: the one the conversation runs on, whose cache holds the prefix.
-        count:
-            Successful compactions so far.
-        frozen:
-            Model, system prompt and tools from here on.
-        instructions:
-            What the summary must look after.
 
         Returns
         -------
@@ -139,13 +122,13 @@ class Compactor:
             record says ``cancelled``, the context stays as it was and the cancellation goes on.
         """
         started = time.monotonic()
-        projection = project(self._session.context_records())
+        projection = self._projector.now()
         before = await self._meter.context_tokens(projection)
         start = CompactionStart(
             compaction_id=compaction_id or uuid.uuid4().hex,
             trigger=trigger,
             tokens_before=before,
-            instructions=instructions,
+            instructions=terms.instructions,
             turn=turn,
             user=user,
         )
@@ -159,7 +142,7 @@ class Compactor:
                 tokens_before=before,
                 tokens_after=after,
                 wait_ms=round((time.monotonic() - started) * 1000),
-                compaction_count=count + (outcome == "ok"),
+                compaction_count=terms.compactions + (outcome == "ok"),
                 turn=turn,
                 **fields,
             )
@@ -169,13 +152,8 @@ class Compactor:
 
         if not _worth_it(projection):
             return end("skipped", before, reason="There is nothing to summarise yet.")
-        # Who asks for a compaction wants the conversation short, not its last part verbatim; and
-        # after an overflow nothing is known of how much must go.
-        keep = limits.keep_tail if trigger in ("threshold", "turn_end") else 0
         try:
-            return await self._compact(
-                projection, before, end, model, limits, keep, frozen, instructions
-            )
+            return await self._compact(start, projection, end, terms)
         except asyncio.CancelledError:
             end("cancelled", before, reason="Stopped by the user.")
             raise
@@ -185,39 +163,50 @@ class Compactor:
             return end("failed", before, reason=reason)
 
     async def _compact(
-        self,
-        projection: Projection,
-        before: int,
-        end: Callable[..., CompactionEnd],
-        model: Model,
-        limits: Limits,
-        keep_tail: int,
-        frozen: Frozen,
-        instructions: str | None,
+        self, start: CompactionStart, projection: Projection, end: End, terms: Terms
     ) -> CompactionEnd:
+        before, limits = start.tokens_before, terms.limits
         await self._capture()
-        note = self._prefire.ready(projection) if instructions is None else None
+        note = self._prefire.ready(projection) if terms.instructions is None else None
         sizes = await self._meter.message_tokens(projection)
+        overhead = await self._meter.overhead_tokens(projection)
+        if note is None and start.trigger in AUTOMATIC:
+            context = Measured(projection.messages, sizes, overhead, before)
+            record = await self._prune(start, context, end, terms)
+            if record is not None:
+                return record
         if cut_index(projection.messages, sizes, 0) == 0:
             return end("skipped", before, reason="Only the newest message is in the context.")
-        overhead = await self._meter.overhead_tokens(projection)
-        state = {**await self._keeper.kernel_state(), "snapshot_seq": self._snapshot_seq}
+        state = await self._kernel_state()
         inventory = await self._inventory()
+        replacing = Replacing(
+            self._session,
+            projection,
+            sizes,
+            overhead,
+            note,
+            terms,
+            progress=self._progress,
+            on_overflow=self._on_overflow,
+            log=self._log,
+        )
 
-        def turn_and_size(body: _Body) -> tuple[str, int]:
-            text = self._turn(projection, body, state, inventory)
+        async def turn_and_size(body: Replacement) -> tuple[str, int]:
+            text = await self._turn(projection, body, state, inventory, terms)
             return text, overhead + self._meter.text_tokens(text) + sum(sizes[body.cut :])
 
-        body = await self._body(projection, sizes, keep_tail, note, model, limits, instructions)
-        summary, after = turn_and_size(body)
+        # Who asks for a compaction wants the conversation short, not its last part verbatim; and
+        # after an overflow nothing is known of how much must go.
+        body = await replacing.keeping(limits.keep_tail if start.trigger in AUTOMATIC else 0)
+        summary, after = await turn_and_size(body)
         if after > limits.landing and body.cut < cut_index(projection.messages, sizes, 0):
             # The tail is what can still go; a question without a reply never does.
-            body = await self._body(projection, sizes, 0, note, model, limits, instructions)
-            summary, after = turn_and_size(body)
+            body = await replacing.keeping(0)
+            summary, after = await turn_and_size(body)
         if after >= before:
             room = max(0, before - overhead - sum(sizes[body.cut :])) // 2
-            body = _extract(projection.messages, body.cut, room, reason=body.reason)
-            summary, after = turn_and_size(body)
+            body = extracted(projection.messages[: body.cut], body.cut, room, reason=body.reason)
+            summary, after = await turn_and_size(body)
         if after >= before:
             return end(
                 "skipped",
@@ -235,11 +224,42 @@ class Compactor:
             kept_from_seq=_kept_from(projection, body.cut),
             usage=body.usage or {},
             reason=body.reason,
-            provider=frozen.provider,
-            model=frozen.model,
-            system=frozen.system if frozen.system != projection.system else None,
-            tools=frozen.tools if frozen.tools != projection.tools else None,
+            provider=terms.frozen.provider,
+            model=terms.frozen.model,
+            system=terms.frozen.system if terms.frozen.system != projection.system else None,
+            tools=terms.frozen.tools if terms.frozen.tools != projection.tools else None,
         )
+        self._meter.forget_usage()
+        self._prefire.forget()
+        return record
+
+    async def _prune(
+        self, start: CompactionStart, context: Measured, end: End, terms: Terms
+    ) -> CompactionEnd | None:
+        """Prune, if that alone suffices; ``None`` if it does not."""
+        records = self._session.context_records()
+        chosen = await asyncio.to_thread(
+            choose_prune,
+            context,
+            records,
+            terms.limits,
+            terms.rates,
+            self._meter.some_tokens,
+            summary_tokens=summary_budget(terms.limits) // 2,
+        )
+        if chosen is None:
+            return None
+        pruning, after = chosen
+        self._session.append(
+            Prune(
+                compaction_id=start.compaction_id,
+                pruned=pruning.seqs,
+                tokens_before=context.total,
+                tokens_after=after,
+                turn=start.turn,
+            )
+        )
+        record = end("ok", after, path="prune", kernel_state=await self._kernel_state())
         self._meter.forget_usage()
         self._prefire.forget()
         return record
@@ -256,6 +276,9 @@ class Compactor:
         if record.outcome in ("ok", "unchanged"):
             self._snapshot_seq = stored.seq
 
+    async def _kernel_state(self) -> dict[str, Any]:
+        return {**await self._keeper.kernel_state(), "snapshot_seq": self._snapshot_seq}
+
     async def _inventory(self) -> list[dict[str, Any]] | None:
         try:
             return await self._keeper.inventory()
@@ -263,81 +286,26 @@ class Compactor:
             self._log.info("No live inventory for the summary: %s", failure.message)
             return None
 
-    async def _body(
+    async def _turn(
         self,
         projection: Projection,
-        sizes: list[int],
-        keep_tail: int,
-        note: Note | None,
-        model: Model,
-        limits: Limits,
-        instructions: str | None,
-    ) -> _Body:
-        """What takes the prefix's place, and where the prefix ends.
-
-        A note that is ready takes its place as it is if what came since may stay verbatim;
-        otherwise the model merges the two, reading no more than them. Without a note the model
-        reads the whole prefix. Where the model fails, an extraction does.
-        """
-        messages = projection.messages
-        cut = cut_index(messages, sizes, keep_tail)
-        if note is None:
-            prefix, path = messages[:cut], "single_pass"
-        else:
-            noted = split(messages, note)
-            if sum(sizes[noted:]) <= max(keep_tail, min(limits.keep_tail, limits.landing // 2)):
-                return _Body(note.text, "swap", noted)
-            cut = max(cut, noted)
-            prefix, path = [_as_message(note), *map(_bare, messages[noted:cut])], "merge"
-        self._progress("Summarising the conversation")
-        try:
-            summary = await summarise(
-                projection,
-                prefix,
-                model,
-                limits,
-                instructions=instructions,
-                on_retry=self._on_retry,
-            )
-        except ModelError as failure:
-            self._session.append(
-                Error(
-                    code=failure.code,
-                    message=f"The summary could not be made by the model: {failure.message}",
-                    hint="It is made by extraction instead; nothing is lost.",
-                    where="compaction",
-                )
-            )
-            return _extract(prefix, cut, summary_budget(limits), reason=failure.message)
-        sent = summary.sent_tokens
-        if not summary.text:
-            reason = "The model answered without a summary."
-            return _extract(prefix, cut, summary_budget(limits), reason=reason, sent=sent)
-        if model.provider == "offline":
-            path = "digest"
-        return _Body(summary.text, path, cut, request_tokens=sent, usage=summary.usage)
-
-    def _on_retry(self, retry: Retry) -> None:
-        self._progress(
-            f"Summarising the conversation: {retry.reason}, trying again in "
-            f"{retry.delay_s:.0f} s ({retry.attempt}/{retry.max_attempts})"
-        )
-
-    def _turn(
-        self,
-        projection: Projection,
-        body: _Body,
+        body: Replacement,
         state: dict[str, Any],
         inventory: list[dict[str, Any]] | None,
+        terms: Terms,
     ) -> str:
+        through = projection.messages[body.cut - 1].last_seq
+        ledger = await self._ledger.through(through)
+        room = min(LEDGER_TOKENS, terms.limits.landing // 8) * CHARACTERS_PER_TOKEN
         return summary_turn(
             body.text,
+            ledger=ledger.render(room),
             last_user_message=self._last_user_message(projection, body.cut),
             inventory=inventory,
             kernel_note=kernel_note(state),
             log_path=str(self._session.folder / "session.jsonl"),
             first_seq=1,
-            last_seq=projection.messages[body.cut - 1].last_seq,
+            last_seq=through,
         )
 
     def _last_user_message(self, projection: Projection, cut: int) -> str | None:
@@ -357,23 +325,6 @@ class Compactor:
         stored = self._session.append(record, sync=isinstance(record, CompactionEnd))
         self._on_record(stored)
         return stored
-
-
-def _extract(
-    prefix: list[ProjectedMessage], cut: int, tokens: int, *, reason: str | None, sent: int = 0
-) -> _Body:
-    text = digest([m.wire() for m in prefix], max_chars=max(400, tokens * CHARACTERS_PER_TOKEN))
-    return _Body(text, "digest", cut, request_tokens=sent, reason=reason)
-
-
-def _as_message(note: Note) -> ProjectedMessage:
-    text = f"{OPEN}\n{note.text}\n{CLOSE}"
-    return ProjectedMessage("user", [{"type": "text", "text": text}], 0, note.through_seq)
-
-
-def _bare(message: ProjectedMessage) -> ProjectedMessage:
-    """Without thinking, which is bound to what stood before it."""
-    return replace(message, content=without_thinking(message.content))
 
 
 def _kept_from(projection: Projection, cut: int) -> int | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,12 +13,18 @@ from prime_ext.context.projection import (
     ProjectedMessage,
     Projection,
     last_compaction,
-    project,
     sendable,
 )
+from prime_ext.context.projector import Projector
 from prime_ext.session.records import AnyRecord, AssistantMessage
 
 OFFLINE = "offline"
+
+FEW_MESSAGES = 8
+"""As many are counted on the event loop; more in a thread."""
+
+GROWTHS = 64
+"""Requests that the growth is learned from."""
 
 
 class ContextMeter:
@@ -29,7 +37,13 @@ class ContextMeter:
         self.model = model
         self._image_cap = image_cap
         self._estimator = tokens.UsageEstimator.for_model(model)
-        self._sizes: dict[tuple[str, int, int], tokens.Size] = {}
+        self._messages: list[ProjectedMessage] = []
+        self._sizes: list[tokens.Size] = []
+        self._totals: list[tokens.Size] = [tokens.NOTHING]
+        """Of the messages up to each one, so that a longer context costs only what came since."""
+        self._lock = threading.Lock()
+        self._reported: int | None = None
+        self._growths: deque[int] = deque(maxlen=GROWTHS)
         self._overhead: tuple[int, tokens.Size] | None = None
         self.known_tokens: int | None = None
         """Size of the context when it was last measured on top of reported usage; ``None`` from a
@@ -46,7 +60,14 @@ class ContextMeter:
     async def message_tokens(self, projection: Projection) -> list[int]:
         """Size of each message."""
         await self._measure(projection)
-        return [self._scaled(self._size(message)) for message in projection.messages]
+        return [self._scaled(size) for size in self._sizes]
+
+    def some_tokens(self, messages: Sequence[ProjectedMessage]) -> int:
+        """Size of messages that are not in the context. Call it in a thread if they are long."""
+        total = tokens.NOTHING
+        for message in messages:
+            total = total.plus(tokens.measure_message(message.wire(), self._image_cap))
+        return self._scaled(total)
 
     async def overhead_tokens(self, projection: Projection) -> int:
         """Size of system prompt and tools, which no compaction can shrink."""
@@ -66,6 +87,19 @@ class ContextMeter:
         """
         size = tokens.measure_message({"content": sendable(reply)}, self._image_cap)
         self._estimator.observe(usage, self._total(projection), size)
+        self._follow_growth(usage)
+
+    def _follow_growth(self, usage: dict[str, Any]) -> None:
+        reported = tokens.context_tokens(usage)
+        if reported is not None and self._reported is not None:
+            self._growths.append(max(0, reported - self._reported))
+        self._reported = reported
+
+    @property
+    def fast_growth(self) -> int:
+        """By how many tokens a request outgrows the one before it in the fastest of 20 cases."""
+        ordered = sorted(self._growths)
+        return ordered[min(len(ordered) - 1, len(ordered) * 95 // 100)] if ordered else 0
 
     async def resume(self, records: Sequence[AnyRecord]) -> None:
         """Take up what the last reply in ``records`` reported, if it was for this context."""
@@ -80,31 +114,58 @@ class ContextMeter:
                 (record.model == OFFLINE) != (self.model == OFFLINE)
             )
             if isinstance(record, AssistantMessage) and record.usage and not stood_in:
-                await tokens.load()
-                answered = project(records[:index])
-                await asyncio.to_thread(self.observe, answered, record.usage, record.content)
-                await self.context_tokens(project(records))
+                await self._take_up(records, index, record)
                 return
+
+    async def _take_up(
+        self, records: Sequence[AnyRecord], index: int, reply: AssistantMessage
+    ) -> None:
+        await tokens.load()
+        shown = records[:index]
+        projector = Projector(lambda: shown)
+        await asyncio.to_thread(self.observe, projector.now(), reply.usage, reply.content)
+        shown = records
+        await self.context_tokens(projector.now())
+        self._reported = None
+        for record in records:
+            if isinstance(record, AssistantMessage) and record.usage:
+                self._follow_growth(record.usage)
 
     def forget_usage(self) -> None:
         """The context has been replaced: what was reported is no longer its size."""
         self._estimator.drop_anchor()
-        self._sizes.clear()
+        self._reported = None
         self.known_tokens = None
 
     async def _measure(self, projection: Projection) -> tokens.Size:
         await tokens.load()
-        new = [m for m in projection.messages if _key(m) not in self._sizes]
-        if new or self._overhead is None:
+        if len(projection.messages) - self._counted(projection.messages) > FEW_MESSAGES:
             # A session resumed with a long context would hold the event loop for a while.
             return await asyncio.to_thread(self._total, projection)
         return self._total(projection)
 
+    def _counted(self, messages: Sequence[ProjectedMessage]) -> int:
+        """How many of the oldest messages are counted already.
+
+        A message that is the same object stands behind the same messages as before.
+        """
+        same = min(len(messages), len(self._messages))
+        while same and messages[same - 1] is not self._messages[same - 1]:
+            same -= 1
+        return same
+
     def _total(self, projection: Projection) -> tokens.Size:
-        total = self._fixed(projection)
-        for message in projection.messages:
-            total = total.plus(self._size(message))
-        return total
+        with self._lock:
+            messages = projection.messages
+            counted = self._counted(messages)
+            del self._sizes[counted:], self._totals[counted + 1 :]
+            self._messages = messages[:counted]
+            for message in messages[counted:]:
+                size = tokens.measure_message(message.wire(), self._image_cap)
+                self._sizes.append(size)
+                self._totals.append(self._totals[-1].plus(size))
+            self._messages = messages
+            return self._fixed(projection).plus(self._totals[-1])
 
     def _fixed(self, projection: Projection) -> tokens.Size:
         key = hash((id(projection.system), id(projection.tools)))
@@ -113,15 +174,5 @@ class ContextMeter:
             self._overhead = (key, size)
         return self._overhead[1]
 
-    def _size(self, message: ProjectedMessage) -> tokens.Size:
-        key = _key(message)
-        if key not in self._sizes:
-            self._sizes[key] = tokens.measure_message(message.wire(), self._image_cap)
-        return self._sizes[key]
-
     def _scaled(self, size: tokens.Size) -> int:
         return round(size.text * self._estimator.ratio) + size.images
-
-
-def _key(message: ProjectedMessage) -> tuple[str, int, int]:
-    return (message.role, message.first_seq, message.last_seq)

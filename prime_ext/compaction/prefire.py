@@ -7,11 +7,21 @@ import logging
 import time
 import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from prime_ext.compaction.summarise import Summary, summarise
-from prime_ext.context.note import Note, fingerprint, holds, prefix_length, split
-from prime_ext.context.projection import Projection, last_compaction
+from prime_ext.compaction.extraction import extraction, rebuild_is_due
+from prime_ext.compaction.summarise import Summary, summarise, summary_budget
+from prime_ext.context.note import Note, as_message, bare, fingerprint, holds, prefix_length, split
+from prime_ext.context.plan import (
+    Measured,
+    choose_prune,
+    prefire_point,
+    tail_room,
+    wants_rolling,
+)
+from prime_ext.context.projection import ProjectedMessage, Projection, last_compaction
+from prime_ext.context.prune import Rates
 from prime_ext.models.model import Model, ModelError
 from prime_ext.session.records import AnyRecord, PrefireEnd, PrefireStart
 
@@ -19,6 +29,19 @@ if TYPE_CHECKING:
     from prime_ext.compaction.meter import ContextMeter
     from prime_ext.context.limits import Limits
     from prime_ext.session.session import Session
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A note that is to be made."""
+
+    projection: Projection
+    length: int
+    """How many of the oldest messages it covers."""
+    messages: Sequence[ProjectedMessage]
+    """What the model reads for it: those, or the note before and what came since."""
+    rolled: bool
+    rebuild: bool
 
 
 class Prefire:
@@ -49,31 +72,93 @@ class Prefire:
                 self._note = Note(record.note, started.through_seq, started.fingerprint)
 
     async def consider(
-        self, projection: Projection, tokens: int, model: Model, limits: Limits, meter: ContextMeter
+        self,
+        projection: Projection,
+        tokens: int,
+        model: Model,
+        limits: Limits,
+        rates: Rates,
+        meter: ContextMeter,
+        compactions: int,
     ) -> None:
-        """Start making a note if the context comes near its threshold.
+        """Start making a note, or rolling it forward, if the context comes near its threshold.
 
-        The first note covers ``limits.prefix_share`` of the context. If what came since outgrows
-        the verbatim tail that may stay behind it, a new one is made that covers all that was
-        answered by then.
+        The first note covers ``limits.prefix_share`` of the context; it is not made if pruning
+        alone will do. When what came since nears the tail that may stay verbatim behind it, the
+        note is rolled forward: the model reads the note and what came since, nothing else.
+
+        Parameters
+        ----------
+        tokens:
+            Size of the context.
+        compactions:
+            Successful ones so far.
         """
         busy = self._task is not None and not self._task.done()
         # The offline agent summarises at once: there is nothing to be ahead of.
-        if busy or self._failed or tokens < limits.prefire_at or model.provider == "offline":
+        if busy or self._failed or model.provider == "offline":
             return
+        if tokens < prefire_point(limits, meter.fast_growth):
+            return
+        if self._note is not None and not holds(self._note, projection):
+            self._note = None
         sizes = await meter.message_tokens(projection)
-        share = limits.prefix_share
         if self._note is not None:
-            if not holds(self._note, projection):
-                self._note = None
-            elif sum(sizes[split(projection.messages, self._note) :]) <= limits.keep_tail:
-                return
-            else:
-                share = 1.0
-        length = prefix_length(projection.messages, sizes, share)
-        if length == 0 or (self._note and length <= split(projection.messages, self._note)):
+            job = self._rolled(self._note, projection, sizes, limits, meter)
+        elif await self._prune_will_do(projection, sizes, tokens, limits, rates, meter):
             return
-        self._task = asyncio.create_task(self._make(projection, length, model, limits))
+        else:
+            job = _first(projection, sizes, limits, rebuild_is_due(compactions))
+        if job is not None:
+            self._task = asyncio.create_task(self._make(job, model, limits))
+
+    def _rolled(
+        self,
+        note: Note,
+        projection: Projection,
+        sizes: Sequence[int],
+        limits: Limits,
+        meter: ContextMeter,
+    ) -> _Job | None:
+        noted = split(projection.messages, note)
+        room = tail_room(limits, meter.text_tokens(note.text))
+        tail = sum(sizes[noted:])
+        if not wants_rolling(tail, room, meter.fast_growth):
+            return None
+        # Half of the tail stays verbatim: the newest part is what matters most to the next step.
+        share = 1 - room // 2 / max(1, sum(sizes))
+        length = prefix_length(projection.messages, sizes, share)
+        if length <= noted:
+            return None
+        since = map(bare, projection.messages[noted:length])
+        return _Job(projection, length, [as_message(note), *since], rolled=True, rebuild=False)
+
+    async def _prune_will_do(
+        self,
+        projection: Projection,
+        sizes: Sequence[int],
+        tokens: int,
+        limits: Limits,
+        rates: Rates,
+        meter: ContextMeter,
+    ) -> bool:
+        context = Measured(
+            projection.messages,
+            sizes,
+            await meter.overhead_tokens(projection),
+            tokens,
+        )
+        records = self._session.context_records()
+        found = await asyncio.to_thread(
+            choose_prune,
+            context,
+            records,
+            limits,
+            rates,
+            meter.some_tokens,
+            summary_tokens=summary_budget(limits) // 2,
+        )
+        return found is not None
 
     def ready(self, projection: Projection) -> Note | None:
         """The note, if it can take the prefix's place now. One that is late is given up."""
@@ -83,7 +168,7 @@ class Prefire:
         return None
 
     def forget(self) -> None:
-        """The context was compacted: the next note starts from there."""
+        """The context was rewritten: the next note starts from there."""
         self.cancel()
         self._note = None
         self._failed = False
@@ -101,20 +186,23 @@ class Prefire:
         if task is not None:
             await asyncio.gather(task, return_exceptions=True)
 
-    async def _make(
-        self, projection: Projection, length: int, model: Model, limits: Limits
-    ) -> None:
+    async def _make(self, job: _Job, model: Model, limits: Limits) -> None:
         started = time.monotonic()
+        through = job.projection.messages[job.length - 1].last_seq
         start = PrefireStart(
             prefire_id=uuid.uuid4().hex,
-            through_seq=projection.messages[length - 1].last_seq,
-            fingerprint=await asyncio.to_thread(fingerprint, projection, length),
+            through_seq=through,
+            fingerprint=await asyncio.to_thread(fingerprint, job.projection, job.length),
+            rolled=job.rolled,
         )
         self._session.append(start)
         outcome, summary = "failed", Summary("", {})
         try:
+            found = ""
+            if job.rebuild:
+                found = await asyncio.to_thread(extraction, self._session.log, through)
             summary = await summarise(
-                projection, projection.messages[:length], model, limits, instructions=None
+                job.projection, job.messages, model, limits, instructions=None, extraction=found
             )
             if summary.text:
                 outcome = "ok"
@@ -137,3 +225,12 @@ class Prefire:
                     duration_ms=round((time.monotonic() - started) * 1000),
                 )
             )
+
+
+def _first(
+    projection: Projection, sizes: Sequence[int], limits: Limits, rebuild: bool
+) -> _Job | None:
+    length = prefix_length(projection.messages, sizes, limits.prefix_share)
+    if length == 0:
+        return None
+    return _Job(projection, length, projection.messages[:length], rolled=False, rebuild=rebuild)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from prime_ext.context.limits import Limits
 from prime_ext.context.projection import ProjectedMessage, Projection
 from prime_ext.context.summary import instruction
 from prime_ext.context.tokens import context_tokens
+from prime_ext.context.unverified import flagged, source_texts, unverified, without_flags
 from prime_ext.models.model import Model, ModelError, ModelRequest, Reply, Retry
 
 SUMMARY_TOKENS = 8_000
@@ -43,9 +45,10 @@ async def summarise(
     limits: Limits,
     *,
     instructions: str | None,
+    extraction: str = "",
     on_retry: Callable[[Retry], None] | None = None,
 ) -> Summary:
-    """Have ``messages`` summarised.
+    """Have ``messages`` summarised, in one request.
 
     The request is the conversation's own, system prompt and tools included, with one instruction
     behind it: what was sent before comes from the cache.
@@ -56,7 +59,8 @@ async def summarise(
         If the model's server refuses or cannot be reached.
     """
     wire = [message.wire() for message in messages]
-    wire.append({"role": "user", "content": [{"type": "text", "text": instruction(instructions)}]})
+    asked = instruction(instructions, extraction)
+    wire.append({"role": "user", "content": [{"type": "text", "text": asked}]})
     system, marked = place_marks(projection.system, wire)
     request = ModelRequest(
         system=system,
@@ -71,5 +75,19 @@ async def summarise(
                 on_retry(event)
             elif isinstance(event, Reply):
                 text = "\n\n".join(b["text"] for b in event.content if b["type"] == "text")
-                return Summary(text.strip(), event.usage)
+                return Summary(await _checked(text.strip(), projection, messages), event.usage)
     raise ModelError("The model's stream ended without a message.", code="server_error")
+
+
+async def _checked(text: str, projection: Projection, messages: Sequence[ProjectedMessage]) -> str:
+    """``text`` with a list of what in it the model cannot have read anywhere."""
+    if not text:
+        return text
+
+    def check() -> str:
+        sources = [*source_texts(m.content for m in messages), str(projection.system)]
+        sources.append(str(projection.tools))
+        body = without_flags(text)
+        return flagged(body, unverified(body, sources))
+
+    return await asyncio.to_thread(check)

@@ -22,6 +22,7 @@ from prime_ext.context.sections import (
     render,
     shorten,
 )
+from prime_ext.context.traceback_text import TRACEBACK, error_line, places, without_colours
 
 _DONE_CHARS = 300
 """Of the result of a call for an open request."""
@@ -33,16 +34,13 @@ _LOOKING = (
 )  # fmt: skip
 
 _SUMMARY = re.compile(r"<compaction-summary>(.*?)(?:</compaction-summary>|\Z)", re.S)
-_ASIDE = re.compile(r"<(recovery_hint|kernel_state|last_user_message)>.*?(?:</\1>|\Z)", re.S)
+_ASIDE = re.compile(
+    r"<(recovery_hint|kernel_state|last_user_message|ledger|unverified)>.*?(?:</\1>|\Z)", re.S
+)
 _LAST_MESSAGE = re.compile(r"<last_user_message>\n?(.*?)\n?</last_user_message>", re.S)
 _KERNEL_EVENT = re.compile(r"\s*<kernel-event>\s*(.*?)\s*</kernel-event>\s*", re.S)
 _ATTACHMENT = re.compile(r"\s*<attachment type=\"([^\"]*)\" name=\"([^\"]*)\">.*", re.S)
-_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _CELL_ID = re.compile(r"\bcell (?:id |\[)([^\],\s]+)")
-_ERROR_LINE = re.compile(
-    r"^\s*((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Warning|Interrupt|Exit|Iteration)\b.*)$"
-)
-_ERROR_PLACE = re.compile(r"(Cell In ?\[\d+\], line \d+|File .+?:\d+|File \"[^\"]+\", line \d+)")
 _PATH = re.compile(
     r"(?<![\w/.-])((?:~?/|\.{1,2}/)?(?:[\w-][\w.-]*/)*[\w-][\w.-]*\.(?:csv|tsv|parquet|xlsx?|"
     r"jsonl?|"
@@ -69,7 +67,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'`(])|\n+")
 _TOUR = re.compile(r"\bTour (\d+) of (\d+)\b|^/tour step (\d+) of (\d+)", re.M)
 
 
-def digest(messages: list[dict[str, Any]], *, max_chars: int) -> str:
+def digest(messages: Iterable[Mapping[str, Any]], *, max_chars: int) -> str:
     """Summarise ``messages`` by extraction.
 
     Parameters
@@ -219,15 +217,14 @@ class _Notes:
                 self.add("Files and cells", f"`{call.arguments[key]}` ({call.name})")
 
     def _result(self, block: dict[str, Any]) -> None:
-        text = _ANSI.sub(
-            "", "\n".join(_text(b.get("text")) for b in _blocks(block.get("content")))
-        ).strip()
+        text = "\n".join(_text(b.get("text")) for b in _blocks(block.get("content")))
+        text = without_colours(text).strip()
         failed = bool(block.get("is_error"))
         call = self.calls.get(_text(block.get("tool_use_id")))
         if call is not None:
             call.outcome = f"{'error' if failed else 'ok'}: {text}"
             self._command(call, text, failed)
-        if failed or "Traceback (most recent call last)" in text:
+        if failed or TRACEBACK in text:
             self._error(text)
         elif call is None:
             self._values(text)
@@ -261,13 +258,9 @@ class _Notes:
         self.add("Commands and values", f"Output of {call.name}{where}:\n{_fence(text)}")
 
     def _error(self, text: str) -> None:
-        lines = text.splitlines()
-        last = next((m[1] for line in reversed(lines) if (m := _ERROR_LINE.match(line))), None)
-        if last is None:
-            last = next((line.strip() for line in lines if line.strip()), "")
-        places = list(dict.fromkeys(_ERROR_PLACE.findall(text)))
-        at = f" (at {'; '.join(places[-3:])})" if places else ""
-        self.add("Errors", f"{shorten(last, 400)}{at}")
+        found = places(text)
+        at = f" (at {'; '.join(found[-3:])})" if found else ""
+        self.add("Errors", f"{shorten(error_line(text), 400)}{at}")
 
     def _values(self, text: str) -> None:
         for line in text.splitlines()[:400]:

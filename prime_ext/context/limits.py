@@ -25,6 +25,8 @@ class Limits:
     """Newest messages kept verbatim behind a summary, at most."""
     tool_result_cap: int
     max_output: int
+    window: int
+    """What the model takes at most."""
 
     @classmethod
     def resolve(
@@ -58,4 +60,5 @@ class Limits:
             keep_tail=keep_tail_tokens or min(16_000, threshold // 5),
             tool_result_cap=tool_result_cap_tokens or min(10_000, threshold // 20),
             max_output=max_output,
+            window=window,
         )

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from prime_ext.context.projection import ProjectedMessage, Projection
+from prime_ext.context.projection import ProjectedMessage, Projection, without_thinking
+from prime_ext.context.summary import CLOSE, OPEN
 
-PROMPT_VERSION = 1
+PROMPT_VERSION = 2
 """Grows with every change of the instruction that a note is made by."""
 
 
@@ -47,6 +48,17 @@ def prefix_length(messages: Sequence[ProjectedMessage], tokens: Sequence[int], s
 def split(messages: Sequence[ProjectedMessage], note: Note) -> int:
     """Index of the first message that the note does not cover."""
     return sum(1 for message in messages if message.last_seq <= note.through_seq)
+
+
+def as_message(note: Note) -> ProjectedMessage:
+    """The note as the message that stands for what it covers."""
+    text = f"{OPEN}\n{note.text}\n{CLOSE}"
+    return ProjectedMessage("user", [{"type": "text", "text": text}], 0, note.through_seq)
+
+
+def bare(message: ProjectedMessage) -> ProjectedMessage:
+    """A message without thinking, to stand behind another beginning than it was written behind."""
+    return replace(message, content=without_thinking(message.content))
 
 
 def fingerprint(projection: Projection, length: int) -> str:

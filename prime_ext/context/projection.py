@@ -9,11 +9,13 @@ from typing import Any
 import msgspec
 
 from prime_ext.context.image_limits import refusal
+from prime_ext.context.preview import loses_thinking, preview
 from prime_ext.session.records import (
     AnyRecord,
     AssistantMessage,
     Block,
     CompactionEnd,
+    Prune,
     SessionStart,
     Settings,
     ToolResult,
@@ -100,7 +102,7 @@ def project(records: Sequence[AnyRecord]) -> Projection:
         live = _kept(records, compaction)
     else:
         head = _with_model(head, records)
-    messages.extend(_messages(live))
+    messages.extend(project_messages(live))
     return replace(head, messages=messages)
 
 
@@ -176,8 +178,11 @@ def _summary_message(compaction: CompactionEnd) -> ProjectedMessage:
     )
 
 
-def _messages(records: Iterable[AnyRecord]) -> list[ProjectedMessage]:
+def project_messages(records: Iterable[AnyRecord]) -> list[ProjectedMessage]:
+    """The messages that ``records`` stand for, without a summary in front of them."""
     records = list(records)
+    prunes = [r for r in records if isinstance(r, Prune)]
+    pruned = {seq for prune in prunes for seq in prune.pruned}
     results = {r.tool_use_id: r for r in records if isinstance(r, ToolResult)}
     messages: list[ProjectedMessage] = []
     for record in records:
@@ -187,19 +192,21 @@ def _messages(records: Iterable[AnyRecord]) -> list[ProjectedMessage]:
                 messages.append(ProjectedMessage("user", content, record.seq, record.seq))
         elif isinstance(record, AssistantMessage):
             content = sendable(record.content)
+            if prunes and loses_thinking(record, prunes):
+                content = without_thinking(content)
             if not content:
                 continue
             messages.append(
                 ProjectedMessage("assistant", content, record.seq, record.seq, record.usage or None)
             )
-            answer = _answer(content, results, record.seq)
+            answer = _answer(content, results, pruned, record.seq)
             if answer is not None:
                 messages.append(answer)
     return messages
 
 
 def _answer(
-    content: list[Block], results: dict[str, ToolResult], seq: int
+    content: list[Block], results: dict[str, ToolResult], pruned: set[int], seq: int
 ) -> ProjectedMessage | None:
     """The user message that answers the calls in ``content``, in their order."""
     blocks: list[Block] = []
@@ -213,10 +220,11 @@ def _answer(
             block["content"] = [{"type": "text", "text": LOST_RESULT}]
             block["is_error"] = True
         else:
-            block["content"] = sendable(result.content) or [{"type": "text", "text": "(no output)"}]
+            body = preview(result) if result.seq in pruned else sendable(result.content)
+            block["content"] = body or [{"type": "text", "text": "(no output)"}]
             # The API takes nothing but text in an error. A run that drew before it failed says so
             # in its text.
-            if result.is_error and all(b["type"] == "text" for b in block["content"]):
+            if result.is_error and all(b["type"] == "text" for b in result.content):
                 block["is_error"] = True
             seqs.append(result.seq)
         blocks.append(block)

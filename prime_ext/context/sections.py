@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 SECTIONS = (
     "Goal",
@@ -75,6 +75,24 @@ def render(items: dict[str, list[str]], max_chars: int) -> str:
     return shorten(last, max_chars)
 
 
+def share_out(need: Mapping[str, int], room: int, shares: Mapping[str, int]) -> dict[str, int]:
+    """Divide ``room`` by ``shares``; what one does not need goes to the others."""
+    unsettled = {name for name, wanted in need.items() if wanted}
+    given = dict.fromkeys(need, 0)
+    while unsettled:
+        total = sum(shares[name] for name in unsettled)
+        content = {name for name in unsettled if need[name] <= room * shares[name] // total}
+        if not content:
+            for name in unsettled:
+                given[name] = room * shares[name] // total
+            break
+        for name in content:
+            given[name] = need[name]
+            room -= need[name]
+        unsettled -= content
+    return given
+
+
 def _budgets(items: dict[str, list[str]], max_chars: int) -> dict[str, int]:
     """Characters for each section: its share, and what the others leave over."""
     need = {
@@ -83,19 +101,7 @@ def _budgets(items: dict[str, list[str]], max_chars: int) -> dict[str, int]:
     }
     headings = sum(len(section) + 6 for section in SECTIONS if items[section])
     room = max(0, max_chars - headings)
-    open_sections = {section for section in SECTIONS if need[section]}
-    budgets = dict.fromkeys(SECTIONS, 0)
-    while open_sections:
-        shares = sum(_SHARES[s] for s in open_sections)
-        content = {s for s in open_sections if need[s] <= room * _SHARES[s] // shares}
-        if not content:
-            for section in open_sections:
-                budgets[section] = room * _SHARES[section] // shares
-            break
-        for section in content:
-            budgets[section] = need[section]
-            room -= need[section]
-        open_sections -= content
+    budgets = share_out(need, room, _SHARES)
     if items["Goal"]:
         # The last request is what the work is about: it may take half of everything.
         wanted = len(_item(items["Goal"][-1], max_chars)) + 1

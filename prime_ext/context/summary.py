@@ -9,7 +9,13 @@ from typing import Any
 OPEN = "<compaction-summary>"
 CLOSE = "</compaction-summary>"
 
-_TAGS = re.compile(r"</?(?:compaction-summary|recovery_hint|kernel_state|last_user_message)>")
+LEDGER_INTRODUCTION = (
+    "Kept by code, letter for letter; the number in brackets is the record that session_read gives."
+)
+
+_TAGS = re.compile(
+    r"</?(?:compaction-summary|recovery_hint|kernel_state|last_user_message|ledger)>"
+)
 
 INSTRUCTION = """\
 The conversation above is about to be replaced by a summary that you write now. After that you \
@@ -39,16 +45,34 @@ still matters. Leave out pleasantries and anything that no longer matters. Do no
 Answer with the summary only."""
 
 
-def instruction(extra: str | None) -> str:
-    """The request for a summary, with what the person asked it to look after."""
-    if not extra or not extra.strip():
-        return INSTRUCTION
-    return f"{INSTRUCTION}\n\nThe user asks that the summary looks after this:\n{extra.strip()}"
+REBUILD = """\
+What follows in <extraction> was taken letter for letter from the session's raw records since its \
+beginning, by code. Earlier summaries may have lost or bent something by now: where they and the \
+extraction differ, the extraction is right. Take from it what still matters and is missing."""
+
+
+def instruction(extra: str | None, extraction: str = "") -> str:
+    """The request for a summary.
+
+    Parameters
+    ----------
+    extra:
+        What the person asked it to look after.
+    extraction:
+        What code took from the raw records, to set right what summaries of summaries have bent.
+    """
+    parts = [INSTRUCTION]
+    if extra and extra.strip():
+        parts.append(f"The user asks that the summary looks after this:\n{extra.strip()}")
+    if extraction.strip():
+        parts.append(f"{REBUILD}\n\n<extraction>\n{extraction.strip()}\n</extraction>")
+    return "\n\n".join(parts)
 
 
 def summary_turn(
     body: str,
     *,
+    ledger: str,
     last_user_message: str | None,
     inventory: Sequence[dict[str, Any]] | None,
     kernel_note: str,
@@ -61,7 +85,9 @@ def summary_turn(
     Parameters
     ----------
     body:
-        What the model, or the extraction, wrote.
+        What the model, or the extraction, wrote; with what in it is not verified.
+    ledger:
+        Exact details that code has kept; empty if there are none.
     last_user_message:
         Verbatim, if it is not kept behind the summary.
     inventory:
@@ -75,6 +101,8 @@ def summary_turn(
         Range of the records that the summary replaces.
     """
     parts = [OPEN, _TAGS.sub("", body).strip()]
+    if ledger:
+        parts.append(f"<ledger>\n{LEDGER_INTRODUCTION}\n{_TAGS.sub('', ledger)}\n</ledger>")
     if last_user_message:
         parts.append(
             f"<last_user_message>\n{_TAGS.sub('', last_user_message)}\n</last_user_message>"

@@ -257,7 +257,8 @@ async def test_errors_of_the_model_do_not_repeat_compaction_for_ever(
     end = await session.ask("Still there?")
     assert end.status == "error"
     assert len(session.records("compaction_end")) == 1
-    assert len(session.api.requests) <= 5
+    # Two of the conversation, four for the summary, the conversation once more.
+    assert len(session.api.requests) <= 7
 
 
 async def test_a_model_chosen_later_comes_in_with_the_compaction(new_session: NewSession) -> None:

@@ -127,6 +127,7 @@ def test_calls_of_an_open_request_are_kept_and_those_of_a_closed_one_are_not() -
 def wrap(body: str, last: str | None = None) -> str:
     return summary_turn(
         body,
+        ledger="",
         last_user_message=last,
         inventory=[{"name": "df", "type": "DataFrame"}],
         kernel_note="The kernel runs on.",

@@ -202,6 +202,7 @@ class World:
         kept = any(b["type"] == "text" for m in tail if m["role"] == "user" for b in m["content"])
         text = summary_turn(
             reply.content[0]["text"],
+            ledger="",
             last_user_message=said[-1] if said and not kept else None,
             inventory=None,
             kernel_note="The kernel runs on.",

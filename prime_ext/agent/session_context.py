@@ -1,0 +1,198 @@
+"""The context of one session as its turns use it: projected, measured, proven, compacted."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from prime_ext.compaction.compactor import AUTOMATIC, Compactor
+from prime_ext.compaction.ledger_file import LedgerFile
+from prime_ext.compaction.prefire import Prefire
+from prime_ext.compaction.replacement import Terms
+from prime_ext.context.prefix import PrefixProof
+from prime_ext.context.projection import Projection
+from prime_ext.context.projector import Projector
+from prime_ext.context.prune import Rates
+from prime_ext.context.refill import Contributor, RefillGuard, largest_contributor
+from prime_ext.models.model import ContextOverflow, Model, Price
+from prime_ext.session.records import CompactionEnd, Error, Settings
+
+if TYPE_CHECKING:
+    from prime_ext.agent.history import History
+    from prime_ext.agent.services import AgentServices
+    from prime_ext.agent.session_model import SessionModel
+    from prime_ext.compaction.meter import ContextMeter
+    from prime_ext.context.limits import Limits
+    from prime_ext.kernel.snapshot import SnapshotKeeper
+    from prime_ext.session.session import Session
+
+
+class SessionContext:
+    """What goes to the model. ``use`` is awaited before a turn, and names its model."""
+
+    def __init__(
+        self,
+        session: Session,
+        services: AgentServices,
+        model: SessionModel,
+        keeper: SnapshotKeeper,
+        history: History,
+    ) -> None:
+        self._session = session
+        self._services = services
+        self._session_model = model
+        self._keeper = keeper
+        self._history = history
+        self._log = services.log
+        self._projector = Projector(session.context_records)
+        self._prefire = Prefire(session, services.log)
+        self._ledger = LedgerFile(session.folder, session.log, services.log)
+        self._proof = PrefixProof()
+        self._refills = RefillGuard()
+        self._model: Model | None = None
+        self._rates = Rates()
+        self.meter: ContextMeter
+        self.limits: Limits
+
+    def resume(self) -> None:
+        """Take up what was under way when the server stopped."""
+        self._prefire.resume(self._session.context_records())
+
+    async def use(self, model: Model) -> None:
+        """Measure as ``model`` counts, and compact with it."""
+        self._model = model
+        self.meter, self.limits = await self._session_model.measures(model)
+        self._rates = rates_of((await model.capabilities()).price)
+
+    async def close(self) -> None:
+        """Give up a note that is being made."""
+        await self._prefire.close()
+
+    # --- measuring ----------------------------------------------------------------------------
+
+    def projection(self) -> Projection:
+        """The context as the next request would send it."""
+        return self._projector.now()
+
+    async def tokens(self) -> int:
+        """Size of the next request."""
+        return await self.meter.context_tokens(self.projection())
+
+    async def overhead(self) -> int:
+        """Size of system prompt and tools, which no compaction can shrink."""
+        return await self.meter.overhead_tokens(self.projection())
+
+    def answered(
+        self, projection: Projection, usage: dict[str, Any], content: list[dict[str, Any]]
+    ) -> None:
+        """Learn from what was reported for a request that held ``projection``."""
+        self.meter.observe(projection, usage, content)
+        self._refills.requested()
+
+    async def prove(self, projection: Projection) -> None:
+        """Check that what is sent begins with what was sent before; record it if it does not."""
+        messages = projection.wire_messages()
+        found = await asyncio.to_thread(
+            self._proof.check, projection.system, projection.tools, messages
+        )
+        if found is None:
+            return
+        where = "system prompt or tools" if found.message is None else f"message {found.message}"
+        self._log.warning("Session %s: the frozen prefix changed: %s", self._session.id, where)
+        self._session.append(
+            Error(
+                code="prefix_changed",
+                message=f"The beginning of the conversation changed between two requests ({where}) "
+                "although nothing was compacted: this request was not served from the cache.",
+                hint="The conversation goes on. This is a fault of the extension; please report "
+                "it with the server's log.",
+                where="session",
+            )
+        )
+
+    # --- compacting ---------------------------------------------------------------------------
+
+    async def prefire(self) -> None:
+        """Begin a note, or roll it forward, if the context comes near its threshold."""
+        tokens = await self.tokens()
+        if self._model is not None and tokens < self.limits.threshold:
+            await self._prefire.consider(
+                self.projection(),
+                tokens,
+                self._model,
+                self.limits,
+                self._rates,
+                self.meter,
+                self._history.compaction_count,
+            )
+
+    async def compact(
+        self,
+        trigger: str,
+        instructions: str | None,
+        *,
+        turn: str | None,
+        user: str | None = None,
+        compaction_id: str | None = None,
+    ) -> CompactionEnd:
+        """Compact now, with the model in use. See ``Compactor.run``."""
+        assert self._model is not None
+        compactor = Compactor(
+            self._session,
+            self._projector,
+            self._keeper,
+            self.meter,
+            self._prefire,
+            self._ledger,
+            lambda record: self._services.on_compaction(self._session, record),
+            self.learn_window,
+            self._log,
+        )
+        terms = Terms(
+            model=self._model,
+            limits=self.limits,
+            rates=self._rates,
+            compactions=self._history.compaction_count,
+            frozen=await self._session_model.frozen_next(),
+            instructions=instructions,
+        )
+        record = await compactor.run(
+            trigger, terms, turn=turn, user=user, compaction_id=compaction_id
+        )
+        if record.outcome == "ok":
+            self._proof.reset()
+            if trigger in AUTOMATIC:
+                self._refills.compacted()
+            else:
+                self._refills.relax()
+        return record
+
+    def learn_window(self, overflow: ContextOverflow) -> None:
+        """Keep to what the model's server says it takes."""
+        assert self._model is not None
+        known = self._session.windows.get(self._model.id)
+        if overflow.maximum is None or known == overflow.maximum:
+            return
+        self._session.append(Settings(windows={self._model.id: overflow.maximum}))
+        self.limits = self._session_model.limits_within(overflow.maximum)
+
+    # --- guarding -----------------------------------------------------------------------------
+
+    async def refilled_by(self) -> Contributor | None:
+        """What fills the context again as fast as it is compacted; ``None`` if nothing does."""
+        if not self._refills.gives_up:
+            return None
+        self._refills.relax()
+        projection = self.projection()
+        return largest_contributor(projection.messages, await self.meter.message_tokens(projection))
+
+
+def rates_of(price: Price | None) -> Rates:
+    """Costs relative to a token of input; the usual ones where the price is not known."""
+    if price is None or not price.input:
+        return Rates()
+    return Rates(
+        cache_read=price.cache_read / price.input,
+        cache_write=price.cache_write_5m / price.input,
+        output=price.output / price.input,
+    )

@@ -1,0 +1,191 @@
+"""What takes the place of the compacted messages: a note, a summary, or an extraction."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from prime_ext.compaction.extraction import extraction, rebuild_is_due
+from prime_ext.compaction.ladder import Sizes, summarise_somehow
+from prime_ext.compaction.summarise import summary_budget
+from prime_ext.context.cut import cut_index
+from prime_ext.context.digest import digest
+from prime_ext.context.limits import Limits
+from prime_ext.context.note import Note, as_message, bare, split
+from prime_ext.context.projection import ProjectedMessage, Projection
+from prime_ext.context.prune import Rates
+from prime_ext.models.model import ContextOverflow, Model, ModelError, Retry
+from prime_ext.session.records import Block, Error
+
+if TYPE_CHECKING:
+    from prime_ext.session.session import Session
+
+CHARACTERS_PER_TOKEN = 3
+"""Lower bound for English and code, to size an extraction without counting it."""
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """What a compaction freezes anew, because nothing of the old prefix stays cached."""
+
+    provider: str
+    model: str
+    system: list[Block]
+    tools: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a compaction has to keep to."""
+
+    model: Model
+    """Writes the summary: the one the conversation runs on, whose cache holds the prefix."""
+    limits: Limits
+    rates: Rates
+    compactions: int
+    """Successful ones so far."""
+    frozen: Frozen
+    """Model, system prompt and tools from here on."""
+    instructions: str | None = None
+    """What the summary must look after."""
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """The text that stands in, and what it took to get it."""
+
+    text: str
+    path: str
+    cut: int
+    """Index of the first message that stays verbatim."""
+    request_tokens: int = 0
+    usage: dict[str, Any] | None = None
+    reason: str | None = None
+
+
+class Replacing:
+    """Makes replacements in one compaction.
+
+    Parameters
+    ----------
+    note:
+        The note made ahead, if one is ready.
+    progress:
+        Told what goes on, for the person who waits.
+    on_overflow:
+        Told what the model's server said of its window.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        projection: Projection,
+        sizes: Sequence[int],
+        overhead: int,
+        note: Note | None,
+        terms: Terms,
+        *,
+        progress: Callable[[str], None],
+        on_overflow: Callable[[ContextOverflow], None],
+        log: logging.Logger,
+    ) -> None:
+        self._session = session
+        self._projection = projection
+        self._sizes = sizes
+        self._overhead = overhead
+        self._note = note
+        self._terms = terms
+        self._progress = progress
+        self._on_overflow = on_overflow
+        self._log = log
+
+    async def keeping(self, keep_tail: int) -> Replacement:
+        """What takes the prefix's place if ``keep_tail`` tokens stay verbatim behind it.
+
+        A note that is ready takes its place as it is if what came since may stay verbatim;
+        otherwise the model merges the two, reading no more than them. Without a note the model
+        reads the whole prefix. Where the model fails, an extraction does.
+        """
+        messages, limits = self._projection.messages, self._terms.limits
+        cut = cut_index(messages, self._sizes, keep_tail)
+        if self._note is None:
+            return await self._by_model(messages[:cut], self._sizes[:cut], cut, "single_pass")
+        noted = split(messages, self._note)
+        tail = sum(self._sizes[noted:])
+        if tail <= max(keep_tail, min(limits.keep_tail, limits.landing // 2)):
+            return Replacement(self._note.text, "swap", noted)
+        cut = max(cut, noted)
+        prefix = [as_message(self._note), *map(bare, messages[noted:cut])]
+        note_size = len(self._note.text) // CHARACTERS_PER_TOKEN
+        return await self._by_model(prefix, [note_size, *self._sizes[noted:cut]], cut, "merge")
+
+    async def _by_model(
+        self, prefix: Sequence[ProjectedMessage], sizes: Sequence[int], cut: int, path: str
+    ) -> Replacement:
+        terms = self._terms
+        self._progress("Summarising the conversation")
+        found = ""
+        if path == "single_pass" and rebuild_is_due(terms.compactions):
+            found = await asyncio.to_thread(extraction, self._session.log, prefix[-1].last_seq)
+        try:
+            summary = await summarise_somehow(
+                self._projection,
+                prefix,
+                Sizes(self._overhead, sizes),
+                terms.model,
+                terms.limits,
+                instructions=terms.instructions,
+                extraction=found,
+                on_retry=self._on_retry,
+                on_overflow=self._on_overflow,
+                log=self._log,
+            )
+        except ModelError as failure:
+            self._session.append(
+                Error(
+                    code=failure.code,
+                    message=f"The summary could not be made by the model: {failure.message}",
+                    hint="It is made by extraction instead; nothing is lost.",
+                    where="compaction",
+                )
+            )
+            return extracted(prefix, cut, summary_budget(terms.limits), reason=failure.message)
+        if not summary.text:
+            return extracted(
+                prefix,
+                cut,
+                summary_budget(terms.limits),
+                reason="The model answered without a summary.",
+                sent=summary.sent_tokens,
+            )
+        if terms.model.provider == "offline":
+            path = "digest"
+        return Replacement(
+            summary.text,
+            path,
+            cut,
+            request_tokens=summary.sent_tokens,
+            usage=summary.usage,
+        )
+
+    def _on_retry(self, retry: Retry) -> None:
+        self._progress(
+            f"Summarising the conversation: {retry.reason}, trying again in "
+            f"{retry.delay_s:.0f} s ({retry.attempt}/{retry.max_attempts})"
+        )
+
+
+def extracted(
+    prefix: Sequence[ProjectedMessage],
+    cut: int,
+    tokens: int,
+    *,
+    reason: str | None,
+    sent: int = 0,
+) -> Replacement:
+    """A replacement of ``tokens`` at most, made without a model."""
+    text = digest([m.wire() for m in prefix], max_chars=max(400, tokens * CHARACTERS_PER_TOKEN))
+    return Replacement(text, "digest", cut, request_tokens=sent, reason=reason)

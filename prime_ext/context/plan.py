@@ -1,0 +1,104 @@
+"""What is to be done about a context's size: decisions only, no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from prime_ext.context.cut import cut_index
+from prime_ext.context.limits import Limits
+from prime_ext.context.projection import ProjectedMessage
+from prime_ext.context.prune import Pruning, Rates, is_cheaper, pruning
+from prime_ext.session.records import AnyRecord
+
+GROWTHS_AHEAD = 2
+"""A note takes about as long as so many requests."""
+
+FRESH_TOKENS = 20_000
+"""What a compaction leaves to be cached anew, at most: the summary turn and the tail."""
+
+ADDED_TOKENS = 4_000
+"""What code adds to a summary: the ledger, the live variables, the hints."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A context and its sizes, in tokens."""
+
+    messages: Sequence[ProjectedMessage]
+    sizes: Sequence[int]
+    """Of each message."""
+    overhead: int
+    """System prompt and tools."""
+    total: int
+    """The whole, as the next request would send it."""
+
+
+def prefire_point(limits: Limits, fast_growth: int) -> int:
+    """Size at which the note is begun: early enough to be ready at the threshold.
+
+    Where the context grows by leaps it is earlier than the configured margin, but never so early
+    that a compaction would bring it about at once.
+    """
+    early = limits.threshold - GROWTHS_AHEAD * fast_growth
+    return max(min(limits.prefire_at, early), min(limits.prefire_at, limits.landing + 1))
+
+
+def tail_room(limits: Limits, note_tokens: int) -> int:
+    """Tokens that may follow a note verbatim, so that what is cached anew stays small."""
+    fresh = FRESH_TOKENS - ADDED_TOKENS - note_tokens
+    return min(limits.keep_tail, max(fresh, limits.keep_tail // 4))
+
+
+def wants_rolling(tail: int, room: int, fast_growth: int) -> bool:
+    """Whether the note must be rolled forward now, to be ready before its tail is too long."""
+    return tail > max(room - fast_growth, room // 2)
+
+
+def choose_prune(
+    context: Measured,
+    records: Sequence[AnyRecord],
+    limits: Limits,
+    rates: Rates,
+    size_of: Callable[[Sequence[ProjectedMessage]], int],
+    *,
+    summary_tokens: int,
+) -> tuple[Pruning, int] | None:
+    """The prune that suffices at the threshold, and the size it leaves; ``None`` if none does.
+
+    It suffices if the context lands under ``limits.landing`` once it has grown to the threshold,
+    and if a summary would not make room more cheaply.
+
+    Parameters
+    ----------
+    size_of:
+        Counts messages that are not in the context.
+    summary_tokens:
+        What a summary would probably take.
+    """
+    cut = cut_index(context.messages, context.sizes, limits.keep_tail)
+    found = pruning(context.messages, records, cut)
+    if found is None:
+        return None
+    changed = [
+        (old, new)
+        for old, new in zip(range(len(context.messages)), found.messages, strict=True)
+        if new is not context.messages[old]
+    ]
+    freed = sum(context.sizes[old] for old, _ in changed) - size_of([new for _, new in changed])
+    after = context.total - freed
+    still_to_come = max(0, limits.threshold - context.total)
+    if freed <= 0 or after + still_to_come > limits.landing:
+        return None
+    tail = sum(context.sizes[cut:])
+    fresh = summary_tokens + ADDED_TOKENS + tail
+    cheaper = is_cheaper(
+        before=context.total,
+        unchanged=context.overhead + sum(context.sizes[: found.first]),
+        after_prune=after,
+        after_summary=context.overhead + fresh,
+        summary_output=summary_tokens,
+        written_after_summary=fresh,
+        rates=rates,
+    )
+    return (found, after) if cheaper else None

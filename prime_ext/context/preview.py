@@ -1,0 +1,65 @@
+"""What stands in the context for a tool output that was pruned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from prime_ext.session.records import AssistantMessage, Block, Prune, ToolResult
+
+HEAD_CHARS = 240
+TAIL_CHARS = 160
+ERROR_TAIL_CHARS = 1_200
+"""The end of a traceback says what went wrong; it stays useful for longer than other outputs."""
+
+SHORTEST_CHARS = 1_000
+"""Shorter outputs stay: their previews would free next to nothing."""
+
+IMAGE_CHARS = 4_000
+"""What an image weighs against text here."""
+
+
+def preview(result: ToolResult) -> list[Block]:
+    """What a pruned result is sent as. The same result always has the same preview."""
+    text = _text(result.content)
+    images = _images(result.content)
+    tail_chars = ERROR_TAIL_CHARS if result.is_error else TAIL_CHARS
+    left_out = len(text) - HEAD_CHARS - tail_chars
+    if left_out <= 0:
+        parts = [text] if text.strip() else []
+        what = []
+    else:
+        parts = [text[:HEAD_CHARS], text[len(text) - tail_chars :]]
+        what = [f"{left_out} characters"]
+    if images:
+        what.append("an image" if images == 1 else f"{images} images")
+    if what:
+        marker = (
+            f"[… {' and '.join(what)} of this old output left out here; "
+            f"session_read {result.seq} gives the text …]"
+        )
+        parts.insert(1, marker)
+    return [{"type": "text", "text": "\n".join(parts)}]
+
+
+def is_prunable(result: ToolResult) -> bool:
+    """Whether its preview is much shorter than it is."""
+    images = _images(result.content)
+    kept = HEAD_CHARS + (ERROR_TAIL_CHARS if result.is_error else TAIL_CHARS)
+    weight = len(_text(result.content)) + images * IMAGE_CHARS
+    return weight > max(SHORTEST_CHARS, 2 * kept)
+
+
+def loses_thinking(record: AssistantMessage, prunes: Sequence[Prune]) -> bool:
+    """Whether a prune has changed what stood before the message when it was written.
+
+    Its thinking is bound to that, and can only go back with it or not at all.
+    """
+    return any(min(prune.pruned, default=prune.seq) < record.seq < prune.seq for prune in prunes)
+
+
+def _text(content: Sequence[Block]) -> str:
+    return "\n".join(str(block["text"]) for block in content if block["type"] == "text")
+
+
+def _images(content: Sequence[Block]) -> int:
+    return sum(1 for block in content if block["type"] == "image")

@@ -1,0 +1,97 @@
+"""Projecting a session that grows, without starting over at each request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from prime_ext.context.projection import (
+    Projection,
+    last_compaction,
+    project,
+    project_messages,
+)
+from prime_ext.session.records import (
+    AnyRecord,
+    AssistantMessage,
+    CompactionEnd,
+    Prune,
+    Settings,
+    ToolResult,
+    UserMessage,
+)
+
+_REWRITES = (CompactionEnd, Prune, Settings)
+"""Records that can change what was projected from those before them."""
+
+
+class Projector:
+    """Gives what ``project`` gives, at the cost of what was appended since the last time.
+
+    Messages that have not changed are the same objects as in the projection before.
+
+    Parameters
+    ----------
+    records:
+        Returns a session's records as ``project`` takes them. Records are only ever appended, or
+        all of them are replaced.
+    """
+
+    def __init__(self, records: Callable[[], Sequence[AnyRecord]]) -> None:
+        self._records = records
+        self._projection: Projection | None = None
+        self._count = 0
+        self._last: AnyRecord | None = None
+        self._open: int | None = None
+        """Index of the newest record that began a message: its answer may still grow."""
+        self._closed = 0
+        """How many messages stand before that one."""
+
+    def now(self) -> Projection:
+        """The context as the records have it now."""
+        records = self._records()
+        if len(records) == self._count and records[-1] is self._last and self._projection:
+            return self._projection
+        if self._projection is not None and self._goes_on(records):
+            grown = project_messages(records[self._open :])
+            messages = [*self._projection.messages[: self._closed], *grown]
+            self._projection = replace(self._projection, messages=messages)
+        else:
+            self._projection = project(records)
+        self._remember(records, self._projection)
+        return self._projection
+
+    def _goes_on(self, records: Sequence[AnyRecord]) -> bool:
+        """Whether all that is new belongs to the newest message or behind it."""
+        if (
+            self._open is None
+            or len(records) < self._count
+            or records[self._count - 1] is not self._last
+        ):
+            return False
+        calls = {
+            block["id"]
+            for record in records[self._open :]
+            if isinstance(record, AssistantMessage)
+            for block in record.content
+            if block["type"] == "tool_use"
+        }
+        return not any(
+            isinstance(record, _REWRITES)
+            or (isinstance(record, ToolResult) and record.tool_use_id not in calls)
+            for record in records[self._count :]
+        )
+
+    def _remember(self, records: Sequence[AnyRecord], projection: Projection) -> None:
+        compaction = last_compaction(records[self._open or 0 :])
+        self._count, self._last, self._open = len(records), records[-1], None
+        for index in range(len(records) - 1, 0, -1):
+            record = records[index]
+            # What stays behind a summary is projected otherwise than what comes after it.
+            if compaction is not None and record.seq <= compaction.seq:
+                return
+            if isinstance(record, (UserMessage, AssistantMessage)):
+                self._open = index
+                behind = project_messages(records[index:])
+                self._closed = len(projection.messages) - len(behind)
+                return

@@ -1,0 +1,30 @@
+"""What an error's text says: the exception's own line, and where it occurred."""
+
+from __future__ import annotations
+
+import re
+
+_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_ERROR_LINE = re.compile(
+    r"^\s*((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Warning|Interrupt|Exit|Iteration)\b.*)$"
+)
+_PLACE = re.compile(r"(Cell In ?\[\d+\], line \d+|File .+?:\d+|File \"[^\"]+\", line \d+)")
+
+TRACEBACK = "Traceback (most recent call last)"
+
+
+def without_colours(text: str) -> str:
+    """``text`` without the escape sequences of a terminal."""
+    return _ANSI.sub("", text)
+
+
+def error_line(text: str) -> str:
+    """The last line that names an exception; failing that, the first that is not blank."""
+    lines = without_colours(text).splitlines()
+    named = next((m[1] for line in reversed(lines) if (m := _ERROR_LINE.match(line))), None)
+    return named or next((line.strip() for line in lines if line.strip()), "")
+
+
+def places(text: str) -> list[str]:
+    """Files and cells with their lines, outermost first, each once."""
+    return list(dict.fromkeys(_PLACE.findall(without_colours(text))))

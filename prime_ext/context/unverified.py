@@ -1,0 +1,145 @@
+"""Which exact values of a summary stand in none of the records it was made from.
+
+A model that summarises now and then invents a path, rounds a number or bends a name. What it
+wrote is compared with what it had read, and what does not occur there is listed behind the summary.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from prime_ext.session.records import Block
+
+OPEN = "<unverified>"
+CLOSE = "</unverified>"
+
+MAX_LISTED = 40
+
+_BLOCK = re.compile(r"\n*<unverified>.*?(?:</unverified>|\Z)", re.S)
+# A word with a slash in it is a path if anything but letters says so: "and/or" is none.
+_PATH = re.compile(
+    r"(?<![\w/.~-])(?:(?:~|\.{1,2})?/(?:[\w.@+-]+/)*[\w.@+-]*\w"
+    r"|(?=[\w.@+/-]*(?:[\d_.]|/[^/\s]+/))(?:[\w.@+-]+/)+[\w.@+-]*\w)"
+)
+_FILE = re.compile(r"(?<![\w/.-])[\w-]+(?:\.[\w-]+)*\.[A-Za-z][A-Za-z0-9]{1,8}(?![\w/(])")
+_NUMBER = re.compile(
+    r"(?<![\w.])(?:\d+(?:[-:/.]\d+){2,}|\d(?:[\d,_]*\d)?(?:\.\d+)?(?:[eE][+-]?\d+)?)(?!\w)"
+)
+_WORD = re.compile(r"[^\W\d]\w*")
+_CODE = re.compile(r"```.*?(?:```|\Z)|`([^`\n]+)`", re.S)
+
+
+def unverified(text: str, sources: Sequence[str]) -> list[str]:
+    """The paths, numbers and identifiers in ``text`` that no source has, each once.
+
+    Numbers of one digit and numbers of a list are passed over. A number counts as known if it is
+    written otherwise in a source: ``1,234`` and ``1234.0`` are the same.
+
+    Parameters
+    ----------
+    text:
+        What a model wrote.
+    sources:
+        All that it had read.
+    """
+    known = "\n".join(sources)
+    numbers = {_value(number) for number in _NUMBER.findall(known)}
+    words = set(_WORD.findall(known))
+    found: dict[str, None] = {}
+    for path in [*_PATH.findall(text), *_FILE.findall(text)]:
+        if path not in known:
+            found[path] = None
+    told = _without(text, found)
+    for name in _identifiers(told):
+        if name not in words:
+            found[name] = None
+    for number in _NUMBER.findall(_without_list_marks(told)):
+        if len(number) > 1 and _value(number) not in numbers:
+            found[number] = None
+    return list(found)
+
+
+def source_texts(contents: Iterable[Sequence[Block]]) -> Iterator[str]:
+    """All text that stands in messages' contents; an earlier summary as far as it is trusted."""
+    for content in contents:
+        for block in content:
+            if block["type"] == "text":
+                text = str(block["text"])
+                yield trusted(text) if OPEN in text else text
+            elif block["type"] == "tool_use":
+                yield from _strings(block["input"])
+            elif block["type"] == "tool_result":
+                yield from source_texts([block["content"]])
+
+
+def flagged(text: str, values: Sequence[str]) -> str:
+    """``text`` with a list of ``values`` behind it that are not to be relied on."""
+    if not values:
+        return text
+    listed = ", ".join(f"`{value}`" for value in values[:MAX_LISTED])
+    more = f" and {len(values) - MAX_LISTED} more" if len(values) > MAX_LISTED else ""
+    return (
+        f"{text}\n\n{OPEN}\nIn none of the records that were summarised; confirm with "
+        f"session_search or by looking before you rely on them: {listed}{more}\n{CLOSE}"
+    )
+
+
+def trusted(summary: str) -> str:
+    """An earlier summary without what it was flagged for, as a source for the next."""
+    blocks = "".join(_BLOCK.findall(summary))
+    values = re.findall(r"`([^`]+)`", blocks)
+    return _without(_BLOCK.sub("", summary), values)
+
+
+def without_flags(text: str) -> str:
+    """``text`` without the list that ``flagged`` put behind it."""
+    return _BLOCK.sub("", text).rstrip()
+
+
+def _identifiers(text: str) -> list[str]:
+    """Names: every word in code, and words that nobody writes in prose."""
+    inside = " ".join(span[0] or span[1] for span in _spans(text))
+    names = _WORD.findall(inside)
+    outside = _CODE.sub(" ", text)
+    names += [word for word in _WORD.findall(outside) if "_" in word or _is_camel(word)]
+    return [name for name in names if len(name) > 2]
+
+
+def _spans(text: str) -> Iterable[tuple[str, str]]:
+    for match in _CODE.finditer(text):
+        yield (match[1] or "", match[0] if match[1] is None else "")
+
+
+def _is_camel(word: str) -> bool:
+    return re.search(r"[a-z][A-Z]", word) is not None
+
+
+def _value(number: str) -> str:
+    plain = number.replace(",", "").replace("_", "")
+    if "." in plain and "e" not in plain.lower():
+        plain = plain.rstrip("0").rstrip(".")
+    return plain.lstrip("0") or "0"
+
+
+def _without(text: str, values: Iterable[str]) -> str:
+    for value in sorted(values, key=len, reverse=True):
+        text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", " ", text)
+    return text
+
+
+def _without_list_marks(text: str) -> str:
+    return re.sub(r"(?m)^\s*\d+[.)]\s", " ", text)
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield str(key)
+            yield from _strings(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _strings(item)
+    elif value is not None:
+        yield str(value)
