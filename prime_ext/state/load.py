@@ -217,11 +217,12 @@ class Loader:
         self._damaged: dict[str, str] = {}
         self._patched: dict[str, Any] | None = None
 
-    def stream(self, extent: Extent) -> memoryview:
+    def stream(self, extent: Extent) -> bytes | memoryview:
         """A component stream: from the signed head, or from a segment by its signed digest."""
         if extent.where == format.IN_HEAD:
             return self.head.stream(extent)
-        content = memoryview(bytes(self._reader.view(extent)))
+        # A copy: a mapped page shows what others write to the file after the check.
+        content = bytes(self._reader.view(extent))
         if not digests.matches(extent.strong, content):
             raise SnapshotCorrupt(f"Segment {extent.where} was altered; nothing of it was loaded.")
         return content
@@ -257,6 +258,11 @@ class Loader:
         finally:
             self.context.keepalive.clear()
             if collecting:
+                if not gc.get_freeze_count():
+                    # What was made here stays. Frozen and released, it counts as old, and the
+                    # collector does not walk through all of it at once.
+                    gc.freeze()
+                    gc.unfreeze()
                 gc.enable()
         return restored
 
