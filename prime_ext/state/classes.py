@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from .pickling import ComponentPickler, Reducing, SaveContext, describe
-from .plans import Plan, makes_plans, reduces
+from .plans import Plan, makes_plans, module_of, reduces
 from .reducers_functions import is_importable
 from .restorers import current, restorer
 
@@ -73,6 +73,8 @@ def saved_key(pickler: Reducing, cls: type) -> str | None:
     """The key of a class that has to be saved by value; None for one that can be imported."""
     if is_importable(pickler, cls) or not cls.__flags__ & _HEAP_TYPE:
         return None
+    if not (module_of(cls) and module_of(type(cls))):
+        return None  # Cython's own types, which every module made with it brings along
     if cls in _CTYPES_METACLASSES:
         return None
     key = KEYS.key(cls)

@@ -12,5 +12,6 @@ def load() -> None:
         reducers_files,
         reducers_functions,
         reducers_instances,
+        reducers_libraries,
         reducers_opaque,
     )

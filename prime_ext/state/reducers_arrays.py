@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from .pickling import Reducing
 from .plans import inherits, reduces
-from .restorers import current, outside, restorer
+from .restorers import SandboxedResource, current, outside, restorer
 from .segments import MIN_BUFFER
 from .unrestorable import Unrestorable
 
@@ -38,10 +38,10 @@ def reduce_array(pickler: Reducing, array: np.ndarray[Any, Any]) -> Any:
     if base is None:
         return _reduce_owner(pickler, array)
     owner: Any = array
-    while isinstance(owner.base, np.ndarray):
-        owner = owner.base
+    while (below := _array_below(owner)) is not None:
+        owner = below
     if isinstance(owner, np.memmap) and owner.filename is not None:
-        return _reduce_memmap(array, owner)
+        return _reduce_memmap(pickler, array, owner)
     if owner is array:
         return _reduce_on_foreign_memory(pickler, array, base)
     if not (owner.flags.c_contiguous or owner.flags.f_contiguous):
@@ -52,6 +52,17 @@ def reduce_array(pickler: Reducing, array: np.ndarray[Any, Any]) -> Any:
     if alone and array.nbytes * 2 < owner.nbytes and 0 not in array.strides:
         return _reduce_owner(pickler, array)
     return _reduce_window(array, owner)
+
+
+def _array_below(array: Any) -> Any:
+    """The array whose memory another one shows; None if there is none."""
+    import numpy as np
+
+    base = array.base
+    if not isinstance(base, (np.ndarray, memoryview, bytes, bytearray)):
+        # What `as_strided`, and with it `sliding_window_view`, puts in between.
+        base = getattr(base, "base", None) if type(base).__name__ == "DummyArray" else None
+    return base if isinstance(base, np.ndarray) else None
 
 
 def _reduces_as_ndarray(kind: type) -> bool:
@@ -191,27 +202,41 @@ def restore_strings(offsets: Any, data: Any, shape: tuple[int, ...]) -> Any:
         bounds = np.frombuffer(offsets, np.int64, count + 1).tolist()
         text = bytes(data)
         strings = [text[a:b].decode("utf-8") for a, b in zip(bounds, bounds[1:])]  # noqa: B905, RUF007
-        made = np.empty(count, dtype=object)
-        made[:] = strings
-        return made.reshape(shape)
+        return _shaped(strings, shape)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     texts = pa.LargeStringArray.from_buffers(count, buffers[1], buffers[2])
     # Arrow would hand out one object for equal strings if asked to; here they stay separate.
-    made = texts.to_numpy(zero_copy_only=False)
-    return (made if made.flags.writeable else made.copy()).reshape(shape)
+    return _shaped(texts.to_numpy(zero_copy_only=False), shape)
+
+
+def _shaped(strings: Any, shape: tuple[int, ...]) -> Any:
+    import numpy as np
+
+    made = np.empty(shape, dtype=object)
+    made.reshape(-1)[:] = strings
+    return made
 
 
 def _reduce_window(array: np.ndarray[Any, Any], owner: np.ndarray[Any, Any]) -> Any:
-    offset = array.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
-    window = (array.dtype, array.shape, array.strides, offset, array.flags.writeable)
     kind = None if type(array) is type(owner) else type(array)
-    return _with_attributes((restore_window, (owner, window, kind)), array)
+    return _with_attributes((restore_window, (owner, _window(array, owner), kind)), array)
+
+
+def _window(array: Any, owner: Any) -> tuple[Any, ...]:
+    offset = array.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
+    return array.dtype, array.shape, array.strides, offset, array.flags.writeable
 
 
 @restorer
 def restore_window(owner: Any, window: tuple[Any, ...], kind: Any) -> Any:
     import numpy as np
 
+    if isinstance(owner, (SandboxedResource, Unrestorable)):  # a file mapped into memory
+        return (
+            owner
+            if isinstance(owner, Unrestorable)
+            else SandboxedResource(restore_window, (owner, window, kind))
+        )
     dtype, shape, strides, offset, writeable = window
     plain = owner.view(np.ndarray)
     if dtype.hasobject:
@@ -257,17 +282,26 @@ def restore_on_bytes(base: Any, window: tuple[Any, ...], kind: Any) -> Any:
     return array if kind is np.ndarray else array.view(kind)
 
 
-def _reduce_memmap(array: Any, owner: Any) -> Any:
-    import numpy as np
-
+def _reduce_memmap(pickler: Reducing, array: Any, owner: Any) -> Any:
+    if array is not owner:
+        return restore_window, (owner, _window(array, owner), type(array))
+    file = (str(owner.filename), owner.mode, owner.offset, owner.nbytes)
+    args = (*file, owner.dtype, owner.shape, owner.flags.f_contiguous)
+    if owner.mode == "c":
+        return restore_private_memmap, (_Plain(pickler, owner.view(type(owner).__base__)), args)
     if owner.mode != "r":
         owner.flush()
-    offset = array.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
-    window = (array.dtype, array.shape, array.strides, offset, array.flags.writeable)
-    file = (str(owner.filename), owner.mode, owner.offset, owner.nbytes)
-    if isinstance(array, np.memmap) and array is owner:
-        return restore_memmap, (*file, owner.dtype, owner.shape, owner.flags.f_contiguous)
-    return restore_window, (owner, window, type(array))
+    return restore_memmap, args
+
+
+@outside
+def restore_private_memmap(content: np.ndarray[Any, Any], args: tuple[Any, ...]) -> Any:
+    """A map of mode ``c``: what was changed in it is in no file."""
+    mapped = restore_memmap(*args)
+    if isinstance(mapped, Unrestorable):
+        return content
+    mapped[...] = content
+    return mapped
 
 
 @outside
@@ -304,22 +338,20 @@ def reduce_arrow(_pickler: Reducing, value: Any) -> Any:
 
     if value.get_total_buffer_size() < 2 * value.nbytes + MIN_BUFFER:
         return NotImplemented
-    if isinstance(value, pa.ChunkedArray):
-        return restore_chunked, ([_cut(chunk) for chunk in value.chunks], value.type)
     if isinstance(value, (pa.RecordBatch, pa.Table)):
-        batches = value.to_batches() if isinstance(value, pa.Table) else [value]
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, value.schema) as writer:
-            for batch in batches:
-                writer.write_batch(batch)
-        return restore_arrow, (pickle.PickleBuffer(sink.getvalue()), isinstance(value, pa.Table))
+        columns = [_cut(column) for column in value.columns]
+        value = type(value).from_arrays(columns, schema=value.schema)
+    else:
+        value = _cut(value)
     reduce: Any = copyreg.dispatch_table.get(type(value), type(value).__reduce__)
-    return reduce(_cut(value))
+    return reduce(value)
 
 
 def _cut(array: Any) -> Any:
     import pyarrow as pa
 
+    if isinstance(array, pa.ChunkedArray):
+        return pa.chunked_array([_cut(chunk) for chunk in array.chunks], array.type)
     if array.get_total_buffer_size() < 2 * array.nbytes + MIN_BUFFER:
         return array
     batch = pa.record_batch([array], names=["x"])
@@ -327,18 +359,3 @@ def _cut(array: Any) -> Any:
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     return pa.ipc.open_stream(sink.getvalue()).read_next_batch().column(0)
-
-
-@restorer
-def restore_chunked(chunks: list[Any], kind: Any) -> Any:
-    import pyarrow as pa
-
-    return pa.chunked_array(chunks, type=kind)
-
-
-@restorer
-def restore_arrow(data: Any, table: bool) -> Any:
-    import pyarrow as pa
-
-    reader = pa.ipc.open_stream(pa.py_buffer(data))
-    return reader.read_all() if table else reader.read_next_batch()

@@ -133,7 +133,13 @@ def restore_file(path: str, mode: str, position: int, layers: Any, name: str) ->
 
 @restorer
 def restore_closed_file(kind: str, name: Any, mode: str) -> Any:
-    file: Any = open(os.devnull, "r" if kind == "TextIOWrapper" else "rb")  # noqa: SIM115
+    modes = {"TextIOWrapper": "r", "BufferedWriter": "wb", "BufferedRandom": "r+b"}
+    buffering = 0 if kind == "FileIO" else -1
+    file: Any = open(os.devnull, modes.get(kind, "rb"), buffering)  # noqa: SIM115
+    raw = file
+    while not isinstance(raw, io.FileIO):
+        raw = raw.buffer if isinstance(raw, io.TextIOWrapper) else raw.raw
+    raw.name = name
     if kind == "TextIOWrapper":
         file.mode = mode
     file.close()
@@ -152,7 +158,7 @@ def reduce_database(pickler: Reducing, connection: Any) -> Any:
         "text_factory": connection.text_factory,
     }
     path = databases.get("main", "")
-    if path:
+    if os.path.isabs(path):  # one in memory has no path; a deserialized one is called "x"
         if connection.in_transaction:
             pickler.notes.append(f"an open transaction on {path} is rolled back by a restore")
         return restore_database_file, (path, settings)

@@ -80,7 +80,8 @@ class Case:
     """Something people do in notebooks.
 
     ``setup`` is a cell that defines names of its own; ``check`` asserts how they behave after a
-    restore; ``names`` are those to restore (they are deleted before a hot restore).
+    restore; ``names`` are those to restore (they are deleted before a hot restore). Each must
+    have been read back by the process that verifies, unless it holds a placeholder.
     """
 
     id: str
@@ -109,7 +110,7 @@ class CasesInKernels:
                 f"""
                 from prime_ext import state as _state
                 _key = {key!r}
-                _saved = _state.save({self.snapshot!r}, key=_key, verify='off')
+                _saved = _state.save({self.snapshot!r}, key=_key, verify='wait')
                 """
             )
             names = [name for case in cases for name in case.names.split()]
@@ -134,6 +135,14 @@ class CasesInKernels:
     def check(self, case: Case, where: str) -> None:
         """Assert that the case's names behave as before."""
         kernel = self.hot if where == "hot" else self.cold
+        if where == "hot":
+            kernel.run(
+                f"""
+                for _name in {case.names.split()!r}:
+                    assert _saved.names[_name].status in ("verified", "degraded"), (
+                        _name, _saved.names[_name])
+                """
+            )
         kernel.run(
             f"""
             for _name in {case.names.split()!r}:

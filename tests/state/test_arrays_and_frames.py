@@ -14,7 +14,8 @@ CASES = [
     Case(
         "array_kinds",
         "Tagged tagged masked matrix rec objects window_on_objects from_bytes raw negative zero "
-        "scalar structured_view swapped shared_a shared_b text rng legacy part",
+        "scalar structured_view swapped shared_a shared_b text rng legacy part "
+        "sliding slid",
         """
         import numpy as np
         class Tagged(np.ndarray):
@@ -39,6 +40,8 @@ CASES = [
         _big = np.arange(4_000_000.0)
         part = _big[:10]
         del _big
+        slid = np.arange(50_000.0)
+        sliding = np.lib.stride_tricks.sliding_window_view(slid, 1_000)  # 392 MB if written out
         """,
         """
         import numpy as np
@@ -61,13 +64,18 @@ CASES = [
         state_before = rng.bit_generator.state
         assert rng.random() == expected.random(); rng.bit_generator.state = state_before
         assert len(part) == 10 and _loaded.names["part"].size < 10_000
+        assert sliding.shape == (49_001, 1_000) and _loaded.names["sliding"].size < 500_000
+        assert np.shares_memory(sliding, slid) and sliding[7, 3] == 10
         """,
     ),
     Case(
         "memory_mapped",
-        "mapped window",
+        "mapped window private",
         """
         import numpy as np
+        np.arange(20_000.0).tofile("private.dat")
+        private = np.memmap("private.dat", dtype="f8", mode="c")
+        private[0] = 77  # in memory only
         mapped = np.memmap("array.dat", dtype="f8", mode="w+", shape=(50_000,))
         mapped[:] = 3.0
         window = mapped[10:20]
@@ -81,6 +89,8 @@ CASES = [
         mapped.flush()
         assert np.fromfile("array.dat")[12] == 4.0
         mapped[12] = 3.0
+        assert type(private) is np.memmap and private[0] == 77 and private[7] == 7
+        assert np.fromfile("private.dat")[0] == 0
         """,
     ),
     Case(
