@@ -13,6 +13,8 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from prime_ext.compaction.replacement import (
     CHARACTERS_PER_TOKEN,
     Replacement,
@@ -32,6 +34,7 @@ from prime_ext.session.records import (
     CompactionEnd,
     CompactionStart,
     Prune,
+    Restore,
     Snapshot,
     UserMessage,
 )
@@ -177,8 +180,6 @@ class Compactor:
                 return record
         if cut_index(projection.messages, sizes, 0) == 0:
             return end("skipped", before, reason="Only the newest message is in the context.")
-        state = await self._kernel_state()
-        inventory = await self._inventory()
         replacing = Replacing(
             self._session,
             projection,
@@ -198,6 +199,10 @@ class Compactor:
         # Who asks for a compaction wants the conversation short, not its last part verbatim; and
         # after an overflow nothing is known of how much must go.
         body = await replacing.keeping(limits.keep_tail if start.trigger in AUTOMATIC else 0)
+        # Behind the summary, which may have taken its time, so that what is said is true now.
+        await self._check(start)
+        state = await self._kernel_state()
+        inventory = await self._inventory()
         summary, after = await turn_and_size(body)
         if after > limits.landing and body.cut < cut_index(projection.messages, sizes, 0):
             # The tail is what can still go; a question without a reply never does.
@@ -275,6 +280,17 @@ class Compactor:
         stored = self._session.append(record)
         if record.outcome in ("ok", "unchanged"):
             self._snapshot_seq = stored.seq
+
+    async def _check(self, start: CompactionStart) -> None:
+        """Hot restore: what is live is compared with the snapshot, what is gone comes back."""
+        try:
+            record = await self._keeper.check()
+        except Exception as failure:  # the state library runs foreign code
+            self._log.warning("Comparing the kernel with its snapshot failed", exc_info=True)
+            record = Restore(
+                outcome="failed", mode="hot", trigger="compaction", reason=str(failure)
+            )
+        self._session.append(msgspec.structs.replace(record, turn=start.turn))
 
     async def _kernel_state(self) -> dict[str, Any]:
         return {**await self._keeper.kernel_state(), "snapshot_seq": self._snapshot_seq}
