@@ -1,0 +1,217 @@
+"""A restore that fails goes on: again, the generation before, one component after the other."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from prime_ext.config import SnapshotConfig
+from prime_ext.errors import PrimeError
+from prime_ext.kernel.restoring import ENDED_THE_KERNEL, MAX_DEATHS
+from prime_ext.kernel.snapshot import SnapshotKeeper
+from prime_ext.kernel.snapshot_files import SnapshotFiles
+from tests.kernel.conftest import until
+from tests.kernel.test_snapshot import KEY, crash, value
+
+if TYPE_CHECKING:
+    from prime_ext.kernel.notebook_kernel import NotebookKernel
+
+BOMB = """
+class Bomb:
+    def __reduce__(self):
+        return (arm, (type(self), self.number))
+    def __init__(self, number=0):
+        self.number = number
+def arm(kind, number):
+    import os
+    if os.path.exists({flag!r}):
+        {effect}
+    bomb = object.__new__(kind)
+    bomb.number = number
+    return bomb
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "session"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+@pytest.fixture
+def keeper(kernel: NotebookKernel, folder: Path) -> SnapshotKeeper:
+    return SnapshotKeeper(
+        SnapshotFiles(folder, KEY), kernel, SnapshotConfig(), logging.getLogger("tests")
+    )
+
+
+@pytest.fixture
+def flag(tmp_path: Path) -> Path:
+    """While this file is there, loading a bomb has its effect."""
+    return tmp_path / "flag"
+
+
+def damage(path: Path, at: float = 0.5) -> None:
+    data = bytearray(path.read_bytes())
+    data[int(len(data) * at)] ^= 0xFF
+    path.write_bytes(bytes(data))
+
+
+def newest_segment(folder: Path) -> Path:
+    segments = (folder / "kernel-state.d").glob("seg-*.bin")
+    return max(segments, key=lambda path: int(path.stem.partition("-")[2]))
+
+
+async def test_what_is_damaged_in_the_newest_comes_from_the_one_before(
+    kernel: NotebookKernel, keeper: SnapshotKeeper, folder: Path
+) -> None:
+    await kernel.execute("import numpy\ntable = numpy.zeros(100_000)", store_history=True)
+    await keeper.capture("turn")
+    await kernel.execute("table = numpy.ones(100_000); other = 1", store_history=True)
+    await keeper.capture("turn")
+    damage(newest_segment(folder))
+    await crash(kernel)
+    restored = await keeper.restore("crash", "cold")
+    assert restored.outcome == "partial"
+    assert restored.names["table"]["status"] == "degraded"
+    assert "an older value" in restored.names["table"]["reason"]
+    assert restored.names["other"]["status"] == "verified"
+    assert await value(kernel, "float(table.sum()), other") == "(0.0, 1)"
+
+
+async def test_what_is_damaged_everywhere_is_named_and_the_rest_comes_back(
+    kernel: NotebookKernel, keeper: SnapshotKeeper, folder: Path
+) -> None:
+    await kernel.execute("import numpy\ntable = numpy.ones(100_000); x = 1", store_history=True)
+    await keeper.capture("turn")
+    damage(newest_segment(folder))
+    await crash(kernel)
+    restored = await keeper.restore("crash", "cold")
+    assert restored.outcome == "partial"
+    assert restored.names["table"]["status"] == "skipped"
+    assert "altered" in restored.names["table"]["reason"]
+    assert await value(kernel, "x, 'table' in dir()") == "(1, False)"
+    # What follows does not push the state out from which the rest may still be wanted.
+    await kernel.execute("y = 2", store_history=True)
+    for _ in range(3):
+        await kernel.execute("y += 1", store_history=True)
+        await keeper.capture("turn")
+    assert restored.snapshot_id in [entry["id"] for entry in await keeper.snapshots()]
+
+
+async def test_both_generations_damaged_is_told_as_it_is(
+    kernel: NotebookKernel, keeper: SnapshotKeeper, folder: Path
+) -> None:
+    for number in range(2):
+        await kernel.execute(f"x = {number}", store_history=True)
+        await keeper.capture("turn")
+    damage(folder / "kernel-state.dill")
+    damage(folder / "kernel-state.d" / "previous.dill")
+    await crash(kernel)
+    restored = await keeper.restore("crash", "cold")
+    assert restored.outcome == "failed"
+    assert "altered" in str(restored.reason)
+    with pytest.raises(PrimeError) as raised:
+        await keeper.restore("manual", "cold")
+    assert raised.value.code == "snapshot_refused"
+
+
+async def test_a_component_that_raises_costs_its_own_names_only(
+    kernel: NotebookKernel, keeper: SnapshotKeeper, flag: Path
+) -> None:
+    code = BOMB.format(flag=str(flag), effect="raise OSError('gone')")
+    await kernel.execute(code + "bomb = Bomb(1); x = [1, 2]", store_history=True)
+    await keeper.capture("turn")
+    flag.touch()
+    await crash(kernel)
+    restored = await keeper.restore("crash", "cold")
+    assert restored.outcome == "partial"
+    assert restored.names["bomb"]["status"] in ("skipped", "degraded")
+    assert "gone" in restored.names["bomb"]["reason"]
+    assert await value(kernel, "x, Bomb(3).number") == "([1, 2], 3)"
+
+
+async def test_what_ends_the_kernel_is_found_and_left_out(
+    kernel: NotebookKernel, keeper: SnapshotKeeper, flag: Path
+) -> None:
+    code = BOMB.format(flag=str(flag), effect="os._exit(1)")
+    await kernel.execute(
+        f"before = [1]\n{code}bomb = Bomb(1)\nafter = {{'a': 2}}", store_history=True
+    )
+    await keeper.capture("turn")
+    flag.touch()
+    await crash(kernel)
+    generation = kernel.generation
+    restored = await keeper.restore("crash", "cold")
+    assert restored.outcome == "partial", restored.reason
+    assert kernel.generation == generation + 2  # all at once, then the component alone
+    assert restored.names["bomb"]["reason"] == ENDED_THE_KERNEL
+    assert {n for n, e in restored.names.items() if e["action"] == "loaded"} >= {"before", "after"}
+    assert await value(kernel, "before, after, Bomb(3).number") == "([1], {'a': 2}, 3)"
+
+
+async def test_it_gives_up_before_the_kernel_is_lost_for_good(
+    kernel: NotebookKernel, keeper: SnapshotKeeper, flag: Path
+) -> None:
+    code = BOMB.format(flag=str(flag), effect="os._exit(1)")
+    # Each with a class and a function of its own, else they would be one component.
+    bombs = "".join(
+        code.replace("Bomb", f"Bomb{number}").replace("arm", f"arm{number}")
+        + f"bomb{number} = Bomb{number}({number})\n"
+        for number in range(6)
+    )
+    await kernel.execute(f"{bombs}x = 1", store_history=True)
+    await keeper.capture("turn")
+    flag.touch()
+    await crash(kernel)
+    generation = kernel.generation
+    restored = await keeper.restore("crash", "cold")
+    assert restored.outcome == "failed"
+    assert "died" in str(restored.reason)
+    await until(lambda: kernel.state in ("idle", "starting"))
+    assert kernel.generation == generation + MAX_DEATHS
+    # The kernel goes on, and a person can have what does no harm.
+    flag.unlink()
+    assert (await keeper.restore("manual", "cold")).outcome == "ok"
+    assert await value(kernel, "x, bomb5.number") == "(1, 5)"
+
+
+async def test_the_check_after_a_compaction_loads_what_is_gone_and_overwrites_nothing(
+    kernel: NotebookKernel, keeper: SnapshotKeeper
+) -> None:
+    await kernel.execute("a = [1]; b = [2]; c = [3]; mark = id(c)", store_history=True)
+    await keeper.capture("compaction")
+    unchanged = await keeper.check()
+    assert (unchanged.outcome, unchanged.trigger, unchanged.names) == (
+        "unchanged",
+        "compaction",
+        {},
+    )
+    await kernel.execute("a = 'mine'; del b", store_history=True)
+    checked = await keeper.check()
+    assert checked.outcome == "ok"
+    assert [n for n, e in checked.names.items() if e["action"] == "loaded"] == ["b"]
+    assert await value(kernel, "a, b, id(c) == mark") == "('mine', [2], True)"
+    # It would not be true that what is live is saved.
+    assert (await keeper.kernel_state())["status"] == "stale"
+
+
+async def test_the_check_leaves_a_kernel_alone_that_was_not_saved(
+    kernel: NotebookKernel, keeper: SnapshotKeeper
+) -> None:
+    assert (await keeper.check()).outcome == "skipped"
+    await kernel.execute("x = 1", store_history=True)
+    await keeper.capture("turn")
+    await crash(kernel)
+    checked = await keeper.check()
+    assert checked.outcome == "skipped"
+    assert await value(kernel, "'x' in dir()") == "False"
+
+
+def test_the_files_say_what_they_take(folder: Path) -> None:
+    files: Any = SnapshotFiles(folder, KEY)
+    assert (files.bytes(), files.list(), files.delete()) == (0, [], 0)
