@@ -247,13 +247,16 @@ class MessagesAPI:
         return Failure(400, "The script has no reply for this request.")
 
     def render(self, reply: Reply, received: Received, checked: Checked) -> Rendered:
-        prefix = Prefix(checked.system, checked.tools)
-        for message in checked.messages:
-            for block in message["content"]:
-                prefix.add(message["role"], block)
+        prefix: Prefix | None = None
         signed: list[dict[str, Any]] = []
 
         def sign(text: str, before: list[dict[str, Any]]) -> str:
+            nonlocal prefix
+            if prefix is None:
+                prefix = Prefix(checked.system, checked.tools)
+                for message in checked.messages:
+                    for block in message["content"]:
+                        prefix.add(message["role"], block)
             for block in before[len(signed) :]:
                 prefix.add("assistant", block)
                 signed.append(block)

@@ -15,6 +15,7 @@ from tests.messages_api.errors import refuse
 from tests.messages_api.prompt import block_bytes
 
 DIGEST_BYTES = 32
+THINKING = ("thinking", "redacted_thinking")
 
 
 class Prefix:
@@ -73,6 +74,10 @@ class Signer:
             ``messages`` without the blocks that the model cannot read: those of other models,
             and on request those whose prefix has changed.
         """
+        if thinking_type(body, spec) == "enabled":
+            _check_loop(messages)
+        if not any(block["type"] in THINKING for m in messages for block in m["content"]):
+            return messages
         prefix = Prefix(system, tools)
         kept_messages = []
         for i, message in enumerate(messages):
@@ -108,8 +113,6 @@ class Signer:
             if message["role"] == "assistant" and not dropped:
                 self._check_whole(i, message)
             kept_messages.append({"role": message["role"], "content": kept})
-        if thinking_type(body, spec) == "enabled":
-            _check_loop(messages)
         return kept_messages
 
     def _origin(self, block: dict[str, Any], known_models: tuple[str, ...]) -> str | None:
@@ -147,7 +150,7 @@ def _check_loop(messages: list[dict[str, Any]]) -> None:
     if len(messages) < 2 or last[0]["type"] != "tool_result":
         return
     first = messages[-2]["content"][0]["type"]
-    if first not in ("thinking", "redacted_thinking"):
+    if first not in THINKING:
         raise refuse(
             f"messages.{len(messages) - 2}.content.0.type",
             f"Expected `thinking` or `redacted_thinking`, but found `{first}`. When `thinking` is "

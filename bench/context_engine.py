@@ -1,0 +1,196 @@
+"""A session's script through the real agent: its loop, its records, its SDK, over loopback.
+
+What stands in is the model behind the test API, which answers what the script says, and what the
+tools do, which takes the script's time and returns its results. There is no kernel: no variables
+are saved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from bench.context_figures import LATENCY, Purpose, Run, Sent, Wait, common_tokens
+from bench.headless import NOTEBOOK, extension, serving
+from bench.session_script import Script
+from bench.virtual_time import LoopClock
+from prime_ext.agent.service import AgentService
+from prime_ext.models.capabilities import known_capabilities
+from prime_ext.session.records import CompactionEnd, Error, PrefireEnd
+from prime_ext.session.session import Session
+from tests.messages_api.prompt import Position
+from tests.messages_api.received import Received
+from tests.messages_api.script import Answer, Text, ToolCall
+from tests.messages_api.script import Reply as ScriptedReply
+from tests.messages_api.server import MessagesAPI
+
+
+class Observer:
+    """Answers for the model, and reduces each request to its figures once it is over."""
+
+    def __init__(self, script: Script, summary: str, run: Run) -> None:
+        self._steps = iter(script.steps())
+        self._summary = summary
+        self._run = run
+        self._price = known_capabilities(script.model).price
+        self._reply_limit: int | None = None
+        self._pending: list[tuple[Received, Purpose, bool]] = []
+        self._prompt: list[Position] = []
+        self._prompt_at = 0.0
+        self._rewritten = False
+        self._compacting_since: float | None = None
+
+    def respond(self, received: Received) -> Answer:
+        """The script's next reply, or the summary that is asked for."""
+        self.settle()
+        if not self._run.frozen:
+            self._run.frozen = {
+                key: [_unmarked(block) for block in received.body[key]]
+                for key in ("system", "tools")
+            }
+        limit = received.body["max_tokens"]
+        # A summary is allowed fewer tokens than a reply.
+        self._reply_limit = self._reply_limit or limit
+        if limit != self._reply_limit:
+            waited_for = self._compacting_since is not None
+            self._pending.append((received, "summary" if waited_for else "note", False))
+            return ScriptedReply((Text(self._summary),))
+        self._pending.append((received, "turn", self._rewritten))
+        self._rewritten = False
+        step = next(self._steps)
+        calls = (ToolCall(call.name, call.arguments, call.id) for call in step.calls)
+        return ScriptedReply((Text(step.text), *calls))
+
+    def see(self, record: dict[str, Any]) -> None:
+        """Take note of a record that has just been written."""
+        now = asyncio.get_running_loop().time()
+        if record["kind"] == "compaction_start":
+            self._compacting_since = now
+        elif record["kind"] == "compaction_end":
+            virtual = now - (now if self._compacting_since is None else self._compacting_since)
+            self._compacting_since = None
+            if record["outcome"] != "ok":
+                reason = record.get("reason")
+                self._run.problems.append(f"compaction {record['outcome']}: {reason}")
+                return
+            self._rewritten = True
+            self._run.waits.append(
+                Wait(
+                    record["path"],
+                    virtual + record.get("wait_ms", 0) / 1000,
+                    record.get("request_tokens", 0),
+                    record["tokens_before"],
+                    record["tokens_after"],
+                )
+            )
+
+    def settle(self) -> None:
+        """Take the figures of the requests that are over, and let go of what they held."""
+        still = []
+        for received, purpose, rewritten in self._pending:
+            if received.done.is_set():
+                self._count(received, purpose, rewritten)
+            else:
+                still.append((received, purpose, rewritten))
+        self._pending = still
+
+    def _count(self, received: Received, purpose: Purpose, rewritten: bool) -> None:
+        usage, prompt = received.usage, received.positions
+        cached = usage["cache_read_input_tokens"]
+        self._run.requests.append(
+            Sent(
+                purpose,
+                received.at,
+                usage["input_tokens"] + usage["cache_creation_input_tokens"] + cached,
+                cached,
+                usage["output_tokens"],
+                self._price.cost(usage) if self._price else 0.0,
+                common_tokens(prompt, self._prompt),
+                received.at - self._prompt_at,
+                rewritten,
+            )
+        )
+        if purpose == "turn":
+            self._prompt, self._prompt_at = prompt, received.at
+        received.positions, received.body, received.reply = [], {}, []
+
+
+def _unmarked(block: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in block.items() if key != "cache_control"}
+
+
+async def play(script: Script, service: AgentService, observer: Observer) -> Session:
+    """Be the person: send each message when its pause is over, wait for the turn to end."""
+    session = await service.start_session(NOTEBOOK, permission_mode="auto", user="ada")
+    async with session.subscribe() as frames:
+        for turn in script.turns:
+            await asyncio.sleep(turn.pause_s)
+            await service.submit(session, turn.text, None, "ada")
+            async for frame in frames:
+                if frame["type"] != "record":
+                    continue
+                observer.see(frame["record"])
+                if frame["record"]["kind"] == "turn_end":
+                    break
+            if frame["record"]["status"] != "ok":
+                raise RuntimeError(f"A turn ended with {frame['record']}: {errors_of(session)}")
+    return session
+
+
+def errors_of(session: Session) -> list[str]:
+    """Every error that was recorded."""
+    errors = session.records_of("error")
+    return [f"{r.where} {r.code}: {r.message}" for r in errors if isinstance(r, Error)]
+
+
+async def run_engine(
+    script: Script, summary: str, name: str = "prime", context: dict[str, Any] | None = None
+) -> Run:
+    """Run ``script`` through the agent.
+
+    Parameters
+    ----------
+    summary:
+        What the model answers when it is asked for one, whatever was said before.
+    context:
+        Traits of ``ContextConfig`` that are not at their defaults.
+    """
+    api = MessagesAPI(clock=LoopClock(), latency=LATENCY)
+    api.set_window(script.model, script.window)
+    run = Run(script.name, name, script.window, 0, turns=len(script.turns))
+    observer = Observer(script, summary, run)
+    api.respond = observer.respond
+    traits = {"ContextConfig": context or {}}
+    with tempfile.TemporaryDirectory() as folder:
+        async with serving(api), extension(script, Path(folder), api, traits) as service:
+            started = asyncio.get_running_loop().time()
+            session = await play(script, service, observer)
+            observer.settle()
+            run.threshold = service.describe(session)["state"]["threshold"]
+            run.hours = (asyncio.get_running_loop().time() - started) / 3600
+            run.notes = note_outcomes(session)
+            run.problems += errors_of(session)
+    return run
+
+
+def note_outcomes(session: Session) -> Counter[str]:
+    """How each note that was begun ended: ``used``, ``wasted``, or ``open``.
+
+    A note is used by the swap or merge that it stands in; it is wasted if another takes its place
+    first, if it fails or is given up, and if the compaction goes another way; it is open if the
+    session ends before.
+    """
+    outcomes: Counter[str] = Counter()
+    waiting = 0
+    for record in session.records_of("prefire_end", "compaction_end"):
+        if isinstance(record, PrefireEnd):
+            outcomes["wasted"] += waiting if record.outcome == "ok" else 1
+            waiting = 1 if record.outcome == "ok" else waiting
+        elif isinstance(record, CompactionEnd) and record.outcome == "ok":
+            outcomes["used" if record.path in ("swap", "merge") else "wasted"] += waiting
+            waiting = 0
+    outcomes["open"] += waiting
+    return +outcomes
