@@ -26,10 +26,20 @@ class Measure:
     below: float | None = None
     """The target: the value must be less. None: only reported."""
     samples: int = 1
+    at_least: float | None = None
+    """The target, where more is better."""
 
     @property
     def met(self) -> bool:
-        return self.below is None or self.value < self.below
+        is_below = self.below is None or self.value < self.below
+        return is_below and (self.at_least is None or self.value >= self.at_least)
+
+    @property
+    def target(self) -> str:
+        """The target in words; empty if there is none."""
+        if self.below is not None:
+            return f"< {self.below:g} {self.unit}"
+        return "" if self.at_least is None else f"≥ {self.at_least:g} {self.unit}"
 
 
 def median(name: str, samples: Sequence[float], unit: str, below: float | None = None) -> Measure:
@@ -37,15 +47,17 @@ def median(name: str, samples: Sequence[float], unit: str, below: float | None =
     return Measure(name, statistics.median(samples), unit, below, len(samples))
 
 
-def report(bench: str, measures: Sequence[Measure]) -> int:
-    """Print and write the measures. Returns the exit code: 1 if a target is missed."""
+def report(bench: str, measures: Sequence[Measure], **details: object) -> int:
+    """Print and write the measures. Returns the exit code: 1 if a target is missed.
+
+    ``details`` (JSON types) are written beside the measures.
+    """
     width = max(len(measure.name) for measure in measures)
     print(f"\n{bench} (Python {platform.python_version()}, {os.cpu_count()} cores)")
     for measure in measures:
         target = ""
-        if measure.below is not None:
-            verdict = "met" if measure.met else "MISSED"
-            target = f"target < {measure.below:g} {measure.unit}: {verdict}"
+        if measure.target:
+            target = f"target {measure.target}: {'met' if measure.met else 'MISSED'}"
         print(f"  {measure.name:<{width}}  {measure.value:10.2f} {measure.unit:<6} {target}")
 
     RESULTS.mkdir(exist_ok=True)
@@ -57,6 +69,7 @@ def report(bench: str, measures: Sequence[Measure]) -> int:
         "system": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count(),
         "measures": [asdict(measure) for measure in measures],
+        **details,
     }
     (RESULTS / f"{bench}.json").write_text(json.dumps(content, indent=2) + "\n")
     return 0 if all(measure.met for measure in measures) else 1
