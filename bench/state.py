@@ -99,8 +99,7 @@ def measure(name: str, scale: float, rounds: int, folder: Path) -> Rounds:
             if way == "prime":
                 content = _prime(namespace, place, found)
             elif way == "raw write":
-                write = lambda file: file.writelines(content)  # noqa: E731
-                found.note(way, timed(synced, place / "raw", write))
+                found.note(way, timed(_raw, content, place / "raw"))
             elif way not in found.failures:
                 try:
                     found.note(way, timed(BASELINES[way], namespace, place))
@@ -127,15 +126,19 @@ def _prime(namespace: Namespace, folder: Path, found: Rounds) -> list[bytes]:
     found.note("restore", _restore(namespace, folder))
     content = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
     shutil.rmtree(folder)
-    streams = sum(
-        len(c.stream) for c in pickle_all(namespace, user_names(namespace), Budget()).components
-    )
+    pickled = pickle_all(namespace, user_names(namespace), Budget())
+    streams = sum(len(component.stream) for component in pickled.components)
+    del pickled
     gc.collect()
     with memory.peak() as peak:
         _save(namespace, folder)
     found.note("memory beyond the streams", peak.total - streams)
     found.note("streams", streams)
     return content
+
+
+def _raw(content: list[bytes], path: Path) -> None:
+    synced(path, lambda file: file.writelines(content))
 
 
 def _save(namespace: Namespace, folder: Path) -> state.Report:
@@ -185,27 +188,19 @@ def measures(results: dict[str, Rounds]) -> list[Measure]:
     return lines
 
 
-COLUMNS = {
-    "pause": "pause",
-    "durable": "durable",
-    "unchanged": "unchanged",
-    "restore": "restore",
-    "raw write": "raw write",
-    **{way: way for way in BASELINES},
-}
+COLUMNS = ["pause", "durable", "unchanged", "restore", "raw write", *BASELINES]
 
 
 def table(results: dict[str, Rounds]) -> str:
     """The medians in seconds, a namespace a line, in Markdown."""
-    lines = [
-        "| namespace | MB | " + " | ".join(COLUMNS) + " | dill.dump ÷ durable | raw ÷ durable |"
-    ]
-    lines.append("|---" * (len(COLUMNS) + 4) + "|")
+    ratios = {way: f"{way} ÷ durable" for way in ("dill.dump", "raw write")}
+    lines = [f"| {' | '.join(['namespace', 'MB', *COLUMNS, *ratios.values()])} |"]
+    lines.append("|---" * (len(COLUMNS) + len(ratios) + 2) + "|")
     for name, found in results.items():
         medians = found.medians()
         cells = [name, f"{medians['bytes'] / 1e6:.0f}"]
         cells += [f"{medians[way]:.3f}" if way in medians else "fails" for way in COLUMNS]
-        for way in ("dill.dump", "raw write"):
+        for way in ratios:
             cells.append(f"{medians[way] / medians['durable']:.2f}" if way in medians else "")
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
@@ -270,6 +265,7 @@ def main() -> int:
     options = parser.parse_args()
     results: dict[str, Rounds] = {}
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        _save({}, Path(folder, "warm"))  # what is imported late
         for name in options.only or NAMESPACES:
             try:
                 results[name] = measure(name, options.scale, options.rounds, Path(folder))
