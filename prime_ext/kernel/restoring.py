@@ -26,7 +26,7 @@ UNREADABLE = ("snapshot_corrupt", "snapshot_missing", "snapshot_refused")
 DEADLY = ("kernel_died", "kernel_operation_failed")
 """Something in the snapshot may be the cause: find out which component it is."""
 
-PASSING = ("kernel_replaced", "snapshot_busy", "kernel_no_answer")
+PASSING = ("kernel_replaced", "snapshot_busy", "kernel_no_answer", "kernel_connection_lost")
 """May well be gone the next time."""
 
 MAX_DEATHS = 3

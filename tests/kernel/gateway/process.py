@@ -68,8 +68,8 @@ def _closure(packages: list[str]) -> set[str]:
 class Gateway:
     """The gateway's process."""
 
-    def __init__(self, home: Path, pythons: dict[str, str]) -> None:
-        self._home = home
+    def __init__(self, home: Path, pythons: dict[str, str], *options: str) -> None:
+        self.home = home
         for name, python in pythons.items():
             spec = home / "share" / "kernels" / name
             spec.mkdir(parents=True)
@@ -94,6 +94,7 @@ class Gateway:
                 f"--KernelGatewayApp.auth_token={TOKEN}",
                 "--JupyterWebsocketPersonality.list_kernels=True",
                 "--KernelRestarter.time_to_dead=0.3",
+                *options,
             ],
             cwd=self.work,
             env={
@@ -119,8 +120,8 @@ class Gateway:
         while True:
             with contextlib.suppress(OSError), urllib.request.urlopen(request, timeout=5):
                 return
-            assert self._process.poll() is None, (self._home / "log").read_text()
-            assert time.monotonic() < deadline, (self._home / "log").read_text()
+            assert self._process.poll() is None, (self.home / "log").read_text()
+            assert time.monotonic() < deadline, (self.home / "log").read_text()
             time.sleep(0.05)
 
     def stop(self) -> None:
@@ -130,8 +131,8 @@ class Gateway:
 
 
 @contextlib.contextmanager
-def running_gateway(home: Path, pythons: dict[str, str]) -> Iterator[Gateway]:
-    gateway = Gateway(home, pythons)
+def running_gateway(home: Path, pythons: dict[str, str], *options: str) -> Iterator[Gateway]:
+    gateway = Gateway(home, pythons, *options)
     try:
         gateway.wait_until_ready()
         yield gateway

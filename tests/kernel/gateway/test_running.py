@@ -1,80 +1,20 @@
-"""The agent's kernel behind a real gateway: in another directory, in another environment."""
+"""Code runs behind a real gateway: in another directory, in another environment."""
 
 from __future__ import annotations
 
 import asyncio
-import tempfile
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from jupyter_server.gateway.gateway_client import GatewayClient
 from tornado.escape import json_decode
 from tornado.httpclient import HTTPRequest
 from tornado.websocket import websocket_connect
 
-from prime_ext import state
-from prime_ext.kernel.notebook_kernel import NotebookKernel, NotebookKernels
-from prime_ext.kernel.snapshot_files import derive_key
+from prime_ext.kernel.notebook_kernel import NotebookKernel
 from tests.kernel.conftest import text_of, until
-from tests.kernel.gateway import TOKEN, Door, Gateway, make_environment, running_gateway
 
-
-@pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    hidden = tmp_path_factory.getbasetemp()
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
-        pythons = {"bare": make_environment(Path(home) / "bare", ["ipykernel"], hidden)}
-        with running_gateway(Path(home), pythons) as gateway:
-            yield gateway
-
-
-@pytest.fixture
-def door(gateway: Gateway, jp_asyncio_loop: Any) -> Iterator[Door]:
-    door = Door(gateway)
-    jp_asyncio_loop.run_until_complete(door.start())
-    yield door
-    jp_asyncio_loop.run_until_complete(door.close())
-
-
-@pytest.fixture
-def jp_server_config(door: Door) -> Iterator[dict[str, Any]]:
-    GatewayClient.clear_instance()
-    yield {
-        "ServerApp": {"allow_root": True},
-        "GatewayClient": {
-            "url": door.url,
-            "auth_token": TOKEN,
-            "gateway_retry_interval": 0.05,
-        },
-    }
-    GatewayClient.clear_instance()
-
-
-@pytest.fixture
-def kernels(jp_serverapp: Any, jp_asyncio_loop: Any) -> Iterator[NotebookKernels]:
-    kernels = NotebookKernels(
-        jp_serverapp.session_manager, jp_serverapp.kernel_manager, jp_serverapp.log
-    )
-    yield kernels
-
-    async def shut_down() -> None:
-        await kernels.close()
-        await jp_serverapp.kernel_manager.shutdown_all()
-
-    jp_asyncio_loop.run_until_complete(shut_down())
-
-
-@pytest.fixture
-def kernel(kernels: NotebookKernels, make_notebook: Callable[..., str]) -> NotebookKernel:
-    return kernels.for_notebook(make_notebook(kernel="bare"))
-
-
-async def value(kernel: NotebookKernel, expression: str) -> str:
-    run = await kernel.execute(f"print({expression}, end='')", store_history=False)
-    assert run.status == "ok", run.error
-    return text_of(run.outputs)
+from .conftest import value
+from .process import TOKEN, Door, Gateway
 
 
 async def test_code_runs_over_there(kernel: NotebookKernel, gateway: Gateway) -> None:
@@ -192,52 +132,3 @@ async def heard(client: Any, state: str, of: str) -> None:
             and message["content"].get("execution_state") == state
         ):
             return
-
-
-# -- saving and restoring ---------------------------------------------------------------------
-
-KEY = derive_key(b"secret of the server", "session-1")
-MEGABYTE = 1_000_000
-
-WORK = f"""
-import os
-large = os.urandom({5 * MEGABYTE})
-class Box:
-    side = 3
-box = Box()
-both = [box, box]
-def area(): return box.side ** 2
-"""
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    folder = tmp_path / "session-1"
-    folder.mkdir(mode=0o700)
-    return folder
-
-
-async def save(kernel: NotebookKernel, folder: Path) -> dict[str, Any]:
-    return await kernel.save_state(folder, KEY, options={})
-
-
-async def crash(kernel: NotebookKernel) -> None:
-    renewed: list[str] = []
-    kernel.on_restarted.append(renewed.append)
-    run = await kernel.execute("__import__('os')._exit(1)", store_history=False)
-    assert run.status == "died"
-    await until(lambda: bool(renewed))
-    kernel.on_restarted.pop()
-
-
-async def test_variables_survive_a_crash(kernel: NotebookKernel, folder: Path) -> None:
-    await kernel.execute(WORK, store_history=True)
-    digest = await value(kernel, "__import__('hashlib').sha256(large).hexdigest()")
-    report = await save(kernel, folder)
-    assert set(report["names"]) == {"os", "large", "Box", "box", "both", "area"}
-    assert state.inspect(folder, key=KEY).signature == "valid"
-    await crash(kernel)
-    report = await kernel.load_state(folder, KEY, options={"mode": "cold"})
-    assert report["complete"]
-    assert await value(kernel, "__import__('hashlib').sha256(large).hexdigest()") == digest
-    assert await value(kernel, "both[0] is both[1] is box, area()") == "True 9"
