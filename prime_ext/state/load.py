@@ -15,15 +15,17 @@ from . import (
     classes,
     digests,
     format,
+    history,
     patches,
     process_state,
+    recipes,
     reducers,
     restorers,
     verification,
 )
 from .components import Budget, contents_digest, pickle_all
 from .deadline import DeadlineExceeded, deadline
-from .errors import SnapshotCorrupt, SnapshotMissing
+from .errors import SnapshotCorrupt, SnapshotError, SnapshotMissing
 from .format import ComponentRecord, Extent, Head
 from .namespace import current_namespace, user_names
 from .offload import monotonic_ms
@@ -113,7 +115,12 @@ def load(
     _patch(restored.patched, report)
     if state is not None:
         process_state.apply_late(state, report.notes)
+        if names is None:
+            with restorers.loading(loader.context):
+                history.restore(state.get("history"), namespace, set(restored.values))
     _fill_report(report, head, to_load, restored)
+    if not report.complete:
+        _add_recipes(report, loader)
     report.notes.extend(dict.fromkeys(loader.context.notes))
     report.bytes = reader.mapped
     report.total_bytes = head.manifest.total_bytes
@@ -345,7 +352,11 @@ class Loader:
     ) -> None:
         own = [value for what, value in record.roots if what == "name" and value in names]
         try:
+            self.context.missed.clear()
             restored.values.update(self.read(record, own))
+            if self.context.missed:
+                problem = verification.join(*self.context.missed)
+                restored.degraded.update(dict.fromkeys(own, problem))
             for key in record.uses:
                 if key in self._damaged:
                     problem = f"its class {key.partition('#')[0]}: {self._damaged[key]}"
@@ -408,6 +419,14 @@ class Loader:
         if contents_digest(namespace, live) == contents_digest(namespace, (methods, attributes)):
             classes.fill(cls, methods)
             classes.fill(cls, attributes)
+
+
+def _add_recipes(report: Report, loader: Loader) -> None:
+    try:
+        cells = (loader.process_state().get("history") or {}).get("inputs", [])
+    except SnapshotError:
+        cells = []
+    recipes.complete(report, loader.head.manifest, cells)
 
 
 class _Fatal(str):

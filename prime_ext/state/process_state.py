@@ -13,7 +13,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from . import history
 from .namespace import shell
+from .pickling import SaveContext
 
 
 def _initial_environment() -> dict[str, str]:
@@ -33,16 +35,17 @@ _NEVER_SAVED = frozenset({"PRIME_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_
 _INITIAL_ENVIRONMENT = _initial_environment()
 
 
-def capture(sources: dict[str, str]) -> dict[str, Any]:
+def capture(context: SaveContext) -> dict[str, Any]:
     """The state as plain data. What cannot be read is left out."""
     state: dict[str, Any] = {
+        "history": _safely(functools.partial(history.capture, context)),
         "cwd": _safely(os.getcwd),
         "path": list(map(str, sys.path)),
         "environment": _environment_changes(),
         "random": random.getstate(),
         "decimal": _safely(lambda: decimal.getcontext().copy()),
         "recursion_limit": sys.getrecursionlimit(),
-        "sources": dict(sources),
+        "sources": dict(context.sources),
         "libraries": {},
         "matplotlib_backend": _safely(_matplotlib_backend),
         "extensions": _loaded_extensions(),

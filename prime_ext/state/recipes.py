@@ -3,56 +3,81 @@
 from __future__ import annotations
 
 import ast
+import functools
+from collections.abc import Container
 from typing import Any
 
+from . import history
+from .format import Manifest
 from .namespace import shell
 from .pickling import safe_repr
 from .plans import module_of
-from .report import Recipe
+from .report import DEGRADED, SKIPPED, Recipe, Report
 
 _MAX_SOURCE = 4000
 
 
 class Recipes:
-    """Looks up the cells that assigned names; parses the history once, when first asked."""
+    """The recipes of a live namespace; parses the history once, when first asked."""
 
     def __init__(self, namespace: dict[str, Any]) -> None:
         self._namespace = namespace
-        self._cells: dict[str, str] | None = None
+        self._makers: dict[str, str] | None = None
 
     def of(self, name: str) -> Recipe:
         """The recipe of one name."""
+        if self._makers is None:
+            found = shell()
+            manager = getattr(found, "history_manager", None)
+            cells: list[str] = []
+            if manager is not None and found.user_ns is self._namespace:
+                cells = [*history.earlier, *manager.input_hist_parsed]
+            self._makers = makers(cells)
         value = self._namespace.get(name)
-        source = self._assignments().get(name)
+        source = self._makers.get(name)
         return Recipe(
             type=type_name(value),
             repr=safe_repr(value),
             source=source,
-            depends=[] if source is None else self._reads(source, name),
+            depends=[] if source is None else reads(source, name, self._namespace),
         )
 
-    def _assignments(self) -> dict[str, str]:
-        if self._cells is None:
-            self._cells = {}
-            found = shell()
-            history = getattr(found, "history_manager", None)
-            live = found is not None and found.user_ns is self._namespace
-            for cell in list(history.input_hist_parsed) if live and history is not None else []:
-                for name in assigned_names(cell):
-                    self._cells[name] = cell[:_MAX_SOURCE]
-        return self._cells
 
-    def _reads(self, source: str, own: str) -> list[str]:
-        try:
-            tree = ast.parse(source)
-        except (SyntaxError, ValueError):
-            return []
-        read = {
-            node.id
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-        }
-        return sorted(name for name in read if name in self._namespace and name != own)
+def complete(report: Report, manifest: Manifest, cells: list[str]) -> None:
+    """Add the recipes of what could be saved, and was lost only when it was loaded."""
+    made_by = makers(cells)
+    for name, status in report.names.items():
+        if status.status in (DEGRADED, SKIPPED) and status.recipe is None:
+            source = made_by.get(name)
+            status.recipe = Recipe(
+                type=status.type,
+                source=source,
+                depends=[] if source is None else reads(source, name, manifest.names),
+            )
+
+
+def makers(cells: list[str]) -> dict[str, str]:
+    """Name → source of the last cell that assigned it."""
+    return {name: cell[:_MAX_SOURCE] for cell in cells for name in _assigned(cell)}
+
+
+@functools.lru_cache(maxsize=4096)
+def _assigned(cell: str) -> frozenset[str]:
+    return frozenset(assigned_names(cell))
+
+
+def reads(source: str, own: str, known: Container[str]) -> list[str]:
+    """The names among ``known`` that a cell reads, its own left out."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+    read = {
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
+    return sorted(name for name in read if name in known and name != own)
 
 
 def assigned_names(source: str) -> set[str]:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from .pickling import Reducing
 from .plans import inherits, reduces
-from .restorers import SandboxedResource, current, outside, restorer
+from .restorers import SandboxedResource, outside, restorer
 from .segments import MIN_BUFFER
-from .unrestorable import Unrestorable
+from .unrestorable import Unrestorable, missed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -312,9 +312,7 @@ def restore_memmap(
     import numpy as np
 
     if not os.path.exists(path) or os.path.getsize(path) < offset + nbytes:
-        why = f"{path} does not exist any more or is too short"
-        current().notes.append(why)
-        return Unrestorable("numpy.memmap", why)
+        return missed("numpy.memmap", f"{path} does not exist any more or is too short")
     mode = "r+" if mode == "w+" else mode
     return np.memmap(path, dtype, mode, offset, shape, "F" if fortran else "C")  # type: ignore[call-overload]
 

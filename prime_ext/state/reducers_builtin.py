@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import collections
 import contextvars
 import gc
 import hashlib
@@ -14,9 +16,18 @@ import weakref
 from typing import Any
 
 from .pickling import Reducing
-from .plans import reduces
+from .plans import reduces, reduces_by_default
 from .reducers_functions import is_importable
 from .restorers import current, restorer
+
+_ASYNCIO: tuple[Any, ...] = (
+    asyncio.Condition,
+    asyncio.Event,
+    asyncio.Lock,
+    asyncio.Queue,
+    asyncio.Semaphore,
+    *((asyncio.Barrier,) if hasattr(asyncio, "Barrier") else ()),
+)
 
 # --- locks and queues -----------------------------------------------------------------------
 
@@ -58,6 +69,30 @@ def restore_simple_queue() -> queue.SimpleQueue[Any]:
 def fill_simple_queue(value: queue.SimpleQueue[Any], items: list[Any]) -> None:
     for item in items:
         value.put(item)
+
+
+@reduces(threading.Condition, subclasses=True)
+@reduces(*_ASYNCIO, subclasses=True)
+def reduce_waited_for(pickler: Reducing, value: Any) -> Any:
+    """Whoever waits for it or holds it is gone with the process: threads, tasks, the event loop."""
+    if not reduces_by_default(type(value)):
+        return NotImplemented
+    state = {name: content for name, content in vars(value).items() if name != "_loop"}
+    for name in ("_waiters", "_getters", "_putters"):
+        if state.get(name):
+            state[name] = collections.deque()
+    if state.get("_locked") is True:
+        pickler.notes.append("a lock that was held comes back free")
+        state["_locked"] = False
+    return restore_waited_for, (type(value),), state
+
+
+@restorer
+def restore_waited_for(kind: Any) -> Any:
+    made = kind.__new__(kind)
+    if isinstance(made, _ASYNCIO) and not hasattr(made, "_loop"):
+        made._loop = asyncio.get_event_loop()  # Python 3.9 binds them when they are made
+    return made
 
 
 @reduces(threading.local)
@@ -123,8 +158,24 @@ def restore_weakref(target: Any, callback: Any) -> weakref.ref[Any]:
     return weakref.ref(target, callback)
 
 
+@reduces(weakref.WeakMethod)
+def reduce_weak_method(_pickler: Reducing, reference: weakref.WeakMethod[Any]) -> Any:
+    return restore_weak_method, (reference(),)
+
+
+@restorer
+def restore_weak_method(method: Any) -> Any:
+    if method is None:
+        return weakref.WeakMethod(_Gone().method)
+    current().keepalive.append(method.__self__)
+    return weakref.WeakMethod(method)
+
+
 class _Gone:
     """Its instances die at once, which makes a reference to one a dead reference."""
+
+    def method(self) -> None:
+        """For a reference to a method that is gone."""
 
 
 @reduces(weakref.ProxyType, weakref.CallableProxyType)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import os
 import stat
@@ -10,8 +11,8 @@ from typing import Any
 
 from .pickling import Reducing
 from .plans import reduces
-from .restorers import current, outside, restorer
-from .unrestorable import Unrestorable
+from .restorers import SandboxedResource, current, outside, restorer
+from .unrestorable import Unrestorable, missed
 
 _DESTRUCTIVE = os.O_CREAT | os.O_TRUNC | os.O_EXCL
 
@@ -30,6 +31,8 @@ def reduce_file(pickler: Reducing, file: Any) -> Any:
         return restore_standard_stream, (stream,)
     if file.closed:
         return restore_closed_file, (type(file).__name__, _name(file), getattr(file, "mode", "r"))
+    if isinstance(file, io.TextIOWrapper) and not isinstance(file.buffer, _PLAIN_BUFFERS):
+        return _reduce_text_layer(pickler, file)
     name = _name(file)
     if not isinstance(name, str) or not _is_regular(file):
         return pickler.lose(file, "it is not a file on disk that can be opened again")
@@ -48,6 +51,65 @@ def reduce_file(pickler: Reducing, file: Any) -> Any:
         "buffering": _buffering(file),
     }
     return restore_file, (os.path.abspath(name), _mode(file), position, layers, name)
+
+
+_PLAIN_BUFFERS = (io.BufferedReader, io.BufferedWriter, io.BufferedRandom)
+
+
+def _reduce_text_layer(pickler: Reducing, file: io.TextIOWrapper) -> Any:
+    """Text on top of something that has a reducer of its own: a compressed file, a buffer."""
+    buffer: Any = file.buffer
+    if _is_compressed(buffer) and buffer.writable():
+        return pickler.lose(file, _COMPRESSING)
+    if file.writable():
+        file.flush()
+    return restore_text_layer, (buffer, file.encoding, file.errors, file.tell())
+
+
+@restorer
+def restore_text_layer(buffer: Any, encoding: str, errors: str, position: int) -> Any:
+    if isinstance(buffer, Unrestorable):
+        return buffer
+    if isinstance(buffer, SandboxedResource):
+        return SandboxedResource(restore_text_layer, (buffer, encoding, errors, position))
+    file = io.TextIOWrapper(buffer, encoding, errors)
+    file.seek(position)
+    return file
+
+
+_COMPRESSING = "what a compressor has not written out yet cannot be read"
+_COMPRESSED = {"gzip": "GzipFile", "bz2": "BZ2File", "lzma": "LZMAFile"}
+
+
+def _is_compressed(file: Any) -> bool:
+    return _COMPRESSED.get(type(file).__module__) == type(file).__name__
+
+
+@reduces(*(f"{module}:{name}" for module, name in _COMPRESSED.items()))
+def reduce_compressed(pickler: Reducing, file: Any) -> Any:
+    if file.closed:
+        return pickler.lose(file, "it is closed")
+    if file.writable():
+        return pickler.lose(file, _COMPRESSING)
+    inner = file.fileobj if type(file).__module__ == "gzip" else file._fp
+    name = _name(inner)
+    if not isinstance(name, str) or not _is_regular(inner):
+        return pickler.lose(file, "it is not a file on disk that can be opened again")
+    if not _still_named(inner, name):
+        return pickler.lose(file, f"{name} was deleted or replaced since it was opened")
+    return restore_compressed, (type(file).__module__, os.path.abspath(name), file.tell())
+
+
+@outside
+def restore_compressed(module: str, path: str, position: int) -> Any:
+    try:
+        file = getattr(importlib.import_module(module), _COMPRESSED[module])(path)
+        file.seek(position)
+    except (OSError, EOFError) as error:
+        return missed(
+            f"{module}.{_COMPRESSED[module]}", f"{path} could not be opened again: {error}"
+        )
+    return file
 
 
 def _standard_stream(file: Any) -> str | None:
@@ -116,12 +178,8 @@ def restore_file(path: str, mode: str, position: int, layers: Any, name: str) ->
     try:
         file = open(name, mode, opener=open_existing, **layers)  # noqa: SIM115
     except OSError as error:
-        current().notes.append(f"{path} could not be opened again: {error}")
-        return Unrestorable(
-            "_io." + ("BufferedIOBase" if "b" in mode else "TextIOWrapper"),
-            f"{path} could not be opened again: {error}",
-            repr(name),
-        )
+        kind = "_io." + ("BufferedIOBase" if "b" in mode else "TextIOWrapper")
+        return missed(kind, f"{path} could not be opened again: {error}", repr(name))
     if "a" not in mode:
         if os.path.getsize(path) < position and "r" not in mode:
             current().notes.append(f"{path} is shorter than it was; writing goes on at its end")
@@ -192,7 +250,7 @@ def restore_database_file(path: str, settings: dict[str, Any]) -> Any:
     import sqlite3
 
     if not os.path.exists(path):
-        return Unrestorable("sqlite3.Connection", f"{path} does not exist any more")
+        return missed("sqlite3.Connection", f"{path} does not exist any more")
     return _configured(sqlite3.connect(path), settings)
 
 

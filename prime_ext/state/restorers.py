@@ -55,6 +55,7 @@ class LoadContext:
     sandboxed: resources outside of the process are stood in for, not opened.
     keepalive: objects that must outlive the load because only weak references name them.
     notes: what the user should be told.
+    missed: what the component being loaded could not get hold of outside of the process.
     enum_members: members made before their class has been filled.
     """
 
@@ -64,6 +65,7 @@ class LoadContext:
     sandboxed: bool = False
     keepalive: list[Any] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    missed: list[str] = field(default_factory=list)
     enum_members: dict[Any, Any] = field(default_factory=dict)
 
 

@@ -167,7 +167,7 @@ def pickle_process_state(context: SaveContext) -> bytes:
     """The process-state record as a stream of plain data."""
     import pickle
 
-    return pickle.dumps(process_state.capture(context.sources), 5)
+    return pickle.dumps(process_state.capture(context), 5)
 
 
 def _chosen(

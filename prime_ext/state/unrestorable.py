@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from .restorers import restorer
+from .restorers import current, restorer
 
 
 class UnrestorableError(AttributeError, RuntimeError):
@@ -50,4 +50,10 @@ class Unrestorable:
 
 @restorer
 def restore_placeholder(what: str, why: str, shown: str = "") -> Unrestorable:
+    return Unrestorable(what, why, shown)
+
+
+def missed(what: str, why: str, shown: str = "") -> Unrestorable:
+    """A placeholder for something outside of the process that is not as it was."""
+    current().missed.append(why)
     return Unrestorable(what, why, shown)

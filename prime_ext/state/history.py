@@ -1,0 +1,167 @@
+"""The history of a notebook's cells: ``In``, ``Out`` and the last results.
+
+It goes with the process state, as far as that is cheap and exact: the text of the cells, and
+those results that are the value of a variable, or small plain data. Nothing is run again. It is
+put back into a kernel that has not run a cell yet; there counting goes on where it stopped, so
+that ``Out[3]`` is what the notebook shows beside ``[3]``.
+"""
+
+from __future__ import annotations
+
+import io
+from contextlib import suppress
+from typing import Any
+
+from .deadline import DeadlineExceeded, deadline
+from .namespace import shell, user_names
+from .pickling import ComponentPickler, ComponentUnpickler, SaveContext
+from .plans import module_of
+
+MOST_TEXT = 2_000_000
+"""Characters of cells that are kept; the oldest cells are left empty."""
+
+MOST_RESULTS = 100
+LARGEST_RESULT = 64 * 1024
+_SECONDS = 1.0
+
+_PLAIN_MODULES = frozenset(
+    """
+    builtins collections datetime decimal fractions numpy pandas pathlib polars types uuid
+    zoneinfo
+    """.split()  # noqa: SIM905 - reads better as words
+)
+_ATOMS = (type(None), bool, int, float, complex, str, bytes)
+
+_refused: dict[int, int] = {}
+"""Number of a result that is large or not plain → its id: finding that out once is enough."""
+
+
+earlier: list[str] = []
+"""Cells of the process whose snapshot was loaded here: they tell how its variables were made."""
+
+
+class _NotSmall(Exception):
+    """A result that is not worth keeping."""
+
+
+class _SmallFile(io.BytesIO):
+    def write(self, data: Any) -> int:
+        if self.tell() + len(data) > LARGEST_RESULT:
+            raise _NotSmall
+        return super().write(data)
+
+
+class _ResultPickler(ComponentPickler):
+    """Takes plain data only: a figure's line, say, would drag the figure along."""
+
+    def reducer_override(self, value: Any) -> Any:
+        kind = type(value)
+        own_class = isinstance(value, type) and value.__module__ == "__main__"
+        if own_class or module_of(kind).partition(".")[0] not in _PLAIN_MODULES:
+            raise _NotSmall
+        return super().reducer_override(value)
+
+
+def capture(context: SaveContext) -> dict[str, Any] | None:
+    """The history as plain data; None outside of IPython.
+
+    ``inputs`` are the texts of ``In``, ``raw`` those that differ before IPython's transformation,
+    by number; ``results`` are ``(number, name)`` or ``(number, stream)``; ``last`` holds the
+    numbers of ``_``, ``__`` and ``___``.
+    """
+    found = shell()
+    if found is None or found.user_ns is not context.namespace:
+        return None
+    inputs = _recent(found.history_manager.input_hist_parsed)
+    raw = _recent(found.history_manager.input_hist_raw)
+    results = found.user_ns.get("_oh")
+    results = results if isinstance(results, dict) else {}
+    return {
+        "inputs": inputs,
+        "raw": {n: text for n, text in enumerate(raw[: len(inputs)]) if text != inputs[n]},
+        "results": _results(context, results),
+        "last": sorted(results, reverse=True)[:3],
+    }
+
+
+def _recent(cells: list[str]) -> list[str]:
+    kept: list[str] = []
+    left = MOST_TEXT
+    for text in reversed(cells):
+        left -= len(text)
+        kept.append(text if left >= 0 else "")
+    return kept[::-1]
+
+
+def _results(context: SaveContext, results: dict[int, Any]) -> list[tuple[int, str | bytes]]:
+    names = {id(context.namespace[name]): name for name in user_names(context.namespace)}
+    kept: list[tuple[int, str | bytes]] = []
+    numbers = sorted(results)[-MOST_RESULTS:]
+    at = -1
+    try:
+        with deadline(_SECONDS):
+            for at in numbers:
+                value = results[at]
+                name = None if type(value) in _ATOMS else names.get(id(value))
+                if name is not None:
+                    kept.append((at, name))
+                elif _refused.get(at) != id(value):
+                    stream = _small(context, value)
+                    if stream is None:
+                        _refused[at] = id(value)
+                    else:
+                        kept.append((at, stream))
+    except DeadlineExceeded:
+        _refused[at] = id(results.get(at))
+    return kept
+
+
+def _small(context: SaveContext, value: Any) -> bytes | None:
+    file = _SmallFile()
+    pickler = _ResultPickler(file, context)
+    try:
+        pickler.dump(value)
+    except DeadlineExceeded:
+        raise
+    except Exception:
+        return None
+    return None if pickler.buffers or pickler.losses else file.getvalue()
+
+
+def restore(history: dict[str, Any] | None, namespace: dict[str, Any], loaded: set[str]) -> None:
+    """Put the history back; ``loaded`` are the names that have the value of the snapshot.
+
+    Called while the snapshot's load context is the current one.
+    """
+    found = shell()
+    if history is None or found is None or found.user_ns is not namespace:
+        return
+    earlier[:] = history["inputs"]
+    manager = found.history_manager
+    if len(manager.input_hist_parsed) > 1 or found.execution_count != 1:
+        return
+    inputs = history["inputs"]
+    raw = [history["raw"].get(number, text) for number, text in enumerate(inputs)]
+    manager.input_hist_parsed[:] = inputs
+    manager.input_hist_raw[:] = raw
+    found.execution_count = len(inputs)
+    texts = dict(zip(("_i00", "_i", "_ii", "_iii"), [*raw[:0:-1], "", "", "", ""]))  # noqa: B905
+    for name, text in texts.items():
+        setattr(manager, name, text)
+    pushed: dict[str, Any] = {name: texts[name] for name in ("_i", "_ii", "_iii")}
+    pushed.update((f"_i{number}", text) for number, text in enumerate(raw) if number)
+    results: dict[int, Any] = {}
+    for number, what in history["results"]:
+        if isinstance(what, bytes):
+            with suppress(Exception):  # a library that is not there any more
+                results[number] = ComponentUnpickler(what, ()).load()
+        elif what in loaded:
+            results[number] = namespace[what]
+    namespace["_oh"].update(results)
+    pushed.update((f"_{number}", value) for number, value in results.items())
+    hook = found.displayhook
+    for name, number in zip(("_", "__", "___"), history["last"]):  # noqa: B905
+        if number in results and namespace.get(name) is getattr(hook, name):
+            setattr(hook, name, results[number])
+            pushed[name] = results[number]
+    found.push(pushed, interactive=False)
