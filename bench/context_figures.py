@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from statistics import mean
 from typing import Any, Literal
 
@@ -88,7 +89,7 @@ class Run:
         total = sum(s.tokens for s in self.requests)
         cached = sum(s.cached for s in self.requests)
         seconds = [wait.seconds for wait in self.waits]
-        drops = [a.tokens - b.tokens for a, b in zip(turn, turn[1:], strict=False)]
+        drops = [a.tokens - b.tokens for a, b in pairwise(turn)]
         finished = self.notes["used"] + self.notes["wasted"]
         return {
             "session": self.session,

@@ -84,7 +84,7 @@ async def extension(
             "ServerApp": {"jpserver_extensions": {"prime_ext": True}},
             "NotebookNotary": {"db_file": ":memory:"},
             "IdentityProvider": {"token": "bench"},
-            "PrimeExtension": {"data_dir": str(folder / "prime")},
+            "PrimeExtension": {"data_dir": str(folder / "prime"), "log_level": logging.ERROR},
             "ModelConfig": {
                 "base_url": api.url,
                 "api_key": api.key,

@@ -1,4 +1,4 @@
-"""What happens in a session, whoever keeps its context: turns, replies, calls, and the time between.
+"""What happens in a session, whoever keeps its context: turns, replies, calls, and pauses.
 
 A script is made from a recorded session's skeleton, or generated. Texts are filler of the sizes
 given; the same script always has the same texts.
@@ -108,7 +108,9 @@ def recorded(path: Path) -> Script:
     events = [json.loads(line) for line in path.read_text("utf-8").splitlines() if line]
     model = next(event["model"] for event in events if event.get("model"))
     reader = _Reader(events)
-    return Script(path.stem, model, RECORDED_WINDOW, tuple(reader.turns()))
+    turns = tuple(reader.turns())
+    requests = sum(len(turn.steps) for turn in turns)
+    return Script(f"recorded, {requests} requests", model, RECORDED_WINDOW, turns)
 
 
 class _Reader:
@@ -132,21 +134,20 @@ class _Reader:
                 summarised_at = now
             elif event["role"] == "assistant":
                 steps.append(self._step(event, f"{number:05d}"))
-            elif any(block["type"] == "text" for block in event["blocks"]):
-                if now != summarised_at:
-                    if steps:
-                        yield Turn(pause, text, _ended(steps))
-                        text, pause, steps = "", 0.0, []
-                    tokens = sum(b.get("cl100k") or 0 for b in event["blocks"])
-                    text = "\n".join(filter(None, (text, text_of(tokens, f"user {number}"))))
-                    pause += now - before
+            elif _tokens(event, "text") and now != summarised_at:
+                if steps:
+                    yield Turn(pause, text, _ended(steps))
+                    text, pause, steps = "", 0.0, []
+                said = text_of(_tokens(event, "text"), f"user {number}")
+                text = "\n".join(filter(None, (text, said)))
+                pause += now - before
             before = now
         if steps:
             yield Turn(pause, text, _ended(steps))
 
     def _step(self, event: dict[str, Any], number: str) -> Step:
         text = text_of(_tokens(event, "text") or 2, f"reply {number}")
-        calls = []
+        calls: list[Call] = []
         free_at = event["t"]
         for block in event["blocks"]:
             if block["type"] != "tool_use" or block["id"] not in self._results:
@@ -198,13 +199,12 @@ def _ended(steps: list[Step]) -> tuple[Step, ...]:
 GENERATED_NAME = "47 hours"
 GENERATED_HOURS = 47.0
 GENERATED_REQUESTS = 1_000
-GENERATED_TOKENS = 490e6
-"""Input of all requests together, if nothing is ever compacted."""
 GENERATED_MODEL = "claude-sonnet-5-5"
 GENERATED_WINDOW = 1_000_000
 
 SIZE = 0.8475
-"""Times the sizes below; it is what makes the input ``GENERATED_TOKENS``."""
+"""Times the sizes below. With it the input of all requests together is 490 million tokens if
+nothing is ever compacted."""
 
 # Tool, how often, tokens of its arguments and of its result (medians), seconds it takes.
 _KINDS = (
