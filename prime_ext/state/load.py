@@ -108,7 +108,12 @@ def load(
     to_load = _decide(loader, wanted, overwrite, report)
     state = None
     if not hot and restore_process_state:
-        state = loader.process_state()
+        try:
+            state = loader.process_state()
+        except SnapshotCorrupt as error:
+            report.notes.append(f"the state of the process is not restored: {error}")
+            report.complete = False
+    if state is not None:
         process_state.apply_early(state, report.notes)
     restored = loader.restore(to_load, patched=not hot and names is None)
     namespace.update(restored.values)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from .kernels import CasesInKernels, Kernel
+from .snapshots import save
 
 KEY = b"k" * 32
 
@@ -16,6 +17,16 @@ KEY = b"k" * 32
 def key() -> bytes:
     """A signing key."""
     return KEY
+
+
+@pytest.fixture
+def saved(tmp_path: Path, key: bytes) -> Path:
+    """A directory with two generations: n = 1, then n = 2."""
+    numpy = pytest.importorskip("numpy")
+    directory = tmp_path / "snapshot"
+    for n in (1, 2):
+        save(directory, {"n": n, "array": numpy.full(100_000, n), "text": [str(n)] * 3}, key)
+    return directory
 
 
 @pytest.fixture

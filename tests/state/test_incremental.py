@@ -14,18 +14,9 @@ import pytest
 from prime_ext import state
 from prime_ext.state import format as files
 
+from .snapshots import load, save
+
 np = pytest.importorskip("numpy")
-
-
-def save(directory: Path, namespace: dict[str, Any], key: bytes, **options: Any) -> state.Report:
-    return state.save(directory, namespace, key=key, **{"verify": "off", **options})
-
-
-def load(directory: Path, key: bytes, **options: Any) -> dict[str, Any]:
-    namespace: dict[str, Any] = {}
-    options = {"restore_process_state": False, "mode": "cold", **options}
-    state.load(directory, namespace, key=key, **options)
-    return namespace
 
 
 def segments(directory: Path) -> dict[str, int]:

@@ -6,9 +6,7 @@ Not how long things take (that is for ``bench/state.py``), but what happens wher
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,17 +16,11 @@ import pytest
 from prime_ext import state
 from prime_ext.state import digests, segments, writer
 
-from .kernels import ROOT
+from .snapshots import load, python, save
 
 np = pytest.importorskip("numpy")
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a thread writes there")
-
-
-def load(directory: Path, key: bytes) -> dict[str, Any]:
-    namespace: dict[str, Any] = {}
-    state.load(directory, namespace, key=key, mode="cold", restore_process_state=False)
-    return namespace
 
 
 def test_returns_while_the_write_is_held_up(
@@ -65,7 +57,7 @@ def test_no_hashing_and_no_writing_in_the_pause(
 ) -> None:
     namespace = {"array": np.arange(3_000_000), "items": [{"n": n} for n in range(20_000)]}
     if again:
-        state.save(tmp_path, namespace, key=key, verify="off")
+        save(tmp_path, namespace, key)
         namespace["array"][5] = 0
     parent = os.getpid()
     met: list[str] = []
@@ -135,7 +127,7 @@ def test_save_takes_no_memory_for_a_large_array(tmp_path: Path) -> None:
 
 def test_restore_takes_no_memory_for_a_large_array(tmp_path: Path, key: bytes) -> None:
     """It is mapped: pages come as they are used."""
-    state.save(tmp_path, {"array": np.ones(16 << 20)}, key=key, verify="off")
+    save(tmp_path, {"array": np.ones(16 << 20)}, key)
     code = """
         import resource, sys
         import numpy as np
@@ -154,12 +146,7 @@ def test_restore_takes_no_memory_for_a_large_array(tmp_path: Path, key: bytes) -
 
 def _numbers(code: str, directory: Path) -> list[int]:
     """Run a program in a process of its own; the KiB that it prints."""
-    printed = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code), str(directory)],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    ).stdout
+    process = python(code, str(directory))
+    printed, _ = process.communicate(timeout=120)
+    assert process.returncode == 0
     return [int(number) for number in printed.split()]
