@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ from prime_ext.config import ContextConfig, ModelConfig, PermissionConfig, Snaps
 from prime_ext.errors import PrimeError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from jupyter_server.serverapp import ServerApp
 
     from prime_ext.kernel.notebook_kernel import NotebookKernel
@@ -58,6 +61,7 @@ class PrimeExtension(ExtensionApp):
         from prime_ext.kernel.notebook_kernel import NotebookKernels
         from prime_ext.kernel.server_kernels import before_shutdown, follow_starts
         from prime_ext.models.credentials import CredentialStore
+        from prime_ext.models.log_redaction import LogRedaction
         from prime_ext.models.registry import ModelRegistry
         from prime_ext.notebook.documents import NotebookDocuments
         from prime_ext.notebook.lease import LeaseHub
@@ -70,6 +74,8 @@ class PrimeExtension(ExtensionApp):
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         model_config = ModelConfig(parent=self)
         credentials = CredentialStore(model_config, data_dir / "credentials.json")
+        redaction = LogRedaction(credentials.redact)
+        server.log.addFilter(redaction)
         models = ModelRegistry(model_config, credentials, self.log)
         store = SessionStore(data_dir / "sessions", self.log)
         leases = LeaseHub(log=self.log)
@@ -108,10 +114,11 @@ class PrimeExtension(ExtensionApp):
             )
         )
         self._parts = (service, kernels, models, store)
-        self._stop_following = [
+        self._stop_following: list[Callable[[], None]] = [
             follow_renames(server.event_logger, service.renamed),
             follow_starts(server.event_logger, kernels.started),
             before_shutdown(server.kernel_manager, service.before_shutdown),
+            partial(server.log.removeFilter, redaction),
         ]
         self.settings.update(
             prime_agent=service,
