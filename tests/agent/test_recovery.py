@@ -1,0 +1,322 @@
+"""When variables come back by themselves, when they are offered, and what is told of it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jupyter_server.serverapp import ServerApp
+
+from prime_ext.agent.kernel_events import restore_event
+from prime_ext.agent.recipes import with_recipes
+from prime_ext.agent.restore_policy import decide
+from prime_ext.agent.service import AgentService
+from prime_ext.session.records import AssistantMessage, Restore, Snapshot
+from tests.agent.conftest import NewSession
+from tests.agent.driver import Driver
+from tests.messages_api.script import call, reply
+
+
+async def ran(session: Driver, code: str) -> str:
+    """Have the agent run ``code``; what the model was answered."""
+    session.api.enqueue(reply(call("run_code", code=code)), reply("Done."))
+    await session.ask("Run it.")
+    return str(session.api.requests[-1].tool_result_text)
+
+
+async def saved(session: Driver, code: str) -> Snapshot:
+    after = session.session.log.last_seq
+    await ran(session, code)
+    record = await session.record("snapshot", after=after, outcome="ok")
+    assert isinstance(record, Snapshot)
+    return record
+
+
+async def kernel_id(jp_serverapp: ServerApp, notebook: str) -> str:
+    model = await jp_serverapp.session_manager.get_session(path=notebook)
+    return str(model["kernel"]["id"])
+
+
+async def kill(jp_serverapp: ServerApp, notebook: str) -> None:
+    manager: Any = jp_serverapp.kernel_manager.get_kernel(await kernel_id(jp_serverapp, notebook))
+    await manager.signal_kernel(9)
+
+
+@pytest.mark.parametrize(
+    ("mode", "crash", "others"),
+    [
+        ("auto", "restore", "offer"),
+        ("always", "restore", "restore"),
+        ("ask", "offer", "offer"),
+        ("never", "leave", "leave"),
+    ],
+)
+def test_the_setting(mode: str, crash: str, others: str) -> None:
+    assert decide(mode, "crash") == crash
+    assert {decide(mode, t) for t in ("restart", "shutdown", "resume")} == {others}
+
+
+async def test_asked_after_a_crash_if_a_person_wants_it_so(
+    new_session: NewSession, service: AgentService, jp_serverapp: ServerApp, notebook: str
+) -> None:
+    session = await new_session(restore="ask")
+    await saved(session, "x = 7")
+    await kill(jp_serverapp, notebook)
+    offer = await session.record("restore")
+    assert (offer.outcome, offer.trigger) == ("offered", "crash")
+    assert "NameError" in await ran(session, "print(x)")
+    await service.restore(session.session, offer.snapshot_id, None, False, "ada")
+    assert "7" in await ran(session, "print(x)")
+
+
+async def test_never_leaves_the_fresh_kernel_and_says_so(
+    new_session: NewSession, service: AgentService, jp_serverapp: ServerApp, notebook: str
+) -> None:
+    session = await new_session()
+    await service.update(session.session, restore="never", user="ada")
+    await saved(session, "x = 7")
+    await kill(jp_serverapp, notebook)
+    left = await session.record("restore")
+    assert left.outcome == "skipped"
+    assert "NameError" in await ran(session, "print(x)")
+    assert "No variable of before is defined" in str(session.api.requests[-1].messages)
+    # A person can still have it.
+    (entry, *_) = await service.snapshots(session.session)
+    done = await service.restore(session.session, entry["id"], ["x"], False, "ada")
+    assert done["names"]["x"]["action"] == "loaded"
+
+
+async def test_always_after_a_restart_by_a_person(
+    new_session: NewSession, jp_serverapp: ServerApp, notebook: str
+) -> None:
+    session = await new_session(restore="always")
+    await saved(session, "x = 7")
+    await jp_serverapp.kernel_manager.restart_kernel(await kernel_id(jp_serverapp, notebook))
+    restored = await session.record("restore")
+    assert (restored.outcome, restored.trigger) == ("ok", "restart")
+    assert "7" in await ran(session, "print(x)")
+
+
+async def test_always_when_the_notebook_gets_another_kernel(
+    new_session: NewSession, jp_serverapp: ServerApp, notebook: str
+) -> None:
+    session = await new_session(restore="always")
+    await saved(session, "x = 7")
+    model = await jp_serverapp.session_manager.get_session(path=notebook)
+    await jp_serverapp.session_manager.delete_session(model["id"])
+    # As JupyterLab does when the notebook is opened again.
+    await jp_serverapp.session_manager.create_session(
+        path=notebook, name=notebook, type="notebook", kernel_name="python3"
+    )
+    restored = await session.record("restore")
+    assert (restored.outcome, restored.trigger) == ("ok", "shutdown")
+    assert "7" in await ran(session, "print(x)")
+
+
+async def test_always_starts_the_kernel_for_the_agents_own_code(
+    new_session: NewSession, service: AgentService, jp_serverapp: ServerApp, notebook: str
+) -> None:
+    session = await new_session(restore="always")
+    await saved(session, "x = 7")
+    await service.close_session(session.session)
+    model = await jp_serverapp.session_manager.get_session(path=notebook)
+    await jp_serverapp.session_manager.delete_session(model["id"])
+    await service.agent(session.session)
+    assert session.records("restore") == []
+    answer = await ran(session, "print(x)")
+    assert "7" in answer
+    assert "Live again: x" in answer
+    (restored,) = session.records("restore")
+    assert isinstance(restored, Restore)
+    assert (restored.outcome, restored.trigger) == ("ok", "resume")
+
+
+class TestCulling:
+    @pytest.fixture
+    def prime_config(self) -> dict[str, Any]:
+        return {
+            "AsyncMappingKernelManager": {
+                "cull_idle_timeout": 2,
+                "cull_interval": 1,
+                "cull_connected": True,
+            }
+        }
+
+    async def test_a_culled_kernel_is_offered_once_and_following_it_does_not_keep_it_alive(
+        self, new_session: NewSession, service: AgentService, jp_serverapp: ServerApp
+    ) -> None:
+        session = await new_session()
+        await saved(session, "x = 7")
+        offer = await session.record("restore")
+        assert (offer.outcome, offer.trigger) == ("offered", "shutdown")
+        assert list(jp_serverapp.kernel_manager.list_kernel_ids()) == []
+        answer = await ran(session, "print('x' in globals())")
+        assert "False" in answer
+        assert "has not done so yet" in str(session.api.requests[-1].messages)
+        assert len(session.records("restore")) == 1
+        done = await service.restore(session.session, offer.snapshot_id, None, False, "ada")
+        assert done["outcome"] == "ok"
+
+
+async def test_saved_before_the_kernel_is_shut_down(
+    new_session: NewSession, jp_serverapp: ServerApp, notebook: str, tmp_path: Path
+) -> None:
+    session = await new_session()
+    code = (
+        "import pathlib, threading, time\nlate = []\n"
+        f"def wait(folder=pathlib.Path({str(tmp_path)!r})):\n"
+        "    while not (folder / 'go').exists(): time.sleep(0.01)\n"
+        "    late.append(1)\n    (folder / 'gone').touch()\n"
+        "threading.Thread(target=wait, daemon=True).start()"
+    )
+    await saved(session, code)
+    (tmp_path / "go").touch()
+    while not (tmp_path / "gone").exists():  # noqa: ASYNC110
+        await asyncio.sleep(0.02)
+    model = await jp_serverapp.session_manager.get_session(path=notebook)
+    await jp_serverapp.session_manager.delete_session(model["id"])
+    last = session.records("snapshot")[-1]
+    assert isinstance(last, Snapshot)
+    assert (last.trigger, last.outcome) == ("shutdown", "ok")
+    offer = await session.record("restore")
+    assert offer.snapshot_id == last.snapshot_id
+
+
+async def test_what_people_run_is_saved_though_nobody_watches(
+    new_session: NewSession, service: AgentService, jp_serverapp: ServerApp, notebook: str
+) -> None:
+    other = await new_session()
+    session = await new_session()
+    # The kernel comes later, and not through us.
+    model = await jp_serverapp.session_manager.create_session(
+        path=notebook, name=notebook, type="notebook", kernel_name="python3"
+    )
+    client = jp_serverapp.kernel_manager.get_kernel(model["kernel"]["id"]).client()
+    client.start_channels()
+    try:
+        await client.wait_for_ready(timeout=60)
+        agent = await service.agent(session.session)
+        await agent.kernel.follow()
+        client.execute("mine = 7")
+        snapshot = await session.record("snapshot", outcome="ok")
+    finally:
+        client.stop_channels()
+    assert "mine" in snapshot.names
+    # One session saves, not each that there is.
+    assert other.records("snapshot") == []
+
+
+async def test_what_is_typed_during_a_restore_is_sent_behind_it(
+    new_session: NewSession, jp_serverapp: ServerApp, notebook: str, tmp_path: Path
+) -> None:
+    session = await new_session()
+    gate = tmp_path / "gate"
+    code = (
+        "class Slow:\n    def __reduce__(self): return (slow, ())\n"
+        f"def slow(path={str(gate)!r}):\n"
+        "    import os, time\n"
+        "    while os.path.exists(path): time.sleep(0.01)\n"
+        "    return object.__new__(type('Slow', (), {}))\n"
+        "slowly = Slow(); x = 7"
+    )
+    await saved(session, code)
+    gate.touch()
+    watching = asyncio.ensure_future(
+        session.frame(lambda f: f["type"] == "progress" and f.get("what") == "kernel")
+    )
+    await kill(jp_serverapp, notebook)
+    await watching
+    session.api.enqueue(reply(call("run_code", code="print(x)")), reply("Seven."))
+    _, queued = await session.send("Is it there?")
+    assert queued
+    gate.unlink()
+    end = await session.record(
+        "turn_end",
+        after=session.records("restore")[-1:][0].seq
+        if session.records("restore")
+        else session.session.log.last_seq,
+    )
+    assert end.status == "ok"
+    kinds = [k for k in session.kinds() if k in ("restore", "queued", "unqueued", "user_message")]
+    assert kinds[-4:] == ["queued", "restore", "unqueued", "user_message"]
+    assert "kernel-event" in str(session.api.requests[-1].messages)
+    assert "7" in session.api.requests[-1].tool_result_text
+
+
+async def test_a_missing_name_comes_with_the_code_that_made_it(
+    new_session: NewSession, jp_serverapp: ServerApp, notebook: str, tmp_path: Path
+) -> None:
+    session = await new_session()
+    flag = tmp_path / "flag"
+    code = (
+        "class Fragile:\n    def __reduce__(self): return (fragile, ())\n"
+        f"def fragile(path={str(flag)!r}):\n"
+        "    import os\n"
+        "    if os.path.exists(path): raise OSError('the cable was pulled')\n"
+        "    return 1\n"
+        "probe = Fragile(); x = 7"
+    )
+    await saved(session, code)
+    flag.touch()
+    await kill(jp_serverapp, notebook)
+    restored = await session.record("restore")
+    assert restored.outcome == "partial"
+    entry = restored.names["probe"]
+    assert "the cable was pulled" in entry["reason"]
+    assert "probe = Fragile()" in entry["recipe"]["source"]
+    session.api.enqueue(reply("I see."))
+    await session.ask("What happened?")
+    told = str(session.api.requests[-1].messages[-1])
+    assert "the cable was pulled" in told
+    assert "probe = Fragile()" in told
+    assert "Live again" in told
+
+
+def test_recipes_come_from_cells_before_what_the_agent_ran() -> None:
+    record = Restore(
+        outcome="partial",
+        mode="cold",
+        trigger="crash",
+        names={
+            "a": {"status": "skipped", "action": "none"},
+            "b": {"status": "degraded", "action": "loaded", "type": "Thing"},
+            "c": {"status": "verified", "action": "loaded"},
+            "d": {"status": "skipped", "action": "kept"},
+        },
+    )
+    ran = AssistantMessage(
+        model="m",
+        content=[
+            {"type": "tool_use", "id": "1", "name": "run_code", "input": {"code": "a = 1; b = 1"}}
+        ],
+    )
+    found = with_recipes(record, ["a = 2", "%time a = 3\nc = 1", "def f(:"], [ran])
+    assert found.names["a"]["recipe"]["source"] == "a = 2"
+    assert found.names["b"]["recipe"] == {"type": "Thing", "source": "a = 1; b = 1"}
+    assert "recipe" not in found.names["c"]
+    assert "recipe" not in found.names["d"]
+
+
+def test_the_model_is_told_what_is_live_what_a_placeholder_and_what_missing() -> None:
+    names = {
+        "frame": {"status": "verified", "action": "loaded"},
+        "mine": {"status": "verified", "action": "kept", "reason": "it was changed since"},
+        "stream": {"status": "degraded", "action": "loaded", "reason": "generator"},
+        "socket": {
+            "status": "skipped",
+            "action": "none",
+            "reason": "cannot be saved",
+            "recipe": {"source": "socket = connect()"},
+        },
+    }
+    text = restore_event(Restore(outcome="partial", mode="cold", trigger="crash", names=names))
+    assert text.startswith("The kernel died and was started anew.")
+    assert "Live again: frame." in text
+    assert "set since: mine." in text
+    assert "placeholder that raises when used: stream (generator)." in text
+    assert "do not use: socket (cannot be saved)." in text
+    assert "socket = connect()" in text
+    unchanged = Restore(outcome="unchanged", mode="hot", trigger="compaction")
+    assert restore_event(unchanged) == ""
