@@ -22,6 +22,7 @@ from prime_ext.agent.turn import Turn, TurnCaps
 from prime_ext.context.tokens import count_text
 from prime_ext.errors import PrimeError
 from prime_ext.models.model import Model, ModelError
+from prime_ext.session import telemetry
 from prime_ext.session.records import (
     AnyRecord,
     CompactionEnd,
@@ -36,16 +37,13 @@ from prime_ext.session.records import (
 from prime_ext.session.session import Session
 
 HISTORY_KINDS = (
+    *telemetry.KINDS,
     "user_message",
-    "assistant_message",
-    "turn_end",
     "queued",
     "unqueued",
     "approval_request",
     "approval",
     "compaction_start",
-    "compaction_end",
-    "prefire_end",
     "settings",
     "restore",
 )
@@ -425,7 +423,7 @@ class Agent:
                 {"call_id": a.call_id, "what": a.what, "tool": a.tool, "summary": a.summary}
                 for a in self.history.pending.values()
             ],
-            "telemetry": self.history.telemetry(),
+            "telemetry": self.history.telemetry.sums(),
         }
 
     def _error(self, failure: PrimeError, turn: str | None) -> None:

@@ -33,7 +33,7 @@ def missing_records(history: History, context: Sequence[AnyRecord]) -> list[AnyR
                 trigger=start.trigger,
                 tokens_before=start.tokens_before,
                 tokens_after=start.tokens_before,
-                compaction_count=history.compaction_count,
+                compaction_count=history.telemetry.compaction_count,
                 reason="The server stopped before it ended.",
                 turn=start.turn,
             )

@@ -123,7 +123,7 @@ class SessionContext:
                 self.limits,
                 self._rates,
                 self.meter,
-                self._history.compaction_count,
+                self._history.telemetry.compaction_count,
             )
 
     async def compact(
@@ -152,7 +152,7 @@ class SessionContext:
             model=self._model,
             limits=self.limits,
             rates=self._rates,
-            compactions=self._history.compaction_count,
+            compactions=self._history.telemetry.compaction_count,
             frozen=await self._session_model.frozen_next(),
             instructions=instructions,
         )

@@ -228,6 +228,7 @@ class Compactor:
             summary=summary,
             kept_from_seq=_kept_from(projection, body.cut),
             usage=body.usage or {},
+            cost_usd=body.cost_usd,
             reason=body.reason,
             provider=terms.frozen.provider,
             model=terms.frozen.model,

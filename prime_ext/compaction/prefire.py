@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from prime_ext.compaction.extraction import extraction, rebuild_is_due
 from prime_ext.compaction.summarise import Summary, summarise, summary_budget
-from prime_ext.context.note import Note, as_message, bare, fingerprint, holds, prefix_length, split
+from prime_ext.context.note import Note, as_message, bare, fingerprint, holds, prefix_length, rolled_length, split
 from prime_ext.context.plan import (
     Measured,
     choose_prune,
@@ -125,9 +125,8 @@ class Prefire:
         tail = sum(sizes[noted:])
         if not wants_rolling(tail, room, meter.fast_growth):
             return None
-        # Half of the tail stays verbatim: the newest part is what matters most to the next step.
-        share = 1 - room // 2 / max(1, sum(sizes))
-        length = prefix_length(projection.messages, sizes, share)
+        # Some of the tail stays verbatim: the newest part is what matters most to the next step.
+        length = rolled_length(projection.messages, sizes, room // 2)
         if length <= noted:
             return None
         since = map(bare, projection.messages[noted:length])
@@ -222,6 +221,7 @@ class Prefire:
                     outcome=outcome,
                     note=summary.text,
                     usage=summary.usage,
+                    cost_usd=summary.cost_usd,
                     duration_ms=round((time.monotonic() - started) * 1000),
                 )
             )

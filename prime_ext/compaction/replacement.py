@@ -63,6 +63,7 @@ class Replacement:
     """Index of the first message that stays verbatim."""
     request_tokens: int = 0
     usage: dict[str, Any] | None = None
+    cost_usd: float | None = None
     reason: str | None = None
 
 
@@ -169,6 +170,7 @@ class Replacing:
             cut,
             request_tokens=summary.sent_tokens,
             usage=summary.usage,
+            cost_usd=summary.cost_usd,
         )
 
     def _on_retry(self, retry: Retry) -> None:

@@ -26,6 +26,7 @@ class Summary:
 
     text: str
     usage: dict[str, Any]
+    cost_usd: float | None = None
 
     @property
     def sent_tokens(self) -> int:
@@ -75,7 +76,12 @@ async def summarise(
                 on_retry(event)
             elif isinstance(event, Reply):
                 text = "\n\n".join(b["text"] for b in event.content if b["type"] == "text")
-                return Summary(await _checked(text.strip(), projection, messages), event.usage)
+                price = (await model.capabilities()).price
+                return Summary(
+                    await _checked(text.strip(), projection, messages),
+                    event.usage,
+                    price.cost(event.usage) if price else None,
+                )
     raise ModelError("The model's stream ended without a message.", code="server_error")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,17 +32,37 @@ def prefix_length(messages: Sequence[ProjectedMessage], tokens: Sequence[int], s
     has sent, and the prompt cache serves it.
     """
     budget = share * sum(tokens)
-    seen = max((i + 1 for i, m in enumerate(messages) if m.role == "assistant"), default=0)
-    length = 0
     covered = 0
-    for index in range(seen):
-        covered += tokens[index]
+    length = 0
+    for end in _ends(messages):
+        covered += sum(tokens[length:end])
         if covered > budget:
             break
-        following = messages[index + 1] if index + 1 < len(messages) else None
-        if following is None or not following.is_answer:
-            length = index + 1
+        length = end
     return length
+
+
+def rolled_length(messages: Sequence[ProjectedMessage], tokens: Sequence[int], leave: int) -> int:
+    """How many of the oldest messages a note that is rolled forward covers.
+
+    As few as leave at most ``leave`` tokens behind them verbatim, under the same rules.
+    """
+    behind = sum(tokens)
+    length = 0
+    for end in _ends(messages):
+        behind -= sum(tokens[length:end])
+        length = end
+        if behind <= leave:
+            break
+    return length
+
+
+def _ends(messages: Sequence[ProjectedMessage]) -> Iterator[int]:
+    """Lengths that a prefix can have."""
+    seen = max((i + 1 for i, m in enumerate(messages) if m.role == "assistant"), default=0)
+    for end in range(1, seen + 1):
+        if end == len(messages) or not messages[end].is_answer:
+            yield end
 
 
 def split(messages: Sequence[ProjectedMessage], note: Note) -> int:

@@ -67,7 +67,8 @@ def choose_prune(
     """The prune that suffices at the threshold, and the size it leaves; ``None`` if none does.
 
     It suffices if the context lands under ``limits.landing`` once it has grown to the threshold,
-    and if a summary would not make room more cheaply.
+    taking it that what comes can be pruned as well as what is there; and if a summary would not
+    make room more cheaply.
 
     Parameters
     ----------
@@ -87,10 +88,11 @@ def choose_prune(
     ]
     freed = sum(context.sizes[old] for old, _ in changed) - size_of([new for _, new in changed])
     after = context.total - freed
-    still_to_come = max(0, limits.threshold - context.total)
-    if freed <= 0 or after + still_to_come > limits.landing:
-        return None
     tail = sum(context.sizes[cut:])
+    still_to_come = max(0, limits.threshold - context.total)
+    stays = 1 - freed / max(1, sum(context.sizes[:cut]))
+    if freed <= 0 or after + stays * still_to_come > limits.landing:
+        return None
     fresh = summary_tokens + ADDED_TOKENS + tail
     cheaper = is_cheaper(
         before=context.total,

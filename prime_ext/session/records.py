@@ -163,6 +163,7 @@ class PrefireEnd(Record, frozen=True, kw_only=True, omit_defaults=True, tag="pre
     outcome: str
     note: str = ""
     usage: dict[str, Any] = {}
+    cost_usd: float | None = None
     duration_ms: int = 0
 
 
@@ -204,6 +205,8 @@ class CompactionEnd(Record, frozen=True, kw_only=True, omit_defaults=True, tag="
     reason: str | None = None
     """Why it was skipped or failed."""
     usage: dict[str, Any] = {}
+    """Of the request for the summary, if one was made while anyone waited."""
+    cost_usd: float | None = None
     model: str | None = None
     provider: str | None = None
     system: list[Block] | None = None

@@ -87,6 +87,56 @@ async def test_manual_compaction_replaces_the_history_and_keeps_the_kernel(
     assert first == end.summary
 
 
+async def test_what_code_adds_to_a_summary_is_exact_and_what_it_doubts_is_flagged(
+    new_session: NewSession,
+) -> None:
+    session = await new_session()
+    invented = "## Goal\nFind `mean_x` with --alpha=0.35; it was 4.26 in data/other.csv."
+    answers: list[Answer] = [
+        reply(call("edit_file", path="conf.py", old="a", new="b")),
+        reply(f"mean_x is 4.25. {LONG}"),
+    ]
+
+    def respond(request: Received) -> Answer:
+        return reply(invented) if is_summary_request(request) else answers.pop(0)
+
+    session.api.respond = respond
+    await session.ask("Find mean_x. Use --alpha=0.35.")
+    await session.service.compact(session.session, None, "ada")
+    end = await session.record("compaction_end")
+    assert end.outcome == "ok"
+    doubts = end.summary.partition("<unverified>")[2].partition("</unverified>")[0]
+    assert "`4.26`" in doubts
+    assert "`data/other.csv`" in doubts
+    assert "mean_x" not in doubts
+    assert "0.35" not in doubts
+    ledger = end.summary.partition("<ledger>")[2].partition("</ledger>")[0]
+    (asked,) = session.records("user_message")
+    (failed,) = session.records("tool_result")
+    assert f"- [{asked.seq}] Find mean_x. Use --alpha=0.35." in ledger
+    assert f"- [{failed.seq}] There is no file" in ledger or f"[{failed.seq}]" in ledger
+    assert "conf.py" in ledger
+    assert (session.session.folder / "ledger.json").stat().st_mode & 0o777 == 0o600
+
+
+async def test_every_fifth_summary_is_set_right_by_the_raw_records(
+    new_session: NewSession,
+) -> None:
+    session = await new_session()
+
+    def respond(request: Received) -> Answer:
+        return reply(SUMMARY) if is_summary_request(request) else reply(LONG)
+
+    session.api.respond = respond
+    for number in range(5):
+        await session.ask(f"The limit is {4711 + number} units.")
+        await session.service.compact(session.session, None, "ada")
+        await session.record("compaction_end", outcome="ok", compaction_count=number + 1)
+    asked = [r for r in session.api.requests if is_summary_request(r)]
+    assert ["<extraction>" in r.user_text for r in asked] == [False] * 4 + [True]
+    assert "The limit is 4711 units." in asked[-1].user_text
+
+
 async def test_a_compaction_of_nothing_is_skipped(new_session: NewSession) -> None:
     session = await new_session()
     await session.service.compact(session.session, None, "ada")
@@ -211,7 +261,8 @@ class TestThreshold:
             ("ok", "threshold")
         }
         # What the person wants outlives every summary of a long turn.
-        assert all("Print rows." in str(r.summary) for r in records if isinstance(r, CompactionEnd))
+        summaries = [r.summary for r in records if isinstance(r, CompactionEnd) and r.summary]
+        assert all("Print rows." in summary for summary in summaries)
         assert not session.records("error")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from prime_ext.session.records import CompactionEnd, PrefireEnd, PrefireStart
+from prime_ext.session.records import AnyRecord, CompactionEnd, PrefireEnd, PrefireStart
 from tests.agent.conftest import NewSession
 from tests.agent.driver import Driver
 from tests.agent.test_compaction import SUMMARY, is_summary_request
@@ -147,6 +147,45 @@ class TestLongTail:
         assert SUMMARY in merge.messages[0]["content"][0]["text"]
         assert "Rows, part 0." not in str(merge.messages)
         assert 0 < end.request_tokens < end.tokens_before
+
+
+class TestRolling:
+    @pytest.fixture
+    def prime_config(self) -> dict[str, Any]:
+        return {"ContextConfig": {**CONTEXT, "keep_tail_tokens": 6_000}}
+
+    async def test_a_note_is_rolled_forward_by_what_came_since(
+        self, new_session: NewSession
+    ) -> None:
+        session = await new_session()
+        session.api.respond = Model()
+        first = await note_made(session)
+        session.api.respond = Model(reply("## Goal\nRows, rolled."))
+        for number in range(20):
+            await session.ask(f"Rows, later part {number}.")
+            rolls = [r for r in session.records("prefire_start") if is_rolled(r)]
+            if rolls:
+                break
+        (roll,) = rolls
+        assert isinstance(roll, PrefireStart)
+        end = await session.record("prefire_end", after=roll.seq)
+        assert (end.outcome, end.note) == ("ok", "## Goal\nRows, rolled.")
+        asked = [r for r in session.api.requests if is_summary_request(r)][-1]
+        assert first.note in asked.messages[0]["content"][0]["text"]
+        assert "Rows, part 0." not in str(asked.messages)
+        assert "Rows, " in str(asked.messages[1:])
+
+        record = await compacted(session)
+        assert (record.path, record.request_tokens) == ("swap", 0)
+        assert "Rows, rolled." in str(record.summary)
+        telemetry = session.service.describe(session.session)["telemetry"]
+        assert (telemetry["notes_made"], telemetry["notes_used"]) == (1, 1)
+        assert telemetry["notes_wasted"] == 0
+        assert telemetry["compactions"]["swap"]["count"] == 1
+
+
+def is_rolled(record: AnyRecord) -> bool:
+    return isinstance(record, PrefireStart) and record.rolled
 
 
 async def test_what_the_person_asks_for_is_not_swapped_for_a_note(new_session: NewSession) -> None:

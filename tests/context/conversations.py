@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 from prime_ext.session.records import (
     AnyRecord,
     AssistantMessage,
+    CompactionEnd,
     Error,
     Interrupt,
+    Prune,
     SessionStart,
+    Settings,
     ToolResult,
     TurnEnd,
     UserMessage,
@@ -112,6 +115,39 @@ def sessions(draw: st.DrawFn) -> list[AnyRecord]:
     for number in range(draw(st.integers(1, 4))):
         records.extend(draw(turns(number)))
     return numbered(records)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[AnyRecord]:
+    """A session with prunes, compactions and changes of model at any point, cut off anywhere."""
+    records = draw(sessions())
+    for _ in range(draw(st.integers(0, 3))):
+        at = draw(st.integers(1, len(records)))
+        what = draw(st.sampled_from(["prune", "compaction", "settings"]))
+        results = [r.seq for r in records[:at] if isinstance(r, ToolResult)]
+        record: AnyRecord
+        if what == "prune" and results:
+            record = Prune(
+                compaction_id="p",
+                pruned=draw(st.lists(st.sampled_from(results), unique=True)),
+                tokens_before=2,
+                tokens_after=1,
+            )
+        elif what == "compaction":
+            record = CompactionEnd(
+                compaction_id="c",
+                outcome="ok",
+                trigger="manual",
+                path="digest",
+                tokens_before=2,
+                tokens_after=1,
+                summary="<compaction-summary>s</compaction-summary>",
+                kept_from_seq=draw(st.none() | st.integers(2, max(2, at))),
+            )
+        else:
+            record = Settings(model="other")
+        records = [*records[:at], record, *records[at:]]
+    return numbered(records[: draw(st.integers(1, len(records)))])
 
 
 def numbered(records: list[AnyRecord]) -> list[AnyRecord]:

@@ -7,7 +7,14 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prime_ext.context.note import Note, fingerprint, holds, prefix_length, split
+from prime_ext.context.note import (
+    Note,
+    fingerprint,
+    holds,
+    prefix_length,
+    rolled_length,
+    split,
+)
 from prime_ext.context.projection import project
 from prime_ext.session.records import AnyRecord
 from tests.context.conversations import sessions
@@ -25,6 +32,21 @@ def test_a_note_covers_whole_exchanges_that_the_model_has_seen(
     check_pairing([m.wire() for m in projection.messages[length:]] if length else [])
     assert sum(sizes[:length]) <= share * sum(sizes)
     assert any(m.role == "assistant" for m in projection.messages[length - 1 :]) or length == 0
+
+
+@given(sessions(), st.integers(0, 2_000))
+def test_a_note_rolled_forward_leaves_no_more_than_it_may(
+    records: list[AnyRecord], leave: int
+) -> None:
+    messages = project(records).messages
+    sizes = [len(str(m.content)) for m in messages]
+    length = rolled_length(messages, sizes, leave)
+    check_pairing([m.wire() for m in messages[:length]])
+    whole = prefix_length(messages, sizes, 1.0)
+    assert length <= whole
+    assert sum(sizes[length:]) <= leave or length == whole
+    shorter = [end for end in range(1, length) if not messages[end].is_answer]
+    assert all(sum(sizes[end:]) > leave for end in shorter)
 
 
 @given(sessions(), st.data())

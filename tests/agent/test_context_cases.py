@@ -1,0 +1,404 @@
+"""The cases a context engine must survive, T1 to T12, each in a live session or on its records.
+
+Every request of these tests goes to the strict test API, which refuses orphaned calls, altered or
+stale thinking, blank text and oversized prompts as the real one does.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from prime_ext.context.cut import cut_index
+from prime_ext.context.note import Note, fingerprint, holds
+from prime_ext.context.projection import project
+from prime_ext.context.tokens import count_block
+from prime_ext.session.records import (
+    AnyRecord,
+    AssistantMessage,
+    CompactionEnd,
+    Prune,
+    ToolResult,
+    TurnEnd,
+    UserMessage,
+)
+from tests.agent.conftest import NewSession
+from tests.agent.driver import Driver
+from tests.agent.test_compaction import LONG, SUMMARY, is_summary_request, summarising
+from tests.context.conversations import numbered, start, text_block
+from tests.messages_api.received import Received
+from tests.messages_api.script import Answer, Thinking, ToolCall, call, reply, too_long
+
+ROWS = "print('\\n'.join(f'row {i}: {i * 7919 % 10007}' for i in range(380)))"
+"""Code whose output takes about 3,600 tokens."""
+
+SMALL = {
+    "max_context_tokens": 24_000,
+    "prefire_margin_tokens": 1,
+    "keep_tail_tokens": 4_000,
+    "tool_result_cap_tokens": 4_000,
+}
+"""A threshold that a few outputs reach, and no note ahead of it."""
+
+
+def tool_use(identifier: str) -> dict[str, Any]:
+    return {"type": "tool_use", "id": identifier, "name": "run_code", "input": {"code": "1"}}
+
+
+def result(identifier: str, text: str = "1") -> ToolResult:
+    return ToolResult(tool_use_id=identifier, name="run_code", content=[text_block(text)])
+
+
+def conversation(*records: AnyRecord) -> list[AnyRecord]:
+    return numbered([start(), *records])
+
+
+def question(text: str) -> UserMessage:
+    return UserMessage(text=text, content=[text_block(text)])
+
+
+def answer(*blocks: dict[str, Any]) -> AssistantMessage:
+    return AssistantMessage(content=list(blocks), model="m")
+
+
+async def outputs_until(session: Driver, kind: str, *, thinking: bool = False) -> None:
+    """Have code run that prints much, one turn each, until there is a record of ``kind``."""
+    running = True
+
+    def respond(request: Received) -> Answer:
+        nonlocal running
+        if is_summary_request(request):
+            return reply(SUMMARY)
+        running = not running
+        thought = [Thinking("Let me see.")] if thinking else []
+        return reply(*thought, "Done.") if running else reply(*thought, call("run_code", code=ROWS))
+
+    session.api.respond = respond
+    for number in range(12):
+        end = await session.ask(f"Rows, part {number}.")
+        assert end.status == "ok", session.records("error")
+        if session.records(kind):
+            return
+    raise AssertionError(f"No {kind} came.")
+
+
+def test_t1_a_cut_does_not_come_between_a_call_and_its_result() -> None:
+    records = conversation(
+        question("a"),
+        answer(tool_use("c1")),
+        result("c1"),
+        answer(tool_use("c2")),
+        result("c2"),
+        question("b"),
+    )
+    messages = project(records).messages
+    # The tail may hold the question and the result of c2, but not the call itself.
+    cut = cut_index(messages, [10] * len(messages), keep_tail_tokens=25)
+    assert [m.content[0]["type"] for m in messages[cut:]] == ["text"]
+
+
+async def test_t2_a_compaction_asked_for_during_a_call_waits_for_its_result(
+    new_session: NewSession,
+) -> None:
+    session = await new_session(permission_mode="ask")
+    session.api.respond = summarising(
+        reply(f"Looking. {LONG}", call("run_code", code="1 + 1")), reply("Two.")
+    )
+    await session.service.compact(session.session, None, "ada")
+    await session.record("compaction_end", outcome="skipped")
+    await session.send("How much is it?")
+    asked = await session.record("approval_request")
+    await session.service.compact(session.session, None, "ada")
+    assert len(session.records("compaction_start")) == 1
+    await session.allow(asked.call_id)
+    await session.record("turn_end", status="ok")
+    kinds = session.kinds()
+    assert kinds.index("tool_result") < len(kinds) - 1 - kinds[::-1].index("compaction_start")
+    assert session.records("compaction_end")[-1].outcome == "ok"  # type: ignore[union-attr]
+
+
+def test_t3_a_call_whose_run_died_is_answered_before_anything_is_sent() -> None:
+    records = conversation(question("a"), answer(tool_use("c1")), question("b"))
+    messages = project(records).wire_messages()
+    assert messages[2]["content"][0]["tool_use_id"] == "c1"
+    assert messages[2]["content"][0]["is_error"] is True
+    assert messages[3]["content"] == [text_block("b")]
+
+
+class TestPruning:
+    @pytest.fixture
+    def prime_config(self) -> dict[str, Any]:
+        return {
+            "ContextConfig": SMALL,
+            "ModelConfig": {"thinking_tokens": 1_024, "model": "claude-sonnet-5-5"},
+        }
+
+    async def test_old_outputs_give_way_first_without_a_request(
+        self, new_session: NewSession
+    ) -> None:
+        session = await new_session()
+        await outputs_until(session, "prune")
+        (prune,) = session.records("prune")
+        (end,) = session.records("compaction_end")
+        assert isinstance(prune, Prune)
+        assert isinstance(end, CompactionEnd)
+        assert (end.path, end.outcome, end.request_tokens) == ("prune", "ok", 0)
+        assert end.compaction_id == prune.compaction_id
+        assert end.tokens_after <= 12_000 < end.tokens_before
+        assert end.compaction_count == 1
+        assert end.kernel_state["status"] == "current"
+        assert not [r for r in session.api.requests if is_summary_request(r)]
+        sent = session.api.requests[-1].messages if end.trigger == "threshold" else None
+        await session.ask("Go on.")
+        sent = sent or session.api.requests[-1].messages
+        results = {
+            block["tool_use_id"]: block["content"][0]["text"]
+            for message in sent
+            for block in message["content"]
+            if block["type"] == "tool_result"
+        }
+        whole = {
+            r.tool_use_id: r for r in session.records("tool_result") if isinstance(r, ToolResult)
+        }
+        shown = [whole[i].seq for i, text in results.items() if "left out here" in text]
+        assert shown == prune.pruned
+        for identifier, text in results.items():
+            if whole[identifier].seq in prune.pruned:
+                assert f"session_read {whole[identifier].seq}" in text
+                assert text.startswith("row 0: 0")
+        # What was shortened can be read again.
+        excerpt = session.session.read(prune.pruned[:1])[0].text
+        assert "row 200: " in excerpt
+
+    async def test_t4_thinking_goes_back_whole_or_not_at_all(self, new_session: NewSession) -> None:
+        session = await new_session()
+        # The strict API refuses altered, partly removed and displaced thinking.
+        await outputs_until(session, "prune", thinking=True)
+        for _ in range(3):
+            assert (await session.ask("And?")).status == "ok"
+        assert not session.records("error")
+
+    async def test_t11_a_size_around_the_threshold_is_pruned_once(
+        self, new_session: NewSession
+    ) -> None:
+        session = await new_session()
+        await outputs_until(session, "prune")
+        session.api.respond = lambda _request: reply("Yes.")
+        await session.ask("Still the same?")
+        for _ in range(4):
+            before = session.api.requests[-1]
+            await session.ask("Still the same?")
+            assert session.api.requests[-1].begins_with(before)
+        assert len(session.records("prune")) == 1
+        assert not session.records("error")
+
+
+class TestTail:
+    @pytest.fixture
+    def prime_config(self) -> dict[str, Any]:
+        return {
+            "ContextConfig": {**SMALL, "keep_tail_tokens": 9_000, "landing_share": 0.85},
+            "ModelConfig": {"thinking_tokens": 1_024, "model": "claude-sonnet-5-5"},
+        }
+
+    async def test_t5_no_stale_thinking_behind_a_summary(self, new_session: NewSession) -> None:
+        session = await new_session()
+        texts = [reply(Thinking("Hm."), "\n".join(f"{i}: {i * 7919}" for i in range(400)))] * 12
+
+        def respond(request: Received) -> Answer:
+            return reply(SUMMARY) if is_summary_request(request) else texts.pop()
+
+        session.api.respond = respond
+        while not session.records("compaction_end"):
+            assert (await session.ask("More.")).status == "ok"
+        (end,) = session.records("compaction_end")
+        assert isinstance(end, CompactionEnd)
+        assert end.kept_from_seq is not None
+        kept = [
+            r
+            for r in session.records("assistant_message")
+            if end.kept_from_seq <= r.seq < end.seq and isinstance(r, AssistantMessage)
+        ]
+        assert any(block["type"] == "thinking" for r in kept for block in r.content)
+        for _ in range(3):
+            assert (await session.ask("And?")).status == "ok"
+        assert not session.records("error")
+
+
+async def test_t6_a_summary_refused_as_too_long_steps_down(new_session: NewSession) -> None:
+    session = await new_session()
+    asked: list[Received] = []
+
+    def respond(request: Received) -> Answer:
+        if not is_summary_request(request):
+            return reply(LONG)
+        asked.append(request)
+        return too_long(205_030, 200_000)
+
+    session.api.respond = respond
+    for _ in range(4):
+        await session.ask(f"The code is 4711-abc. {LONG}")
+    await session.service.compact(session.session, None, "ada")
+    end = await session.record("compaction_end")
+    assert isinstance(end, CompactionEnd)
+    assert (end.outcome, end.path) == ("ok", "digest")
+    assert end.tokens_after < end.tokens_before
+    assert "4711-abc" in str(end.summary)
+    assert 2 <= len(asked) <= 4
+    sizes = [len(str(request.messages)) for request in asked]
+    assert sizes == sorted(sizes, reverse=True)
+    # What the server said of its window holds from now on, after a restart too.
+    (settings,) = session.records("settings")
+    assert settings.windows == {session.session.model: 200_000}  # type: ignore[union-attr]
+    threshold = session.service.describe(session.session)["state"]["threshold"]
+    assert threshold < 200_000
+
+
+async def test_t6_a_smaller_request_that_is_taken_makes_the_summary(
+    new_session: NewSession,
+) -> None:
+    session = await new_session()
+    refused = [too_long(205_030, 200_000)]
+
+    def respond(request: Received) -> Answer:
+        if is_summary_request(request):
+            return refused.pop() if refused else reply(SUMMARY)
+        return reply(LONG)
+
+    session.api.respond = respond
+    for _ in range(4):
+        await session.ask(LONG)
+    await session.service.compact(session.session, None, "ada")
+    end = await session.record("compaction_end")
+    assert isinstance(end, CompactionEnd)
+    assert (end.outcome, end.path) == ("ok", "single_pass")
+    assert not session.records("error")
+
+
+class TestT7:
+    @pytest.fixture
+    def prime_config(self) -> dict[str, Any]:
+        return {"ContextConfig": {"max_context_tokens": 1_500}}
+
+    async def test_t7_an_overhead_over_the_threshold_is_one_error_and_no_compaction(
+        self, new_session: NewSession
+    ) -> None:
+        session = await new_session()
+        session.api.respond = lambda _request: reply("Hello.")
+        await session.ask("Hi")
+        await session.ask("Hi again")
+        assert not session.records("compaction_start")
+        errors = session.records("error")
+        assert {e.code for e in errors} == {"threshold_too_small"}  # type: ignore[union-attr]
+        assert "max_context_tokens" in errors[0].hint  # type: ignore[union-attr]
+
+
+class TestT8:
+    @pytest.fixture
+    def prime_config(self) -> dict[str, Any]:
+        return {"ContextConfig": {"max_context_tokens": 60_000}}
+
+    async def test_t8_a_huge_result_is_capped_before_it_is_sent(
+        self, new_session: NewSession
+    ) -> None:
+        session = await new_session()
+        session.api.respond = summarising(
+            reply(call("run_code", code="print('\\n'.join(str(i * 7919) for i in range(40_000)))")),
+            reply("Long."),
+        )
+        assert (await session.ask("Print.")).status == "ok"
+        (record,) = session.records("tool_result")
+        assert isinstance(record, ToolResult)
+        assert record.output_file is not None
+        whole = (session.session.folder / "outputs" / record.output_file).read_text("utf-8")
+        assert str(39_999 * 7919) in whole
+        assert len(session.api.requests[-1].tool_result_text) < 20_000
+        assert len(session.records("compaction_start")) <= 1
+
+
+async def test_t9_after_a_compaction_the_size_is_unknown_until_the_next_reply(
+    new_session: NewSession,
+) -> None:
+    session = await new_session()
+    session.api.respond = summarising(reply(LONG), reply("Hi."))
+    await session.ask("Hello")
+    assert session.service.describe(session.session)["state"]["context_tokens"] > 0
+    await session.service.compact(session.session, None, "ada")
+    await session.record("compaction_end", outcome="ok")
+    assert session.service.describe(session.session)["state"]["context_tokens"] is None
+    end = await session.ask("And?")
+    assert isinstance(end, TurnEnd)
+    assert end.context_tokens
+    assert len(session.records("compaction_start")) == 1
+
+
+def test_t10_a_note_outlives_what_is_appended_and_no_edit_of_its_prefix() -> None:
+    records = conversation(
+        question("a"), answer(tool_use("c1")), result("c1", "x" * 5_000), answer(text_block("b"))
+    )
+    before = project(records)
+    note = Note("…", records[-1].seq, fingerprint(before, len(before.messages)))
+    grown = numbered([*records, question("c"), answer(text_block("d"))])
+    assert holds(note, project(grown))
+    pruned = numbered(
+        [*records, Prune(compaction_id="p", pruned=[4], tokens_before=2, tokens_after=1)]
+    )
+    assert not holds(note, project(pruned))
+
+
+def test_t12_what_dense_content_weighs() -> None:
+    picture = io.BytesIO()
+    noise = bytes(range(256)) * (1_600 * 1_200 * 3 // 256)
+    Image.frombytes("RGB", (1_600, 1_200), noise).save(picture, "PNG", compress_level=0)
+    image = {
+        "type": "image",
+        "source": {
+            "type": "base64",
+            "media_type": "image/png",
+            "data": base64.b64encode(picture.getvalue()).decode(),
+        },
+    }
+    assert len(picture.getvalue()) > 2.5 * 2**20
+    assert count_block(image, 4_784) <= 4_784
+    dense = base64.b64encode(bytes((i * i * 31) % 251 for i in range(750_000))).decode()
+    assert count_block(text_block(dense)) >= 700_000
+    assert count_block(text_block("模型数据分析" * 1_667)) >= 10_000
+
+
+class TestRefill:
+    @pytest.fixture
+    def prime_config(self) -> dict[str, Any]:
+        return {
+            "ContextConfig": {
+                "max_context_tokens": 16_000,
+                "prefire_margin_tokens": 1,
+                "tool_result_cap_tokens": 9_000,
+            }
+        }
+
+    async def test_a_context_that_refills_at_once_stops_and_names_what_fills_it(
+        self, new_session: NewSession
+    ) -> None:
+        session = await new_session()
+        code = ROWS.replace("380", "900")
+
+        def respond(request: Received) -> Answer:
+            if is_summary_request(request):
+                return reply(SUMMARY)
+            return reply(ToolCall("run_code", {"code": code}))
+
+        session.api.respond = respond
+        end = await session.ask("Print for ever.")
+        assert end.status == "error"
+        (error,) = session.records("error")
+        assert error.code == "context_refills"  # type: ignore[union-attr]
+        assert "results of run_code" in error.message  # type: ignore[union-attr]
+        automatic = [r for r in session.records("compaction_end") if r.outcome == "ok"]  # type: ignore[union-attr]
+        assert len(automatic) == 3
+        # A person can go on.
+        session.api.respond = summarising(reply("Stopped printing."))
+        assert (await session.ask("Stop that.")).status == "ok"
