@@ -29,14 +29,9 @@ def _status(field: str) -> int:
 
 @dataclass
 class Peak:
-    """Bytes beyond what was in use before: of this process, and of its children together."""
+    """Bytes beyond what was in use before, of this process and its children together."""
 
-    own: int = 0
-    children: int = 0
-
-    @property
-    def total(self) -> int:
-        return self.own + self.children
+    total: int = 0
 
 
 @contextlib.contextmanager
@@ -48,7 +43,9 @@ def peak() -> Iterator[Peak]:
 
     def watch() -> None:
         while not over.wait(_EVERY_SECONDS):
-            found.children = max(found.children, sum(map(_private, _children() - own_children)))
+            children = sum(map(_private, _children() - own_children))
+            if children:
+                found.total = max(found.total, resident() - before + children)
 
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
     before = resident()
@@ -57,9 +54,9 @@ def peak() -> Iterator[Peak]:
     try:
         yield found
     finally:
-        found.own = _status("VmHWM") - before
         over.set()
         watcher.join()
+        found.total = max(found.total, _status("VmHWM") - before)
 
 
 def _children() -> set[str]:
