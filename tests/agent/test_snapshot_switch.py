@@ -1,0 +1,126 @@
+"""Variables that are not saved, because a person wants it so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from prime_ext.agent.service import AgentService
+from prime_ext.agent.snapshot_switch import BY_METADATA, BY_PERSON, SnapshotSwitch
+from prime_ext.errors import PrimeError
+from prime_ext.session.records import Settings, Snapshot
+from tests.agent.conftest import NewSession
+from tests.messages_api.script import call, reply
+
+
+async def test_off_deletes_what_was_saved_and_holds_for_every_session_of_the_notebook(
+    new_session: NewSession, service: AgentService
+) -> None:
+    other = await new_session()
+    await service.snapshot(other.session, "ada")
+    session = await new_session()
+    session.api.enqueue(reply(call("run_code", code="token = 'sesame'")), reply("Done."))
+    await session.ask("Run it.")
+    await session.record("snapshot", outcome="ok")
+    await service.snapshot(other.session, "ada")
+    assert (await service.saved(session.session))["bytes"] > 0
+
+    await service.update(session.session, snapshots=False, user="ada")
+    for one in (session, other):
+        saved = await service.saved(one.session)
+        assert (saved["on"], saved["reason"]) == (False, BY_PERSON)
+        assert await service.snapshots(one.session) == []
+        removed = one.records("snapshot")[-1]
+        assert isinstance(removed, Snapshot)
+        assert (removed.outcome, removed.trigger, removed.user) == ("removed", "off", "ada")
+        assert one.session.state["snapshots"]["on"] is False
+        # The code that set it stays in the conversation.
+        left = [p for p in one.session.folder.rglob("kernel-state*") if b"sesame" in _content(p)]
+        assert left == []
+    note = session.records("settings")[-1]
+    assert isinstance(note, Settings)
+    assert note.snapshots is False
+
+    session.api.enqueue(reply(call("run_code", code="x = 1")), reply("Done."))
+    await session.ask("Run it.")
+    refused = await service.snapshot(session.session, "ada")
+    assert (refused["outcome"], refused["reason"]) == ("skipped", BY_PERSON)
+
+    # Another session of the notebook, and another server, find it as it is.
+    third = await new_session()
+    assert (await service.saved(third.session))["on"] is False
+    await service.update(third.session, snapshots=True, user="ada")
+    assert (await service.snapshot(session.session, "ada"))["outcome"] == "ok"
+
+
+def _content(path: Path) -> bytes:
+    return path.read_bytes() if path.is_file() else b""
+
+
+async def test_the_compaction_says_that_snapshots_are_off(
+    new_session: NewSession, service: AgentService
+) -> None:
+    session = await new_session()
+    await service.update(session.session, snapshots=False, user="ada")
+    session.api.enqueue(reply(call("run_code", code="x = 1")), reply("Done. " * 800))
+    await session.ask("Run it.")
+    session.api.enqueue(reply("## Goal\nNothing."))
+    await service.compact(session.session, None, "ada")
+    end = await session.record("compaction_end")
+    assert end.outcome == "ok"
+    assert end.kernel_state["status"] == "none"
+    assert end.kernel_state["off"] is True
+    assert end.kernel_state["reason"] == BY_PERSON
+    # They are alive all the same, and the model is told which there are.
+    assert "- x: int" in end.summary
+
+
+async def test_a_notebook_can_carry_the_wish(
+    new_session: NewSession, service: AgentService, notebook: str, jp_root_dir: Path
+) -> None:
+    path = jp_root_dir / notebook
+    node = nbformat.read(path, as_version=4)
+    node.metadata["prime"] = {"snapshots": False}
+    nbformat.write(node, path)
+    session = await new_session()
+    assert (await service.saved(session.session))["reason"] == BY_METADATA
+    with pytest.raises(PrimeError) as raised:
+        await service.update(session.session, snapshots=True, user="ada")
+    assert raised.value.code == "snapshots_off"
+    del node.metadata["prime"]
+    nbformat.write(node, path)
+    await service.close_session(session.session)
+    await service.agent(session.session)
+    assert (await service.saved(session.session))["on"] is True
+
+
+async def test_the_switch_follows_a_renamed_notebook(
+    new_session: NewSession, service: AgentService, jp_fetch: Any, notebook: str
+) -> None:
+    session = await new_session()
+    await service.update(session.session, snapshots=False, user="ada")
+    body = json.dumps({"path": "moved.ipynb"})
+    await jp_fetch("api", "contents", notebook, method="PATCH", body=body)
+    await session.record("settings", notebook="moved.ipynb")
+    assert (await service.saved(session.session))["on"] is False
+
+
+def test_the_switch_outlives_the_server(tmp_path: Path) -> None:
+    path = tmp_path / "snapshots.json"
+    switch = SnapshotSwitch(path)
+    switch.switch("work/a.ipynb", False)
+    switch.switch("b.ipynb", False)
+    switch.switch("b.ipynb", True)
+    switch.rename("work", "play")
+    again = SnapshotSwitch(path)
+    assert again.reason("play/a.ipynb") == BY_PERSON
+    assert again.reason("work/a.ipynb") is None
+    assert again.reason("b.ipynb") is None
+    assert json.loads(path.read_text()) == {"off": ["play/a.ipynb"]}
+    path.write_text("{")
+    with pytest.raises(ValueError, match="must not be saved"):
+        SnapshotSwitch(path)
