@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,11 @@ import pytest
 from tornado.escape import json_decode
 
 from prime_ext import state
+from prime_ext.config import SnapshotConfig
 from prime_ext.errors import PrimeError
 from prime_ext.kernel.notebook_kernel import NotebookKernel
-from prime_ext.kernel.snapshot_files import derive_key
+from prime_ext.kernel.snapshot import SnapshotKeeper
+from prime_ext.kernel.snapshot_files import SnapshotFiles, derive_key
 from tests.kernel.conftest import until
 
 from .conftest import value
@@ -309,3 +312,29 @@ class TestStoreThatCannotBeUsed:
         assert "password" not in note
         await crash(kernel)
         assert (await load(kernel, folder))["complete"]
+
+
+async def test_the_agent_saves_and_restores_there(kernel: NotebookKernel, folder: Path) -> None:
+    """As a turn, a crash and a compaction do it; a damaged snapshot gives way to the one before."""
+    log = logging.getLogger("tests.snapshot")
+    keeper = SnapshotKeeper(SnapshotFiles(folder, KEY), kernel, SnapshotConfig(), log)
+    await run(kernel, WORK)
+    saved = await keeper.capture("turn")
+    assert saved.outcome == "ok"
+    assert saved.snapshot_id is not None
+    assert (await keeper.kernel_state())["status"] == "current"
+    await run(kernel, "small = 1")
+    assert (await keeper.kernel_state())["status"] == "stale"
+    assert (await keeper.capture("compaction")).outcome == "ok"
+    await until(lambda: len(keeper.files.list()) == 2)
+    await crash(kernel)
+    restored = await keeper.restore("crash", "cold")
+    assert restored.outcome == "ok"
+    assert await value(kernel, "small") == "1"
+    await crash(kernel)
+    head = folder / "kernel-state.dill"
+    head.write_bytes(head.read_bytes()[:-1])
+    restored = await keeper.restore("manual", "cold")
+    assert restored.outcome == "ok"
+    assert restored.snapshot_id == saved.snapshot_id
+    assert await value(kernel, "'small' in globals(), len(large)") == f"False {SIZE}"
