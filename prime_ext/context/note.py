@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,9 @@ from prime_ext.context.summary import CLOSE, OPEN
 
 PROMPT_VERSION = 2
 """Grows with every change of the instruction that a note is made by."""
+
+CACHE_SECONDS = 280.0
+"""Life of an entry in the prompt cache, five minutes, less the time a request may take to begin."""
 
 
 @dataclass(frozen=True)
@@ -25,44 +28,43 @@ class Note:
 
 
 def prefix_length(messages: Sequence[ProjectedMessage], tokens: Sequence[int], share: float) -> int:
-    """How many of the oldest messages a note covers: at most ``share`` of the tokens.
+    """How many of the oldest messages a note covers: about ``share`` of the tokens.
 
-    The cut never falls between a call and its result. What the model has not seen yet, the
-    messages behind its last reply, is left out: the prefix then is one that an earlier request
-    has sent, and the prompt cache serves it.
+    The prefix is one that a request has sent as a whole, and that the prompt cache still holds:
+    entries are written at the ends of requests and live for five minutes. If none of those is
+    within ``share``, it is the shortest that is still there; 0 if nothing was sent yet.
     """
+    ends = _request_ends(messages)
+    live = [end for end in ends if _is_cached(messages[end], messages[ends[-1]])]
     budget = share * sum(tokens)
-    covered = 0
-    length = 0
-    for end in _ends(messages):
-        covered += sum(tokens[length:end])
-        if covered > budget:
-            break
-        length = end
-    return length
+    within = [end for end in live if sum(tokens[:end]) <= budget]
+    return within[-1] if within else next(iter(live), 0)
 
 
 def rolled_length(messages: Sequence[ProjectedMessage], tokens: Sequence[int], leave: int) -> int:
     """How many of the oldest messages a note that is rolled forward covers.
 
-    As few as leave at most ``leave`` tokens behind them verbatim, under the same rules.
+    As few as leave at most ``leave`` tokens verbatim behind them; failing that, all that was sent.
     """
-    behind = sum(tokens)
-    length = 0
-    for end in _ends(messages):
-        behind -= sum(tokens[length:end])
-        length = end
-        if behind <= leave:
-            break
-    return length
+    ends = _request_ends(messages)
+    enough = (end for end in ends if sum(tokens[end:]) <= leave)
+    return next(enough, ends[-1] if ends else 0)
 
 
-def _ends(messages: Sequence[ProjectedMessage]) -> Iterator[int]:
-    """Lengths that a prefix can have."""
-    seen = max((i + 1 for i, m in enumerate(messages) if m.role == "assistant"), default=0)
-    for end in range(1, seen + 1):
-        if end == len(messages) or not messages[end].is_answer:
-            yield end
+def _request_ends(messages: Sequence[ProjectedMessage]) -> list[int]:
+    """Lengths of the prefixes that requests have sent: each ends where its reply begins."""
+    return [index for index, message in enumerate(messages) if index and _is_reply(message)]
+
+
+def _is_reply(message: ProjectedMessage) -> bool:
+    return message.role == "assistant"
+
+
+def _is_cached(reply: ProjectedMessage, newest: ProjectedMessage) -> bool:
+    """Whether the entry that the request of ``reply`` wrote is still there after ``newest``."""
+    if reply is newest or reply.sent_at is None or newest.sent_at is None:
+        return True
+    return newest.sent_at - reply.sent_at + newest.seconds < CACHE_SECONDS
 
 
 def split(messages: Sequence[ProjectedMessage], note: Note) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -43,6 +44,10 @@ class ProjectedMessage:
     last_seq: int
     usage: dict[str, Any] | None = None
     """What the API reported with it, on assistant messages."""
+    sent_at: float | None = None
+    """When the request that it answers was sent, in seconds since the epoch, if that is known."""
+    seconds: float = 0.0
+    """How long that request took."""
 
     @property
     def is_answer(self) -> bool:
@@ -196,13 +201,29 @@ def project_messages(records: Iterable[AnyRecord]) -> list[ProjectedMessage]:
                 content = without_thinking(content)
             if not content:
                 continue
-            messages.append(
-                ProjectedMessage("assistant", content, record.seq, record.seq, record.usage or None)
-            )
+            messages.append(_reply(record, content))
             answer = _answer(content, results, pruned, record.seq)
             if answer is not None:
                 messages.append(answer)
     return messages
+
+
+def _reply(record: AssistantMessage, content: list[Block]) -> ProjectedMessage:
+    seconds = record.duration_ms / 1000
+    sent_at = None
+    if record.ts:
+        # Python 3.10 does not know the Z.
+        ended = datetime.fromisoformat(record.ts.replace("Z", "+00:00"))
+        sent_at = ended.timestamp() - seconds
+    return ProjectedMessage(
+        "assistant",
+        content,
+        record.seq,
+        record.seq,
+        record.usage or None,
+        sent_at=sent_at,
+        seconds=seconds,
+    )
 
 
 def _answer(

@@ -15,9 +15,9 @@ from prime_ext.context.note import (
     rolled_length,
     split,
 )
-from prime_ext.context.projection import project
+from prime_ext.context.projection import ProjectedMessage, project
 from prime_ext.session.records import AnyRecord
-from tests.context.conversations import sessions
+from tests.context.conversations import sessions, text_block
 from tests.messages_api.conversation import check_pairing
 
 
@@ -30,8 +30,28 @@ def test_a_note_covers_whole_exchanges_that_the_model_has_seen(
     length = prefix_length(projection.messages, sizes, share)
     check_pairing([m.wire() for m in projection.messages[:length]])
     check_pairing([m.wire() for m in projection.messages[length:]] if length else [])
-    assert sum(sizes[:length]) <= share * sum(sizes)
-    assert any(m.role == "assistant" for m in projection.messages[length - 1 :]) or length == 0
+    ends = [i for i, m in enumerate(projection.messages) if m.role == "assistant" and i]
+    assert length in (ends or [0])
+    assert sum(sizes[:length]) <= share * sum(sizes) or length == ends[0]
+
+
+def replies(*sent_at: float) -> list[ProjectedMessage]:
+    """Questions with replies whose requests were sent then."""
+    messages = []
+    for number, time in enumerate(sent_at):
+        question = ProjectedMessage("user", [text_block("q")], 2 * number, 2 * number)
+        answer = replace(question, role="assistant", sent_at=time, seconds=10.0)
+        messages += [question, answer]
+    return messages
+
+
+def test_a_note_is_of_a_prefix_that_the_cache_still_holds() -> None:
+    assert prefix_length(replies(0, 20, 40, 60), [10] * 8, 0.7) == 5
+    # After a pause only the end of the last request is in the cache.
+    assert prefix_length(replies(0, 20, 40, 900), [10] * 8, 0.7) == 7
+    assert prefix_length(replies(0, 20, 800, 900), [10] * 8, 0.7) == 5
+    assert prefix_length(replies(0), [10] * 2, 0.1) == 1
+    assert prefix_length([], [], 0.9) == 0
 
 
 @given(sessions(), st.integers(0, 2_000))
@@ -42,11 +62,10 @@ def test_a_note_rolled_forward_leaves_no_more_than_it_may(
     sizes = [len(str(m.content)) for m in messages]
     length = rolled_length(messages, sizes, leave)
     check_pairing([m.wire() for m in messages[:length]])
-    whole = prefix_length(messages, sizes, 1.0)
-    assert length <= whole
-    assert sum(sizes[length:]) <= leave or length == whole
-    shorter = [end for end in range(1, length) if not messages[end].is_answer]
-    assert all(sum(sizes[end:]) > leave for end in shorter)
+    ends = [i for i, m in enumerate(messages) if m.role == "assistant" and i]
+    assert length in (ends or [0])
+    assert sum(sizes[length:]) <= leave or not ends or length == ends[-1]
+    assert all(sum(sizes[end:]) > leave for end in ends if end < length)
 
 
 @given(sessions(), st.data())
