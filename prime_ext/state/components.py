@@ -132,6 +132,7 @@ def pickle_namespace(
     work = _Work(context, budget)
     with Quiet():
         with work.alarm:
+            work.alarm.pause()
             patched = [("patch", where) for where in patches.find(context.namespace)]
             work.run([("name", name) for name in names] + patched, hints)
         skeletons, keys = work.skeletons()
@@ -328,11 +329,15 @@ class _Work:
             raise
         except RecursionError:
             self.alarm.renew(2 * seconds + 5, at_once=True)
-            component = self._pickle_deep(roots, seconds)
+            try:
+                component = self._pickle_deep(roots, seconds)
+            except RecursionError as error:  # not deep, but without an end
+                component = self._salvage(roots, error)
         except BaseException as error:
             component = self._salvage(roots, error)
         finally:
             self.alarm.renew(self.budget.per_root, at_once=time.monotonic() - started > 0.1)
+            self.alarm.pause()
         component.cost = time.monotonic() - started
         return component
 
@@ -346,7 +351,8 @@ class _Work:
                 assert tried is not None
                 tried.add(needed.kind)
                 attempt = partial(dump, self.context, roots, ComponentPickler)
-                problem = forking.trial(attempt, _TRIAL_SECONDS)
+                with self.alarm.held():
+                    problem = forking.trial(attempt, _TRIAL_SECONDS)
                 if problem:
                     self.context.fatal[needed.kind] = problem
 

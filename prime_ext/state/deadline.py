@@ -6,6 +6,8 @@ import ctypes
 import signal
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -37,6 +39,7 @@ class deadline:  # noqa: N801 - reads as a function, as in contextlib
         else:
             self._alarm = _ThreadAlarm()
         self._set_at = 0.0
+        self._last = self._seconds
 
     def __enter__(self) -> deadline:
         self._alarm.start()
@@ -50,17 +53,33 @@ class deadline:  # noqa: N801 - reads as a function, as in contextlib
         """Count from now on; within half a second of the last time this may do nothing."""
         if seconds is not None and seconds < self._seconds:
             at_once = True
-        if at_once or time.monotonic() - self._set_at > _RENEW_SECONDS:
+        self._alarm.armed = True
+        young = min(_RENEW_SECONDS, self._seconds / 10)
+        if at_once or time.monotonic() - self._set_at > young:
             self._set(max(self._seconds if seconds is None else seconds, 0.001))
+
+    def pause(self) -> None:
+        """Raise nothing until `renew`: for what happens between the things that may take long."""
+        self._alarm.armed = False
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Stand still inside the block, and count anew after it."""
+        seconds = self._last
+        self.pause()
+        yield
+        self._set(seconds)
+        self._alarm.armed = True
 
     def _set(self, seconds: float) -> None:
         self._set_at = time.monotonic()
+        self._last = seconds
         self._alarm.set(seconds)
 
 
 class _SignalAlarm:
     def start(self) -> None:
-        self._active = True
+        self.armed = True
         self._handler_before = signal.signal(signal.SIGALRM, self._fire)
         self._timer_before = signal.getitimer(signal.ITIMER_REAL)
         self._started = time.monotonic()
@@ -69,11 +88,11 @@ class _SignalAlarm:
         signal.setitimer(signal.ITIMER_REAL, seconds, _REPEAT_SECONDS)
 
     def _fire(self, _signal: int, _frame: FrameType | None) -> None:
-        if self._active:
+        if self.armed:
             raise DeadlineExceeded
 
     def stop(self) -> None:
-        self._active = False
+        self.armed = False
         signal.setitimer(signal.ITIMER_REAL, 0)
         # None: a handler that C code has installed; Python cannot put that one back.
         before = signal.SIG_DFL if self._handler_before is None else self._handler_before
@@ -90,7 +109,7 @@ class _ThreadAlarm:
         self._target = threading.get_ident()
         self._changed = threading.Condition()
         self._fires_at = float("inf")
-        self._active = True
+        self.armed = self._active = True
         threading.Thread(target=self._watch, name="prime-state-alarm", daemon=True).start()
 
     def set(self, seconds: float) -> None:
@@ -105,7 +124,8 @@ class _ThreadAlarm:
                 if left > 0:
                     self._changed.wait(min(left, threading.TIMEOUT_MAX))
                     continue
-                _raise_in(self._target, DeadlineExceeded)
+                if self.armed:
+                    _raise_in(self._target, DeadlineExceeded)
                 self._fires_at = time.monotonic() + _REPEAT_SECONDS
 
     def stop(self) -> None:
