@@ -90,8 +90,8 @@ function CompactionFacts(props: { item: ICompactionItem }): JSX.Element {
 function Summary(props: { text: string }): JSX.Element {
   const { trans } = usePanel();
   const { summary, hint } = React.useMemo(
-    () => summaryParts(props.text),
-    [props.text]
+    () => summaryParts(props.text, trans),
+    [props.text, trans]
   );
   return (
     <>

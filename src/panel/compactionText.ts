@@ -59,12 +59,22 @@ function reducedLine(item: ICompactionItem, trans: TranslationBundle): string {
 }
 
 /** The summary turn taken apart for people: the summary itself, and where the details are. */
-export function summaryParts(text: string): { summary: string; hint: string } {
+export function summaryParts(
+  text: string,
+  trans: TranslationBundle
+): { summary: string; hint: string } {
   const hint = text.match(/<recovery_hint>([\s\S]*?)<\/recovery_hint>/);
+  const headings: { [tag: string]: string } = {
+    unverified: trans.__('Not verified'),
+    ledger: trans.__('Exact details'),
+    last_user_message: trans.__('Last message'),
+    kernel_state: trans.__('Kernel')
+  };
   const summary = text
     .replace(/<recovery_hint>[\s\S]*?<\/recovery_hint>/, '')
-    .replace(/<last_user_message>/, '\n\n## Last message\n\n')
-    .replace(/<kernel_state>/, '\n\n## Kernel\n\n')
-    .replace(/<\/?(?:compaction-summary|last_user_message|kernel_state)>/g, '');
+    .replace(/<\/?compaction-summary>/g, '')
+    .replace(/<(\/?)(\w+)>/g, (whole, closing, tag) =>
+      tag in headings ? (closing ? '' : `\n\n## ${headings[tag]}\n\n`) : whole
+    );
   return { summary: summary.trim(), hint: (hint?.[1] ?? '').trim() };
 }

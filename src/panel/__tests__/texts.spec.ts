@@ -71,14 +71,24 @@ describe('compactionLine', () => {
   it('takes the summary turn apart', () => {
     expect(
       summaryParts(
-        '<compaction-summary>\n# Goals\nx\n<recovery_hint>\nSearch.\n</recovery_hint>\n</compaction-summary>'
+        '<compaction-summary>\n# Goals\nx\n<recovery_hint>\nSearch.\n</recovery_hint>\n</compaction-summary>',
+        trans
       )
     ).toEqual({ summary: '# Goals\nx', hint: 'Search.' });
     expect(
       summaryParts(
-        'x\n<last_user_message>\nplot it\n</last_user_message>\n<kernel_state>\nIt runs on.\n</kernel_state>'
+        'x <b>\n<ledger>\n- [2] y\n</ledger>\n<last_user_message>\nplot it\n</last_user_message>\n<kernel_state>\nIt runs on.\n</kernel_state>',
+        trans
       ).summary.split(/\n+/)
-    ).toEqual(['x', '## Last message', 'plot it', '## Kernel', 'It runs on.']);
+    ).toEqual([
+      'x <b>',
+      '## Exact details',
+      '- [2] y',
+      '## Last message',
+      'plot it',
+      '## Kernel',
+      'It runs on.'
+    ]);
   });
 });
 
