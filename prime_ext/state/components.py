@@ -22,7 +22,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from . import classes, digests, forking, patches, reducers, restorers
+from . import classes, digests, forking, packing, patches, reducers, restorers
 from .deadline import DeadlineExceeded, deadline, stop_thread
 from .dill_pickler import VERDICTS, kinds_lost, pickler_class
 from .pickling import (
@@ -37,7 +37,7 @@ from .pickling import (
     TooManyLosses,
     describe,
 )
-from .risk import TrialNeeded
+from .risk import TrialNeeded, remember_failure
 from .sharing import is_apart, matters, memo_of
 
 LARGE_STREAM = 1024 * 1024
@@ -51,6 +51,7 @@ class Component:
     """A pickled component.
 
     ``tier`` is ``c``, ``python``, ``dill`` or ``salvage``; ``cost`` the seconds it took;
+    ``packed`` the order of ``buffers`` in the stream if the first of them is a pack;
     ``alternative`` what dill made of it, of which nobody knows yet whether it loads.
     """
 
@@ -62,12 +63,13 @@ class Component:
     losses: list[Loss] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     cost: float = 0.0
+    packed: list[int] = field(default_factory=list)
     alternative: Component | None = None
     pickler: Reducing | None = None
 
     def fingerprint(self) -> str:
         """Digest of the content, comparable within one process and its snapshots."""
-        fast = [digests.fast(self.stream), *(digests.fast(b.raw()) for b in self.buffers)]
+        fast = [digests.fast(self.stream), *map(packing.fast, self.buffers)]
         return combine(self.roots, fast)
 
 
@@ -354,7 +356,7 @@ class _Work:
                 with self.alarm.held():
                     problem = forking.trial(attempt, _TRIAL_SECONDS)
                 if problem:
-                    self.context.fatal[needed.kind] = problem
+                    remember_failure(needed.kind, problem)
 
     def _pickle_deep(self, roots: list[Any], seconds: float) -> Component:
         """On a stack of its own; the C pickler where its limit allows, else the Python one."""
@@ -434,13 +436,16 @@ def dump(context: SaveContext, roots: list[Any], kind: Any) -> Component:
     """Pickle roots one after the other with one memo."""
     file = io.BytesIO()
     pickler = kind(file, context)
+    pickler.outlet.packs = True
     pickler.group_classes = {value for what, value in roots if what == "class"}
     for part in _parts(context, roots):
         pickler.dump(part)
+    buffers, packed = pickler.outlet.stored()
     return Component(
         roots=list(roots),
         stream=file.getvalue(),
-        buffers=pickler.buffers,
+        buffers=buffers,
+        packed=packed,
         tier="python" if kind is PythonPickler else "c",
         used_classes=pickler.used_classes,
         losses=pickler.losses,

@@ -17,15 +17,14 @@ import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import partial
 from types import BuiltinFunctionType, ModuleType
 from typing import Any
 
 from . import plans
 from .deadline import DeadlineExceeded, deadline
+from .packing import Outlet
 from .restorers import ALIAS, RESTORERS, current
-from .risk import TrialNeeded, guarded
-from .segments import MIN_BUFFER
+from .risk import TrialNeeded, guarded, remember_failure
 from .unrestorable import restore_placeholder
 
 PROTOCOL = 5
@@ -70,7 +69,6 @@ class SaveContext:
     sources: file name → text, for code whose file is not on disk (notebook cells).
     modules: name → file, for modules that are not part of an installation.
     tried: risky kinds that a trial has shown to be harmless in this component; None: no trials.
-    fatal: risky kinds that must not be pickled here → what would happen.
     """
 
     namespace: dict[str, Any]
@@ -83,16 +81,8 @@ class SaveContext:
     sources: dict[str, str] = field(default_factory=dict)
     modules: dict[str, str] = field(default_factory=dict)
     tried: set[type] | None = None
-    fatal: dict[type, str] = field(default_factory=dict)
     importable: dict[int, tuple[Any, bool]] = field(default_factory=dict)
     sentinels: dict[type, dict[int, tuple[str, str]]] = field(default_factory=dict)
-
-
-def _keep_in_band(buffers: list[pickle.PickleBuffer], buffer: pickle.PickleBuffer) -> bool:
-    if buffer.raw().nbytes < MIN_BUFFER:
-        return True
-    buffers.append(buffer)
-    return False
 
 
 class Reducing:
@@ -101,11 +91,11 @@ class Reducing:
     memo: Any
 
     def __init__(self, file: io.BytesIO, context: SaveContext) -> None:
-        self.buffers: list[pickle.PickleBuffer] = []
-        # Not a method: in a cycle with its callback, the pickler and all objects in its memo would
-        # live until the next garbage collection.
-        keep = partial(_keep_in_band, self.buffers)
-        super().__init__(file, PROTOCOL, buffer_callback=keep)  # type: ignore[call-arg]
+        # Not a method of this object: in a cycle with its callback, the pickler and all objects in
+        # its memo would live until the next garbage collection.
+        self.outlet = Outlet()
+        self.buffers = self.outlet.large
+        super().__init__(file, PROTOCOL, buffer_callback=self.outlet)  # type: ignore[call-arg]
         self.context = context
         self.used_classes: set[str] = set()
         self.group_classes: set[str] = set()
@@ -199,7 +189,9 @@ class SalvagePickler(Reducing, pickle.Pickler):
             raise
         except DeadlineExceeded:
             self._alarm.renew(LEAF_SECONDS, at_once=True)
-            return self.lose(value, f"pickling it took longer than {LEAF_SECONDS:g} s", False)
+            why = f"pickling it took longer than {LEAF_SECONDS:g} s"
+            remember_failure(type(value), why)
+            return self.lose(value, why)
         except BaseException as error:
             return self.lose(value, describe(error), False)
 

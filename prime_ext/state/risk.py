@@ -10,6 +10,7 @@ from __future__ import annotations
 import copyreg
 import sys
 import types
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from .plans import Plan, module_of
@@ -31,6 +32,25 @@ _WELL_KNOWN = frozenset(
 )
 
 
+_known_to_fail: weakref.WeakKeyDictionary[type, tuple[Any, str]] = weakref.WeakKeyDictionary()
+"""Kinds that hung or crashed → the methods that did so, and what happened. Trying again at each
+save would cost seconds; a method that the user has replaced since is tried anew."""
+
+
+def remember_failure(kind: type, what: str) -> None:
+    """Objects of this risky kind become placeholders from now on."""
+    _known_to_fail[kind] = _hooks_of(kind), what
+
+
+def _failure(kind: type) -> str:
+    hooks, what = _known_to_fail.get(kind, (None, ""))
+    return what if hooks == _hooks_of(kind) else ""
+
+
+def _hooks_of(kind: type) -> tuple[Any, ...]:
+    return tuple(getattr(kind, name, None) for name in _HOOKS)
+
+
 class TrialNeeded(BaseException):
     """Raised through the pickler by the first object of a risky kind."""
 
@@ -45,9 +65,9 @@ def guarded(plan: Plan, kind: type) -> Plan:
         return plan
 
     def guard(pickler: Reducing, value: Any) -> Any:
-        fatal = pickler.context.fatal.get(kind)
-        if fatal is not None:
-            return pickler.lose(value, fatal)
+        failure = _failure(kind)
+        if failure:
+            return pickler.lose(value, failure)
         tried = pickler.context.tried
         if tried is not None and kind not in tried:
             raise TrialNeeded(kind)

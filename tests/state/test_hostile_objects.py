@@ -1,0 +1,192 @@
+"""Variables that cannot be pickled in peace: the kernel and the snapshot before survive them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from prime_ext.state import forking
+
+from .kernels import Kernel
+
+pytestmark = pytest.mark.skipif(not forking.is_safe(), reason="needs a safe fork")
+
+REDUCTIONS = {
+    "raises": ("raise RuntimeError('no pickling today')", "no pickling today"),
+    "exits": ("import sys; sys.exit(3)", "SystemExit"),
+    "spins": ("while True: pass", "longer than"),
+    "segfaults": ("import ctypes; ctypes.string_at(0)", "crash the kernel (SIGSEGV)"),
+    "aborts": ("import os; os.abort()", "crash the kernel (SIGABRT)"),
+    "eats": ("return [bytearray(1 << 26) for _ in iter(int, 1)]", "too much memory"),
+    "number": ("return 3", "must return a string or tuple"),
+    "name": ("return 'nowhere'", "nowhere"),
+    "endless": ("return self.__reduce__()", "Recursion"),
+}
+
+
+def started(kernel: Kernel, where: Path) -> Kernel:
+    """A kernel in which ``good`` has been saved once."""
+    kernel.run(
+        f"""
+        import os
+        from prime_ext import state as _state
+        _key, _where, _pid = b"k" * 32, {str(where)!r}, os.getpid()
+        good = {{"answer": 42}}
+        _state.save(_where, key=_key, verify="off")
+        """
+    )
+    return kernel
+
+
+def after_a_cold_restore(kernel: Kernel, where: Path, check: str = "") -> Kernel:
+    kernel.run(
+        f"""
+        from prime_ext import state as _state
+        _loaded = _state.load({str(where)!r}, key=b"k" * 32, mode="cold")
+        assert good == {{"answer": 42}}
+        """
+    )
+    kernel.run(check)
+    return kernel
+
+
+@pytest.fixture
+def kernel(kernel_at: Callable[..., Kernel], tmp_path: Path) -> Iterator[Kernel]:
+    kernel = started(kernel_at(), tmp_path / "s")
+    yield kernel
+    # Whatever it was: the kernel is the same process, the variables are there, and it saves on.
+    kernel.run(
+        """
+        assert os.getpid() == _pid and good == {'answer': 42}
+        del culprit
+        later = 'saved'
+        assert _state.save(_where, key=_key, verify="off").names['later'].status == 'unverified'
+        """
+    )
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Kernel, Kernel]]:
+    """One kernel with all of `REDUCTIONS` in it, and a fresh one with what was saved of them."""
+    folder = tmp_path_factory.mktemp("hostile")
+    live = started(Kernel(folder), folder / "s")
+    fresh = Kernel(folder)
+    try:
+        for name, (body, _) in REDUCTIONS.items():
+            live.run(
+                f"""
+                class Of_{name}:
+                    def __reduce__(self):
+                        {body}
+                {name} = {{"it": Of_{name}(), "beside": [1, 2]}}
+                """
+            )
+        live.run("_saved = _state.save(_where, key=_key, verify='off', seconds_per_variable=2.5)")
+        yield live, after_a_cold_restore(fresh, folder / "s")
+    finally:
+        live.stop()
+        fresh.stop()
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reduction(kernels: tuple[Kernel, Kernel], name: str) -> None:
+    live, fresh = kernels
+    live.run(
+        f"""
+        status = _saved.names[{name!r}]
+        assert status.status == "degraded" and {REDUCTIONS[name][1]!r} in status.reason, status
+        assert "class Of_{name}" in status.recipe.source
+        assert type({name}["it"]) is Of_{name}, "the live object stays"
+        assert os.getpid() == _pid and _saved.names["good"].status == "unverified"
+        """
+    )
+    fresh.run(
+        f"""
+        assert {name}["beside"] == [1, 2] and "Unrestorable" in repr({name}["it"])
+        assert "class Of_{name}" in _loaded.names[{name!r}].recipe.source
+        try:
+            {name}["it"].anything
+        except RuntimeError as error:
+            assert "running the cell" in str(error)
+        else:
+            raise AssertionError("a placeholder was usable")
+        """
+    )
+
+
+def test_what_hung_is_not_tried_again(kernels: tuple[Kernel, Kernel]) -> None:
+    live, _ = kernels
+    live.run(
+        """
+        import time
+        _begun = time.monotonic()
+        _again = _state.save(_where, key=_key, verify="off")
+        assert time.monotonic() - _begun < 2, "each took longer than that the first time"
+        assert "longer than" in _again.names["spins"].reason
+        assert "too much memory" in _again.names["eats"].reason
+        Of_spins.__reduce__ = lambda self: (int, ("7",))
+        _again = _state.save(_where, key=_key, verify="off")
+        assert _again.names["spins"].status == "unverified", "until it was mended"
+        """
+    )
+
+
+def test_one_that_lies(kernel: Kernel) -> None:
+    kernel.run(
+        """
+        class Culprit:
+            def __reduce__(self): return (int, (3,))
+        culprit = [Culprit()]
+        names = _state.save(_where, key=_key, verify="wait").names
+        assert names["culprit"].status == "unverified" and "different" in names["culprit"].reason
+        assert names["good"].status == "verified"
+        """
+    )
+
+
+def test_budgets(kernel: Kernel, kernel_at: Callable[..., Kernel], tmp_path: Path) -> None:
+    """What takes too long is named with the reason, and stays live."""
+    kernel.run(
+        """
+        culprit = {n: str(n) for n in range(1_000_000)}
+        names = _state.save(_where, key=_key, verify="off", seconds_per_variable=0.05).names
+        assert names["culprit"].status == "skipped" and "longer than 0.05 s" in (
+            names["culprit"].reason), names["culprit"]
+        assert "1_000_000" in names["culprit"].recipe.source
+        assert len(culprit) == 1_000_000 and names["good"].status == "unverified"
+        names = _state.save(_where, key=_key, verify="off", seconds_total=1e-9).names
+        assert names["culprit"].status == names["good"].status == "skipped"
+        assert "all variables together" in names["good"].reason
+        names = _state.save(_where, key=_key, verify="off", seconds_per_variable=0.05).names
+        """
+    )
+    after_a_cold_restore(
+        kernel_at(),
+        tmp_path / "s",
+        """
+        assert "culprit" not in globals() and _loaded.names["culprit"].status == "skipped"
+        assert _loaded.names["culprit"].recipe.type == "dict"
+        """,
+    )
+
+
+def test_out_of_memory_outside_of_a_reduction(kernel: Kernel) -> None:
+    """A list that has no room for its own pickle: the snapshot does without it."""
+    kernel.run(
+        """
+        import resource
+        culprit = [str(n) * 20 for n in range(1_000_000)]
+        used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        limits = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (used + 40_000_000, limits[1]))
+        try:
+            names = _state.save(_where, key=_key, verify="off").names
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, limits)
+        assert names["culprit"].status == "skipped" and "Memory" in names["culprit"].reason, (
+            names["culprit"])
+        assert names["good"].status == "unverified" and len(culprit) == 1_000_000
+        """
+    )
