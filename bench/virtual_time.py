@@ -13,6 +13,9 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from typing import Any, TypeVar
 
+from anyio import CapacityLimiter
+from anyio.to_thread import current_default_thread_limiter
+
 from tests.messages_api.clock import Clock
 
 _Result = TypeVar("_Result")
@@ -28,15 +31,17 @@ class _Selector(selectors.DefaultSelector):
 
     def __init__(self) -> None:
         super().__init__()
-        self.threads = 0
-        """Pieces of work that threads have in hand for the loop."""
+        self.in_threads = 0
+        """Pieces of work that the loop has given to threads."""
+        self.limiter: CapacityLimiter | None = None
+        """Counts those that anyio has, which keeps threads of its own."""
         self.passed = 0.0
         """Virtual seconds so far."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is not None and timeout <= 0:
             return super().select(0)
-        if self.threads or timeout is None:
+        if self.in_threads or timeout is None or (self.limiter and self.limiter.borrowed_tokens):
             return super().select(None)
         ready = super().select(0)
         if not ready and timeout > LONG_JUMP_SECONDS:
@@ -60,12 +65,17 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self, executor: Executor | None, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
         future = super().run_in_executor(executor, func, *args)
-        self._virtual.threads += 1
+        self._virtual.in_threads += 1
         future.add_done_callback(self._thread_done)
         return future
 
     def _thread_done(self, _: asyncio.Future[Any]) -> None:
-        self._virtual.threads -= 1
+        self._virtual.in_threads -= 1
+
+    async def watch(self, main: Coroutine[Any, Any, _Result]) -> _Result:
+        """Run ``main``, whose work in anyio's threads is waited for as well."""
+        self._virtual.limiter = current_default_thread_limiter()
+        return await main
 
 
 class LoopClock(Clock):
@@ -86,7 +96,7 @@ def run(main: Coroutine[Any, Any, _Result]) -> _Result:
     """``asyncio.run`` in virtual time."""
     loop = VirtualTimeLoop()
     try:
-        return loop.run_until_complete(main)
+        return loop.run_until_complete(loop.watch(main))
     finally:
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.run_until_complete(loop.shutdown_default_executor())
