@@ -47,8 +47,8 @@ class KernelRecovery:
         The setting in force: see `restore_policy.decide`.
     cells:
         Sources of the notebook's code cells.
-    on_idle:
-        Called when a restore that kept messages waiting is over.
+    on_change:
+        Called when a restore outside of a turn begins, and when it is over.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class KernelRecovery:
         *,
         mode: Callable[[], str],
         cells: Callable[[], Awaitable[list[str]]],
-        on_idle: Callable[[], None] = lambda: None,
+        on_change: Callable[[], None],
     ) -> None:
         self._session = session
         self._kernel = kernel
@@ -68,7 +68,7 @@ class KernelRecovery:
         self._log = log
         self._mode = mode
         self._cells = cells
-        self._on_idle = on_idle
+        self._on_change = on_change
         self._lock = asyncio.Lock()
         self._handled = kernel.generation
         self._awaited: str | None = None
@@ -217,7 +217,9 @@ class KernelRecovery:
         return Restore(outcome="offered", mode="cold", trigger=trigger, snapshot_id=newest)
 
     async def _restore(self, trigger: str, turn: str | None) -> str:
-        self.restoring = turn is None
+        if turn is None:
+            self.restoring = True
+            self._on_change()
         try:
             self._session.publish(
                 {"type": "progress", "what": "kernel", "message": RESTORING_MESSAGE}
@@ -228,7 +230,7 @@ class KernelRecovery:
             self._handled = self._kernel.generation
             if self.restoring:
                 self.restoring = False
-                self._on_idle()
+                self._on_change()
         return event
 
     async def _restored(self, trigger: str) -> Restore:

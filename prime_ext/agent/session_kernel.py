@@ -30,8 +30,8 @@ class SessionKernel:
         Whether a tool call is running, which sees to a kernel that dies under it.
     on_change:
         Called when what is shown of the kernel may have changed.
-    on_restored:
-        Called when a restore that kept messages waiting is over.
+    on_restoring:
+        Called when a restore outside of a turn begins, and when it is over: ``recovery.restoring``.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class SessionKernel:
         working: Callable[[], bool],
         in_call: Callable[[], bool],
         on_change: Callable[[], None],
-        on_restored: Callable[[], None],
+        on_restoring: Callable[[], None],
     ) -> None:
         self.kernel = services.kernels.for_notebook(session.notebook)
         self.keeper = services.keeper(session, self.kernel)
@@ -53,7 +53,7 @@ class SessionKernel:
             services.log,
             mode=lambda: session.restore or services.snapshot_config.restore,
             cells=self._code_cells,
-            on_idle=on_restored,
+            on_change=on_restoring,
         )
         self._session = session
         self._services = services

@@ -74,6 +74,14 @@ export interface ISessionState {
   context_tokens: number | null;
   threshold: number;
   kernel: { id: string | null; state: string };
+  snapshots?: {
+    /** The notebook's variables are saved. */
+    on: boolean;
+    /** When they come back by themselves; `null`: as the server is configured. */
+    restore: string | null;
+    /** They come back right now, outside of any turn. */
+    restoring: boolean;
+  };
 }
 
 export type INotebookOperation =

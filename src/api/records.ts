@@ -37,6 +37,9 @@ export interface ISettingsRecord extends IBase {
   model?: string;
   provider?: string;
   notebook?: string;
+  restore?: string;
+  /** The notebook's variables are saved, or no longer. */
+  snapshots?: boolean;
 }
 
 export interface IUserMessage extends IBase {
@@ -92,6 +95,10 @@ export interface IKernelStateInfo {
   names?: Record<string, number>;
   /** Age of the last snapshot in seconds. */
   age_s?: number;
+  /** Why there is no snapshot. */
+  reason?: string;
+  /** Somebody has switched snapshots off. */
+  off?: boolean;
 }
 
 export interface ICompactionEnd extends IBase {
@@ -112,13 +119,21 @@ export interface ICompactionEnd extends IBase {
   provider?: string;
 }
 
+/** What became of one variable. */
+export interface IRestoredName {
+  status?: string;
+  reason?: string;
+  action?: 'loaded' | 'kept' | 'none';
+  recipe?: { source?: string };
+}
+
 export interface IRestore extends IBase {
   kind: 'restore';
-  outcome: 'ok' | 'partial' | 'unchanged' | 'failed' | 'offered';
+  outcome: 'ok' | 'partial' | 'unchanged' | 'failed' | 'skipped' | 'offered';
   mode: 'hot' | 'cold';
   snapshot_id?: string;
   trigger: string;
-  names?: Record<string, { status?: string; reason?: string }>;
+  names?: Record<string, IRestoredName>;
   reason?: string;
 }
 

@@ -8,6 +8,9 @@ import { IRecord, ISessionState } from './frames';
 
 export type PermissionMode = 'ask' | 'edit' | 'auto' | 'plan';
 
+/** When variables come back by themselves into a fresh kernel. */
+export type RestoreMode = 'auto' | 'always' | 'ask' | 'never';
+
 export interface IStatus {
   version: string;
   provider: string;
@@ -19,6 +22,13 @@ export interface IStatus {
   credentials: 'none' | 'environment' | 'config' | 'stored';
   permission_modes: PermissionMode[];
   default_permission_mode: PermissionMode;
+  /** Of all sessions; sizes in bytes. */
+  snapshots?: {
+    enabled: boolean;
+    restore: RestoreMode;
+    bytes: number;
+    limit_bytes: number;
+  };
 }
 
 export interface IModelInfo {
@@ -45,6 +55,14 @@ export interface ISessionDetail extends ISessionSummary {
   model: string;
   permission_mode: PermissionMode;
   state?: ISessionState;
+  snapshots: {
+    on: boolean;
+    /** Why they are off. */
+    reason: string | null;
+    restore: RestoreMode;
+    /** Kept on the disk. */
+    bytes: number;
+  };
 }
 
 export interface INewSession {
@@ -52,6 +70,7 @@ export interface INewSession {
   model?: string;
   permission_mode?: PermissionMode;
   title?: string;
+  restore?: RestoreMode;
 }
 
 export interface ISessionChanges {
@@ -59,6 +78,9 @@ export interface ISessionChanges {
   permission_mode?: PermissionMode;
   title?: string;
   notebook?: string;
+  restore?: RestoreMode;
+  /** For all sessions of the notebook; `false` deletes what was saved. */
+  snapshots?: boolean;
 }
 
 /** Same shape as the attachments of `@jupyter/chat`. */
@@ -70,7 +92,8 @@ export interface IAttachment {
 
 export interface ISnapshotInfo {
   id: string;
-  [key: string]: unknown;
+  created: string;
+  bytes: number;
 }
 
 /** A request that the server refused, or that never reached it (`status` 0). */
@@ -157,6 +180,15 @@ export class PrimeApi {
     return this._request('POST', ['sessions', id, 'compact'], {
       body: instructions ? { instructions } : {}
     });
+  }
+
+  /** What can be restored, newest first. */
+  async snapshots(id: string): Promise<ISnapshotInfo[]> {
+    const { snapshots } = await this._request<{ snapshots: ISnapshotInfo[] }>(
+      'GET',
+      ['sessions', id, 'snapshots']
+    );
+    return snapshots;
   }
 
   restore(id: string, snapshotId: string): Promise<void> {

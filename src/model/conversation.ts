@@ -110,6 +110,8 @@ export class Conversation {
     this._facts.contextTokens = state.context_tokens ?? null;
     this._facts.threshold = state.threshold ?? 0;
     this._facts.kernelState = state.kernel?.state ?? null;
+    this._facts.snapshotsOn = state.snapshots?.on ?? null;
+    this._facts.restoring = state.snapshots?.restoring ?? false;
     if (
       state.running !== this._activity.running ||
       state.phase !== this._activity.phase
@@ -200,7 +202,10 @@ export class Conversation {
       this._facts.provider = record.provider ?? this._facts.provider;
     }
     this._facts.notebook = record.notebook ?? this._facts.notebook;
-    this._transcript.add(noteItem(record, this._begun));
+    const note = noteItem(record, this._begun);
+    if (note) {
+      this._transcript.add(note);
+    }
   }
 
   private _assistantMessage(record: IAssistantMessage): void {
@@ -282,6 +287,8 @@ export class Conversation {
     contextTokens: null as number | null,
     threshold: 0,
     kernelState: null as string | null,
+    snapshotsOn: null as boolean | null,
+    restoring: false,
     costUsd: null as number | null,
     compactionCount: 0
   };

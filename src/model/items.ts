@@ -111,15 +111,26 @@ export interface ICompactionItem extends IItem {
   readonly reason: string | null;
 }
 
+/** A variable that a restore could not bring back as it was. */
+export interface IMissingName {
+  readonly name: string;
+  readonly reason: string;
+  /** It is there in part, or as a stand-in that says what it was when it is used. */
+  readonly placeholder: boolean;
+  /** Code that made it; `null` if that is not known. */
+  readonly source: string | null;
+}
+
 export interface IRestoreItem extends IItem {
   readonly kind: 'restore';
-  readonly outcome: 'ok' | 'partial' | 'unchanged' | 'failed' | 'offered';
+  readonly outcome:
+    'ok' | 'partial' | 'unchanged' | 'failed' | 'skipped' | 'offered';
   /** What can be restored, while the offer stands. */
   readonly snapshotId: string | null;
   readonly trigger: string;
   readonly restored: number;
-  /** Names that did not come back, with the reason. */
-  readonly missing: readonly { name: string; reason: string }[];
+  /** Names that did not come back, or not whole. */
+  readonly missing: readonly IMissingName[];
   readonly reason: string | null;
 }
 
@@ -139,6 +150,8 @@ export interface INoteItem extends IItem {
   /** The model answers from the next compaction on. */
   readonly modelPending: boolean;
   readonly notebook: string | null;
+  /** The notebook's variables are saved from here on, or no longer. */
+  readonly snapshots: boolean | null;
   readonly user: string | null;
 }
 
@@ -208,6 +221,10 @@ export interface IConversation {
   /** Tokens at which the context is compacted; 0 if unknown. */
   readonly threshold: number;
   readonly kernelState: string | null;
+  /** The notebook's variables are saved; `null` while that is unknown. */
+  readonly snapshotsOn: boolean | null;
+  /** Variables come back right now, outside of any turn. */
+  readonly restoring: boolean;
   /** Sum over the replies whose price is known; `null` if none is. */
   readonly costUsd: number | null;
   readonly compactionCount: number;

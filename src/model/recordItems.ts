@@ -45,15 +45,33 @@ export function userItem(record: IUserMessage): IUserItem {
   };
 }
 
-/** @param begun - Something was sent to a model already: another one has to wait. */
-export function noteItem(record: ISettingsRecord, begun: boolean): INoteItem {
+/**
+ * `null` if there is nothing to show.
+ *
+ * @param begun - Something was sent to a model already: another one has to wait.
+ */
+export function noteItem(
+  record: ISettingsRecord,
+  begun: boolean
+): INoteItem | null {
+  const { permission_mode, model, notebook, snapshots } = record;
+  // When variables come back is a preference of the person's, no event of the conversation.
+  if (
+    permission_mode === undefined &&
+    model === undefined &&
+    notebook === undefined &&
+    snapshots === undefined
+  ) {
+    return null;
+  }
   return {
     ...base(record),
     kind: 'note',
-    permissionMode: record.permission_mode ?? null,
-    model: record.model ?? null,
+    permissionMode: permission_mode ?? null,
+    model: model ?? null,
     modelPending: begun,
-    notebook: record.notebook ?? null,
+    notebook: notebook ?? null,
+    snapshots: snapshots ?? null,
     user: record.user ?? null
   };
 }
@@ -119,16 +137,21 @@ export function endedCompaction(record: ICompactionEnd): ICompactionItem {
 
 /** `null` for a restore that went by itself and as it should: the banner speaks for it. */
 export function restoreItem(record: IRestore): IRestoreItem | null {
-  if (
-    record.trigger === 'compaction' &&
-    (record.outcome === 'ok' || record.outcome === 'unchanged')
-  ) {
+  if (record.trigger === 'compaction' && record.outcome !== 'partial') {
     return null;
   }
   const names = Object.entries(record.names ?? {});
   const missing = names
-    .filter(([, { status }]) => status === 'skipped' || status === 'degraded')
-    .map(([name, { reason }]) => ({ name, reason: reason ?? '' }));
+    .filter(
+      ([, { status, action }]) =>
+        action !== 'kept' && (status === 'skipped' || status === 'degraded')
+    )
+    .map(([name, { status, reason, recipe }]) => ({
+      name,
+      reason: reason ?? '',
+      placeholder: status === 'degraded',
+      source: recipe?.source ?? null
+    }));
   return {
     ...base(record),
     kind: 'restore',
@@ -136,7 +159,10 @@ export function restoreItem(record: IRestore): IRestoreItem | null {
     snapshotId:
       record.outcome === 'offered' ? (record.snapshot_id ?? null) : null,
     trigger: record.trigger,
-    restored: names.length - missing.length,
+    restored: names.filter(
+      ([, { status, action }]) =>
+        action !== 'kept' && status !== 'skipped' && status !== 'degraded'
+    ).length,
     missing,
     reason: record.reason ?? null
   };

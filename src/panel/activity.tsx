@@ -11,11 +11,18 @@ export function ActivityLine(props: {
   last: Item | undefined;
   stopping: boolean;
   sending: boolean;
+  /** Variables come back while nothing else goes on. */
+  restoring: boolean;
 }): JSX.Element | null {
   const { activity } = props;
   const { trans } = usePanel();
   if (!activity.running && !props.sending) {
-    return null;
+    return props.restoring ? (
+      <div className="jp-prime-Activity">
+        <span className="jp-prime-Spinner" />
+        <span>{trans.__('Restoring variables…')}</span>
+      </div>
+    ) : null;
   }
   if (activity.retry && !props.stopping) {
     return <RetryLine activity={activity} />;

@@ -3,7 +3,9 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { ServerFrame } from '../api/frames';
 import { SessionRecord } from '../api/records';
 import { IConversation } from '../model/items';
+import { restoreItem } from '../model/recordItems';
 import { compactionLine } from './compactionText';
+import { restoreLine } from './restoreText';
 
 /**
  * What a screen reader says about a frame; `null` for most. Not each word that streams by, but
@@ -31,6 +33,10 @@ export function announcement(
         ({ key }) => key === record.compaction_id
       );
       return item?.kind === 'compaction' ? compactionLine(item, trans) : null;
+    }
+    case 'restore': {
+      const item = restoreItem(record);
+      return item && restoreLine(item, trans);
     }
     case 'queued':
       return trans.__('Message queued');

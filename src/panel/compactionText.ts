@@ -30,7 +30,12 @@ export function compactionLine(
 }
 
 function reducedLine(item: ICompactionItem, trans: TranslationBundle): string {
-  const { status, age_s } = item.kernelState;
+  const { status, age_s, off } = item.kernelState;
+  if (off) {
+    return trans.__(
+      '[compaction] context reduced; variables are not saved, snapshots are off'
+    );
+  }
   const snapshot = typeof age_s === 'number' ? age(age_s, trans) : null;
   switch (status) {
     case 'current':

@@ -30,13 +30,23 @@ import {
   isOffline
 } from './state';
 import { PanelStore } from './store';
+import { Variables } from './variables';
 
 export class PanelController implements IChatPanel {
   constructor(private readonly _options: PanelController.IOptions) {
     this._store = new PanelStore(_options.schedule, () => this._changed.emit());
+    this.variables = new Variables(
+      _options.api,
+      _options.sessions,
+      this._store,
+      _options.messages.nothingSaved
+    );
     _options.sessions.changed.connect(this._onSessionsChanged, this);
     void this.refreshServer();
   }
+
+  /** The kernel's saved variables. */
+  readonly variables: Variables;
 
   /** Emitted after changes, at most once for each painted frame. */
   get changed(): ISignal<this, void> {
@@ -208,16 +218,6 @@ export class PanelController implements IChatPanel {
           hint: ''
         }
       });
-    }
-  }
-
-  /** Bring back the kernel's variables from a snapshot that the server has offered. */
-  async restore(snapshotId: string): Promise<void> {
-    const id = this._state.sessionId;
-    if (id) {
-      await this._store.attempt(() =>
-        this._options.api.restore(id, snapshotId)
-      );
     }
   }
 
@@ -400,10 +400,12 @@ export class PanelController implements IChatPanel {
     let id = this._state.sessionId ?? null;
     if (id === null) {
       const { permissionMode, model } = this._state.newSession;
+      const restore = this.variables.restoreMode;
       const session = await this._options.sessions.create({
         notebook,
         ...(permissionMode ? { permission_mode: permissionMode } : {}),
-        ...(model ? { model } : {})
+        ...(model ? { model } : {}),
+        ...(restore ? { restore } : {})
       });
       id = session.id;
     }
@@ -432,6 +434,7 @@ export class PanelController implements IChatPanel {
       this._session.connectionChanged.connect(this._onConnection, this);
     }
     this._store.set({ sessionId: id, stopping: false, failure: null });
+    void this.variables.applyRestoreMode();
   }
 
   private _onLiveFrame(_: LiveSession, frame: ServerFrame): void {
@@ -479,6 +482,7 @@ export namespace PanelController {
     messages: {
       noNotebook: string;
       nothingToCompact: string;
+      nothingSaved: string;
     };
   }
 }

@@ -56,3 +56,14 @@ export function fullCount(count: number): string {
 export function cost(usd: number): string {
   return usd < 0.01 ? '< $0.01' : `$${usd.toFixed(2)}`;
 }
+
+/** A size on the disk: `0 MB`, `0.3 MB`, `12 MB`, `1.5 GB`. */
+export function fileSize(bytes: number): string {
+  const mega = bytes / 1e6;
+  if (mega >= 1000) {
+    return `${(mega / 1000).toFixed(1)} GB`;
+  }
+  return mega === 0 || mega >= 10
+    ? `${Math.round(mega)} MB`
+    : `${Math.max(0.1, mega).toFixed(1)} MB`;
+}

@@ -8,6 +8,7 @@ import * as React from 'react';
 
 import { IConversation } from '../model/items';
 import { usePanel } from './context';
+import { fileSize } from './format';
 import { popUp } from './menus';
 import { IPanelState } from './state';
 
@@ -79,6 +80,29 @@ export function Header(props: { state: IPanelState }): JSX.Element {
     }
   };
 
+  const saved = state.conversation?.snapshotsOn ?? null;
+  const switchSaving = async (): Promise<void> => {
+    if (!saved) {
+      await controller.variables.setSaved(true);
+      return;
+    }
+    const bytes = await controller.variables.savedBytes().catch(() => 0);
+    const result = await showDialog({
+      title: trans.__('Stop saving the variables of “%1”?', name),
+      body: trans.__(
+        'Nothing that the kernel holds is written to disk any more, in no session of this notebook. What was saved so far is deleted (%1); after a crash or a restart it cannot be restored.',
+        fileSize(bytes)
+      ),
+      buttons: [
+        Dialog.cancelButton(),
+        Dialog.warnButton({ label: trans.__('Stop saving and delete') })
+      ]
+    });
+    if (result.button.accept) {
+      await controller.variables.setSaved(false);
+    }
+  };
+
   const openMenu = (anchor: HTMLElement): void => {
     const hasSession = !!state.sessionId;
     popUp(anchor, [
@@ -89,6 +113,22 @@ export function Header(props: { state: IPanelState }): JSX.Element {
           void controller.compact();
         }
       },
+      {
+        label: trans.__('Restore variables'),
+        isEnabled: hasSession && saved === true,
+        run: () => {
+          void controller.variables.restore();
+        }
+      },
+      {
+        label: trans.__('Save variables of this notebook'),
+        isToggled: saved === true,
+        isEnabled: hasSession && saved !== null,
+        run: () => {
+          void switchSaving();
+        }
+      },
+      null,
       {
         label: trans.__('Rename session…'),
         isEnabled: hasSession,
@@ -138,7 +178,17 @@ export function Header(props: { state: IPanelState }): JSX.Element {
         {notebook !== null && (
           <div className="jp-prime-Header-notebook" title={notebook}>
             <KernelDot state={state} />
-            <span>{name}</span>
+            <span className="jp-prime-Header-name">{name}</span>
+            {saved === false && (
+              <span
+                className="jp-prime-Header-off"
+                title={trans.__(
+                  'The variables of this notebook are not saved.'
+                )}
+              >
+                {trans.__('variables not saved')}
+              </span>
+            )}
           </div>
         )}
       </div>

@@ -1,15 +1,9 @@
-import {
-  caretDownIcon,
-  caretRightIcon,
-  refreshIcon
-} from '@jupyterlab/ui-components';
-import { TranslationBundle } from '@jupyterlab/translation';
+import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
 import {
   IErrorItem,
   INoteItem,
-  IRestoreItem,
   IThinkingItem,
   ITurnItem,
   IUserItem,
@@ -24,6 +18,7 @@ import { cost, duration, fullCount, shortCount } from './format';
 import { thinkingIcon } from './icons';
 import { MarkdownView } from './markdownView';
 import { modeName } from './permissionModes';
+import { RestoreCard } from './restoreCard';
 import { answerText, retryText } from './state';
 import { ToolCard } from './toolCard';
 
@@ -49,7 +44,7 @@ export const ItemView = React.memo(
       case 'compaction':
         return <CompactionBanner item={item} />;
       case 'restore':
-        return <Restore item={item} />;
+        return <RestoreCard item={item} />;
       case 'error':
         return <ErrorCard item={item} />;
       case 'note':
@@ -159,73 +154,6 @@ function ErrorCard(props: { item: IErrorItem }): JSX.Element {
   );
 }
 
-function Restore(props: { item: IRestoreItem }): JSX.Element {
-  const { item } = props;
-  const { trans } = usePanel();
-  return (
-    <div className="jp-prime-Restore" data-outcome={item.outcome}>
-      <refreshIcon.react tag="span" />
-      <div>
-        <div>{restoreLine(item, trans)}</div>
-        {item.reason && (
-          <div className="jp-prime-Restore-detail">{item.reason}</div>
-        )}
-        {item.missing.map(({ name, reason }) => (
-          <div key={name} className="jp-prime-Restore-detail">
-            <code>{name}</code> {reason}
-          </div>
-        ))}
-        {item.snapshotId !== null && (
-          <RestoreButton snapshotId={item.snapshotId} />
-        )}
-      </div>
-    </div>
-  );
-}
-
-function RestoreButton(props: { snapshotId: string }): JSX.Element {
-  const { controller, trans } = usePanel();
-  const [running, setRunning] = React.useState(false);
-  return (
-    <button
-      type="button"
-      className="jp-prime-Button"
-      disabled={running}
-      onClick={() => {
-        setRunning(true);
-        void controller
-          .restore(props.snapshotId)
-          .finally(() => setRunning(false));
-      }}
-    >
-      {running ? trans.__('Restoring…') : trans.__('Restore variables')}
-    </button>
-  );
-}
-
-function restoreLine(item: IRestoreItem, trans: TranslationBundle): string {
-  const why =
-    {
-      crash: trans.__('The kernel died and was started again'),
-      restart: trans.__('The kernel was restarted'),
-      resume: trans.__('The kernel of before is gone')
-    }[item.trigger] ?? trans.__('Kernel state');
-  switch (item.outcome) {
-    case 'failed':
-      return trans.__('%1; its variables could not be restored.', why);
-    case 'offered':
-      return trans.__('%1; its variables were saved.', why);
-    default: {
-      const count = trans._n(
-        '%1 variable restored',
-        '%1 variables restored',
-        item.restored
-      );
-      return `${why}: ${count}.`;
-    }
-  }
-}
-
 function Note(props: { item: INoteItem }): JSX.Element {
   const { item } = props;
   const { trans } = usePanel();
@@ -244,6 +172,13 @@ function Note(props: { item: INoteItem }): JSX.Element {
   }
   if (item.notebook !== null) {
     parts.push(trans.__('Notebook: %1', item.notebook));
+  }
+  if (item.snapshots !== null) {
+    parts.push(
+      item.snapshots
+        ? trans.__('Variables of this notebook are saved')
+        : trans.__('Variables of this notebook are no longer saved')
+    );
   }
   return <div className="jp-prime-Note">{parts.join(' · ')}</div>;
 }

@@ -83,6 +83,7 @@ function Conversation(props: { state: IPanelState }): JSX.Element {
         last={items[items.length - 1]}
         stopping={state.stopping}
         sending={state.sending !== null}
+        restoring={conversation.restoring}
       />
       <div className="jp-prime-VisuallyHidden">
         {trans.__('End of the conversation')}
@@ -115,6 +116,7 @@ function SendingOnly(props: { state: IPanelState }): JSX.Element {
           last={undefined}
           stopping={stopping}
           sending={true}
+          restoring={false}
         />
       </div>
     </div>

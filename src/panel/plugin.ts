@@ -61,8 +61,9 @@ export const panel: JupyterFrontEndPlugin<IChatPanel> = {
 
     const settings = new PanelSettings();
     settings.changed.connect(() => {
-      const { permissionMode, model } = settings.value;
+      const { permissionMode, model, restoreVariables } = settings.value;
       controller.setNewSession({ permissionMode, model });
+      controller.variables.setRestoreMode(restoreVariables);
     });
     if (settingRegistry) {
       settings.load(settingRegistry, PLUGIN_ID).catch(reason => {
@@ -86,7 +87,8 @@ export const panel: JupyterFrontEndPlugin<IChatPanel> = {
       },
       messages: {
         noNotebook: trans.__('Open a notebook first.'),
-        nothingToCompact: trans.__('There is no conversation to compact yet.')
+        nothingToCompact: trans.__('There is no conversation to compact yet.'),
+        nothingSaved: trans.__('No variables were saved for this session.')
       }
     });
 

@@ -1,13 +1,15 @@
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ISignal, Signal } from '@lumino/signaling';
 
-import { PermissionMode } from '../api/rest';
+import { PermissionMode, RestoreMode } from '../api/rest';
 
 /** What a person changes in daily use; `schema/plugin.json` describes each. */
 export interface IPanelSettings {
   readonly sendWith: 'enter' | 'accel-enter';
   readonly permissionMode: PermissionMode | null;
   readonly model: string | null;
+  /** `null`: as the server has it. */
+  readonly restoreVariables: RestoreMode | null;
   readonly toolCards: 'auto' | 'collapsed' | 'expanded';
   readonly showThinking: boolean;
   readonly showTurnDetails: boolean;
@@ -20,6 +22,7 @@ export const DEFAULT_SETTINGS: IPanelSettings = {
   sendWith: 'enter',
   permissionMode: null,
   model: null,
+  restoreVariables: null,
   toolCards: 'auto',
   showThinking: false,
   showTurnDetails: true,
@@ -61,6 +64,10 @@ export function fromComposite(composite: Record<string, any>): IPanelSettings {
       !composite.permissionMode || composite.permissionMode === 'default'
         ? null
         : composite.permissionMode,
-    model: composite.model || null
+    model: composite.model || null,
+    restoreVariables:
+      !composite.restoreVariables || composite.restoreVariables === 'default'
+        ? null
+        : composite.restoreVariables
   };
 }

@@ -40,6 +40,7 @@ class FakeSessions {
   delete = jest.fn(async () => undefined);
   forget = jest.fn(async () => undefined);
   list = jest.fn(async () => []);
+  get = jest.fn(async () => ({ snapshots: { restore: 'auto', bytes: 12 } }));
 
   async resolve(notebook: string): Promise<string | null> {
     return this.chosen.get(notebook) ?? null;
@@ -99,7 +100,11 @@ describe('PanelController', () => {
       activate: jest.fn(),
       isVisible: () => true,
       schedule: callback => scheduled.push(callback),
-      messages: { noNotebook: 'No notebook.', nothingToCompact: 'Nothing.' }
+      messages: {
+        noNotebook: 'No notebook.',
+        nothingToCompact: 'Nothing.',
+        nothingSaved: 'Nothing saved.'
+      }
     });
   }
 
@@ -117,7 +122,9 @@ describe('PanelController', () => {
       decide: jest.fn(async () => undefined),
       unqueue: jest.fn(async () => undefined),
       compact: jest.fn(async () => undefined),
-      setCredentials: jest.fn(async () => undefined)
+      setCredentials: jest.fn(async () => undefined),
+      snapshots: jest.fn(async () => [{ id: 'newest' }, { id: 'older' }]),
+      restore: jest.fn(async () => undefined)
     };
     sessions = new FakeSessions();
     streams = new Map();
@@ -144,6 +151,52 @@ describe('PanelController', () => {
     expect(sessions.create).toHaveBeenCalledWith({
       notebook: 'a.ipynb',
       permission_mode: 'plan'
+    });
+  });
+
+  describe('the variables', () => {
+    it('come back from the newest snapshot, or the one that was offered', async () => {
+      await controller.variables.restore();
+      expect(api.restore).not.toHaveBeenCalled(); // There is no session yet.
+      await controller.submit('hello');
+      await controller.variables.restore();
+      expect(api.restore).toHaveBeenLastCalledWith('made', 'newest');
+      await controller.variables.restore('offered');
+      expect(api.restore).toHaveBeenLastCalledWith('made', 'offered');
+    });
+
+    it('say so where nothing was saved', async () => {
+      await controller.submit('hello');
+      api.snapshots.mockResolvedValueOnce([]);
+      await controller.variables.restore();
+      expect(controller.snapshot().failure?.message).toBe('Nothing saved.');
+      expect(api.restore).not.toHaveBeenCalled();
+    });
+
+    it('are switched for the notebook', async () => {
+      await controller.submit('hello');
+      await controller.variables.setSaved(false);
+      expect(sessions.patch).toHaveBeenCalledWith('made', { snapshots: false });
+      expect(await controller.variables.savedBytes()).toBe(12);
+    });
+
+    it('come back by themselves when the person wants it', async () => {
+      controller.variables.setRestoreMode('never');
+      await controller.submit('hello');
+      expect(sessions.create).toHaveBeenCalledWith({
+        notebook: 'a.ipynb',
+        restore: 'never'
+      });
+      await Promise.resolve();
+      // The session on show follows the setting; one that agrees is left alone.
+      sessions.patch.mockClear();
+      await controller.variables.applyRestoreMode('always');
+      expect(sessions.patch).toHaveBeenCalledWith('made', {
+        restore: 'always'
+      });
+      sessions.patch.mockClear();
+      await controller.variables.applyRestoreMode('auto');
+      expect(sessions.patch).not.toHaveBeenCalled();
     });
   });
 

@@ -2,14 +2,16 @@ import { nullTranslator } from '@jupyterlab/translation';
 
 import { Conversation } from '../../model/conversation';
 import { ICompactionItem } from '../../model/items';
+import { restoreItem } from '../../model/recordItems';
 import { Log, recordFrame, state } from '../../model/__tests__/records';
 import { announcement } from '../announcements';
 import { compactionLine, summaryParts } from '../compactionText';
 import { meterReading } from '../contextMeter';
 import { lineDiff } from '../diffView';
-import { age, cost, duration, shortCount } from '../format';
+import { age, cost, duration, fileSize, shortCount } from '../format';
 import { hintFor } from '../hints';
 import { InputHistory } from '../inputHistory';
+import { restoreLine } from '../restoreText';
 import { completions, localCommand, slashCommands } from '../slash';
 import { EMPTY_STATE } from '../state';
 import { toolFace, toolSummary } from '../tools';
@@ -32,6 +34,101 @@ const compaction: ICompactionItem = {
   reason: null
 };
 
+describe('restoreLine', () => {
+  const restore = (
+    outcome: string,
+    trigger = 'crash',
+    names: Record<string, object> = {}
+  ): string =>
+    restoreLine(
+      restoreItem({ kind: 'restore', outcome, trigger, names } as any)!,
+      trans
+    );
+
+  it.each([
+    [
+      'ok',
+      'crash',
+      'The kernel died and was started again: 2 variables restored.'
+    ],
+    [
+      'offered',
+      'shutdown',
+      'The kernel was shut down; its variables were saved.'
+    ],
+    [
+      'failed',
+      'resume',
+      'The kernel of before is gone; its variables could not be restored.'
+    ],
+    [
+      'skipped',
+      'restart',
+      'The kernel was restarted; its variables were not restored.'
+    ],
+    ['unchanged', 'manual', 'Kernel state: every variable is as it was saved.']
+  ])('tells %s after %s', (outcome, trigger, expected) => {
+    const names = {
+      a: { status: 'verified', action: 'loaded' },
+      b: { status: 'unverified', action: 'loaded' },
+      mine: { status: 'verified', action: 'kept', reason: 'changed since' }
+    };
+    expect(restore(outcome, trigger, names)).toBe(expected);
+  });
+
+  it('counts what is not as it was, but not what the person keeps', () => {
+    const names = {
+      a: { status: 'verified', action: 'loaded' },
+      stream: { status: 'degraded', action: 'loaded', reason: 'generator' },
+      probe: {
+        status: 'skipped',
+        action: 'none',
+        reason: 'gone',
+        recipe: { source: 'probe = 1' }
+      },
+      left: { status: 'skipped', action: 'kept' }
+    };
+    expect(restore('partial', 'crash', names)).toContain(
+      '1 variable restored, 2 are not as they were.'
+    );
+    const item = restoreItem({
+      kind: 'restore',
+      outcome: 'partial',
+      trigger: 'crash',
+      names
+    } as any)!;
+    expect(item.missing).toEqual([
+      {
+        name: 'stream',
+        reason: 'generator',
+        placeholder: true,
+        source: null
+      },
+      { name: 'probe', reason: 'gone', placeholder: false, source: 'probe = 1' }
+    ]);
+  });
+
+  it('leaves the check after a compaction to the banner', () => {
+    for (const outcome of ['ok', 'unchanged', 'skipped', 'failed']) {
+      expect(
+        restoreItem({ kind: 'restore', outcome, trigger: 'compaction' } as any)
+      ).toBeNull();
+    }
+  });
+});
+
+describe('fileSize', () => {
+  it.each([
+    [0, '0 MB'],
+    [20_000, '0.1 MB'],
+    [1_250_000, '1.3 MB'],
+    [12_400_000, '12 MB'],
+    [1_500_000_000, '1.5 GB']
+  ])('%d bytes are %s', (bytes, expected) => {
+    expect(fileSize(bytes)).toBe(expected);
+  });
+});
+
 describe('compactionLine', () => {
   it('says that the state is preserved if the snapshot is current', () => {
     expect(compactionLine(compaction, trans)).toBe(
@@ -52,6 +149,13 @@ describe('compactionLine', () => {
     );
     expect(line).toBe(`[compaction] context reduced; ${expected}`);
     expect(line).not.toContain('preserved');
+  });
+
+  it('says that nothing is saved where somebody wants it so', () => {
+    const kernelState = { status: 'none' as const, off: true };
+    expect(compactionLine({ ...compaction, kernelState }, trans)).toBe(
+      '[compaction] context reduced; variables are not saved, snapshots are off'
+    );
   });
 
   it('tells other outcomes apart', () => {

@@ -1,0 +1,38 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { IRestoreItem } from '../model/items';
+
+/** The line that says what became of the kernel's variables, and why it had to. */
+export function restoreLine(
+  item: IRestoreItem,
+  trans: TranslationBundle
+): string {
+  const why =
+    {
+      crash: trans.__('The kernel died and was started again'),
+      restart: trans.__('The kernel was restarted'),
+      shutdown: trans.__('The kernel was shut down'),
+      resume: trans.__('The kernel of before is gone')
+    }[item.trigger] ?? trans.__('Kernel state');
+  switch (item.outcome) {
+    case 'failed':
+      return trans.__('%1; its variables could not be restored.', why);
+    case 'skipped':
+      return trans.__('%1; its variables were not restored.', why);
+    case 'offered':
+      return trans.__('%1; its variables were saved.', why);
+    case 'unchanged':
+      return trans.__('%1: every variable is as it was saved.', why);
+    default: {
+      const count = trans._n(
+        '%1 variable restored',
+        '%1 variables restored',
+        item.restored
+      );
+      const lost = item.missing.length;
+      return lost === 0
+        ? `${why}: ${count}.`
+        : `${why}: ${count}, ${trans._n('%1 is not as it was', '%1 are not as they were', lost)}.`;
+    }
+  }
+}
