@@ -68,7 +68,7 @@ class Agent:
             working=lambda: self._work is not None,
             in_call=lambda: self._work is not None and self._phase == "tool",
             on_change=self.publish_state,
-            on_restored=self._restored,
+            on_restoring=self._restoring,
         )
         self.kernel = self.variables.kernel
         self.approvals = Approvals(session, self.history)
@@ -154,8 +154,11 @@ class Agent:
             self._drive(self._next_queued())
         return queued.seq, True
 
-    def _restored(self) -> None:
-        """What was typed while the kernel's variables were restored is sent now."""
+    def _restoring(self) -> None:
+        """The kernel's variables are being restored, or were: what was typed meanwhile is sent."""
+        self.publish_state()
+        if self.variables.recovery.restoring:
+            return
         resumes, self._resumes = self._resumes, False
         if resumes and self._driver is None and self.history.queue:
             self._drive(self._next_queued())
@@ -408,6 +411,7 @@ class Agent:
             "snapshots": {
                 "on": self.variables.keeper.off is None,
                 "restore": self.session.restore,
+                "restoring": self.variables.recovery.restoring,
             },
         }
 
