@@ -63,7 +63,9 @@ def _reduce_text_layer(pickler: Reducing, file: io.TextIOWrapper) -> Any:
         return pickler.lose(file, _COMPRESSING)
     if file.writable():
         file.flush()
-    return restore_text_layer, (buffer, file.encoding, file.errors, file.tell())
+    position = file.tell()
+    file.seek(position)  # what was read ahead goes back, so that the buffer is at the same place
+    return restore_text_layer, (buffer, file.encoding, file.errors, position)
 
 
 @restorer

@@ -292,10 +292,11 @@ CASES = [
     ),
     Case(
         "weak_references",
-        "target ref dead cache weak_keys weak_set parent Tree",
+        "target ref dead cache weak_keys weak_set parent Tree weak_method dead_method finalizer",
         """
         import weakref
         class Tree:
+            def count(self): return len(self.children)
             def __init__(self, parent=None):
                 self.children = []
                 self._parent = None
@@ -310,6 +311,8 @@ CASES = [
         weak_set = weakref.WeakSet([target])
         parent = Tree()
         Tree(parent)
+        weak_method, dead_method = weakref.WeakMethod(parent.count), weakref.WeakMethod(Tree().count)
+        finalizer = weakref.finalize(target, print, "gone")
         """,
         """
         import gc
@@ -317,6 +320,7 @@ CASES = [
         assert ref() is target and dead() is None
         assert cache["t"] is target and weak_keys[target] == "data" and target in weak_set
         assert parent.children[0]._parent() is parent
+        assert weak_method()() == 1 and weak_method().__self__ is parent and dead_method() is None
         from weakref import WeakValueDictionary
         assert type(cache) is WeakValueDictionary
         """,

@@ -93,6 +93,109 @@ CASES = [
         """,
     ),
     Case(
+        "tasks",
+        "task future async_generator loop pool beside_task",
+        """
+        import asyncio, multiprocessing.pool
+        async def tick():
+            await asyncio.sleep(1000)
+        async def numbers():
+            yield 1
+        task = asyncio.create_task(tick())
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+        async_generator = numbers()
+        pool = multiprocessing.pool.ThreadPool(1)
+        beside_task = {"task": task, "data": [1, 2]}
+        """,
+        """
+        import asyncio
+        for name in "task future async_generator loop pool".split():
+            status = _loaded.names[name]
+            assert status.status == "degraded" and status.reason, (name, status)
+            assert "Unrestorable" in repr(globals()[name]), name
+            assert status.recipe is not None and status.recipe.source, name
+        assert beside_task["task"] is task and beside_task["data"] == [1, 2]
+        try:
+            await task
+        except RuntimeError as error:
+            assert "running the cell" in str(error)
+        else:
+            raise AssertionError("a placeholder was usable")
+        assert await asyncio.wait_for(asyncio.create_task(asyncio.sleep(0, "new")), 5) == "new"
+        """,
+    ),
+    Case(
+        "waited_for",
+        "aevent alock acondition asemaphore ajobs jobs done",
+        """
+        import asyncio, queue, threading
+        aevent, alock, acondition = asyncio.Event(), asyncio.Lock(), asyncio.Condition()
+        asemaphore, ajobs, jobs, done = asyncio.Semaphore(2), asyncio.Queue(), queue.Queue(), []
+        async def wait_for_all():
+            await alock.acquire()
+            async with acondition:
+                await asyncio.gather(acondition.wait(), aevent.wait(), ajobs.get())
+        _waiting = asyncio.create_task(wait_for_all())
+        def work():
+            while True:
+                done.append(jobs.get())
+                jobs.task_done()
+        threading.Thread(target=work, daemon=True).start()
+        jobs.put("first"); jobs.join()
+        for _ in range(5): await asyncio.sleep(0)
+        assert ajobs._getters and alock.locked()
+        del _waiting, _
+        """,
+        """
+        import asyncio
+        ajobs.put_nowait(5)
+        assert await asyncio.wait_for(ajobs.get(), 5) == 5
+        aevent.set()
+        assert await asyncio.wait_for(aevent.wait(), 5)
+        aevent.clear()
+        assert not alock.locked() and "held" in _loaded.names["alock"].reason
+        async with alock, acondition, asemaphore:
+            acondition.notify_all()
+        jobs.put("second")
+        assert jobs.get(timeout=5) == "second" and done == ["first"]
+        """,
+    ),
+    Case(
+        "compressed_files",
+        "gz bz xz gz_bytes on_buffer gz_writing archive members temporary folder mapped_file",
+        """
+        import bz2, gzip, io, lzma, mmap, tarfile, tempfile, zipfile
+        for _module, _name in ((gzip, "a.gz"), (bz2, "a.bz2"), (lzma, "a.xz")):
+            with _module.open(_name, "wt") as _file: _file.write("one\\ntwo\\nthree\\n")
+        with zipfile.ZipFile("a.zip", "w") as _file: _file.writestr("m.txt", "hello")
+        with tarfile.open("a.tar", "w") as _file: _file.add("a.gz")
+        gz, bz, xz = gzip.open("a.gz", "rt"), bz2.open("a.bz2", "rt"), lzma.open("a.xz", "rt")
+        gz_bytes = gzip.open("a.gz")
+        for _file in (gz, bz, xz, gz_bytes): _file.readline()
+        on_buffer = io.TextIOWrapper(io.BytesIO("é\\nü\\n".encode()), "utf-8"); on_buffer.readline()
+        gz_writing = gzip.open("b.gz", "wt"); gz_writing.write("begun")
+        archive, members = zipfile.ZipFile("a.zip"), tarfile.open("a.tar")
+        temporary = tempfile.NamedTemporaryFile("w+", dir=".", delete=False); temporary.write("tmp")
+        folder = tempfile.TemporaryDirectory(dir=".")
+        folder._finalizer.detach()  # stays, as after a crash
+        open("mapped.bin", "wb").write(bytes(5000))
+        with open("mapped.bin", "r+b") as _file: mapped_file = mmap.mmap(_file.fileno(), 0)
+        del _file, _module, _name
+        """,
+        """
+        import os
+        for file in (gz, bz, xz):
+            assert file.readline() == "two\\n"; file.seek(4)
+        assert gz_bytes.readline() == b"two\\n"; gz_bytes.seek(4)
+        assert on_buffer.readline() == "ü\\n"; on_buffer.seek(3)
+        assert archive.read("m.txt") == b"hello" and members.getnames() == ["a.gz"]
+        assert "compressor" in repr(gz_writing) and "Unrestorable" in repr(mapped_file)
+        assert temporary.tell() == 3 and open(temporary.name).read() == "tmp"
+        assert os.path.isdir(folder.name)
+        """,
+    ),
+    Case(
         "databases",
         "memory_db file_db cursor",
         """
