@@ -104,6 +104,11 @@ class SandboxedResource:
     def __reduce__(self) -> tuple[Any, ...]:
         return self.recall, self.args
 
+    def __getattr__(self, name: str) -> SandboxedResource:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return SandboxedResource(getattr, (self, name))  # a method of it that was kept somewhere
+
 
 def outside(function: Function) -> Function:
     """A restorer that opens something outside of the process: stubbed in the sandbox."""

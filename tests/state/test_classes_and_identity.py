@@ -311,7 +311,8 @@ CASES = [
         weak_set = weakref.WeakSet([target])
         parent = Tree()
         Tree(parent)
-        weak_method, dead_method = weakref.WeakMethod(parent.count), weakref.WeakMethod(Tree().count)
+        weak_method = weakref.WeakMethod(parent.count)
+        dead_method = weakref.WeakMethod(Tree().count)
         finalizer = weakref.finalize(target, print, "gone")
         """,
         """
