@@ -67,7 +67,7 @@ def digest(algorithm: str, data: Any) -> str:
 
 def fast(data: Any) -> str:
     """Change-detection digest of a bytes-like object."""
-    if xxhash is not None:
+    if FAST == "xxh3":
         return f"xxh3:{xxhash.xxh3_128_hexdigest(data)}"  # thousands of small ones: no hasher
     return digest(FAST, data)
 

@@ -64,7 +64,8 @@ class ComponentRecord:
     ``roots`` are ``["class", key]``, ``["name", name]`` or ``["patch", place]`` in the order of the
     stream; ``uses``
     the keys of the classes whose instances occur in it; ``verified`` that this very content was
-    read back before.
+    read back before. ``packed``: empty, or the first of ``buffers`` is a pack (`packing`), and this
+    the order in which the stream wants buffers: a length for one in the pack, −1 for a large one.
     """
 
     roots: list[list[str]]
@@ -74,6 +75,7 @@ class ComponentRecord:
     fingerprint: str
     uses: list[str] = field(default_factory=list)
     verified: bool = False
+    packed: list[int] = field(default_factory=list)
 
 
 @dataclass

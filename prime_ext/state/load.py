@@ -29,6 +29,7 @@ from .errors import SnapshotCorrupt, SnapshotError, SnapshotMissing
 from .format import ComponentRecord, Extent, Head
 from .namespace import current_namespace, user_names
 from .offload import monotonic_ms
+from .packing import in_order
 from .pickling import ComponentUnpickler, describe
 from .process import PROCESS
 from .report import DEGRADED, SKIPPED, VERIFIED, NameStatus, Report
@@ -391,7 +392,7 @@ class Loader:
         """Load one component: fills the classes in it, returns the values of the names ``own``."""
         values: dict[str, Any] = {}
         buffers = [self._buffer(extent) for extent in record.buffers]
-        unpickler = kind(self.stream(record.stream), buffers)
+        unpickler = kind(self.stream(record.stream), in_order(buffers, record.packed))
         for what, value in record.roots:
             loaded = unpickler.load()
             if what == "name":

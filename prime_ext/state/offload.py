@@ -128,7 +128,7 @@ class Writing:
         wait: bool,
         done: Callable[[Written | BaseException, str], None],
     ) -> None:
-        self._job = job
+        self._job: Job | None = job
         self._done = done
         self._forked: ForkedWriter | None = None
         self.kind = "fork" if fork else ("inline" if wait else "thread")
@@ -140,6 +140,10 @@ class Writing:
         self._may_retry = wait
         if self.kind == "thread":
             job.hold_moment()
+        if self._forked is not None and not wait:
+            # The child has all it needs. Here nothing keeps the user's objects alive, or keeps an
+            # array from being resized because its memory is lent out.
+            self._job = None
         if wait:
             self._run()
         else:
@@ -163,6 +167,7 @@ class Writing:
         self._done(outcome, self.kind)
 
     def _write_here(self) -> Written:
+        assert self._job is not None
         return writer.write(self._job, lambda _slow: None)
 
 

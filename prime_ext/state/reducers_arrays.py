@@ -14,10 +14,10 @@ import pickle
 import sys
 from typing import TYPE_CHECKING, Any
 
+from .packing import MIN_BUFFER
 from .pickling import Reducing
 from .plans import inherits, reduces
 from .restorers import SandboxedResource, outside, restorer
-from .segments import MIN_BUFFER
 from .unrestorable import Unrestorable, missed
 
 if TYPE_CHECKING:

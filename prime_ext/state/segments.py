@@ -16,12 +16,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from queue import SimpleQueue
 
-from . import digests
+from . import digests, packing
 from .errors import SnapshotCorrupt
 from .format import Extent, Manifest
-
-MIN_BUFFER = 64 * 1024
-"""Bytes from which a buffer goes to a segment; below, it stays in its component's stream."""
+from .packing import Pack
 
 MIN_STREAM = 4 * 1024
 """Bytes from which a component's stream goes to a segment, so that an unchanged one is not
@@ -30,7 +28,6 @@ written again; smaller ones are kept in the head."""
 PAGE = 4096
 _PAGE_ALIGNED_FROM = 1024 * 1024
 _ALIGNMENT = 64
-_CHUNK = 4 * 1024 * 1024
 _WRITE_BACK = 8 * 1024 * 1024
 _HASH_BESIDE = 64 * 1024
 
@@ -59,7 +56,7 @@ class SegmentWriter:
         self._hashing: _StrongDigests | None = None
 
     def write(
-        self, data: memoryview, fast: str | None, algorithm: str, private: bool = False
+        self, data: memoryview | Pack, fast: str | None, algorithm: str, private: bool = False
     ) -> Extent:
         """Append a buffer; returns its extent, whose strong digest may follow until `finish`.
 
@@ -80,18 +77,17 @@ class SegmentWriter:
         hashers = {}
         if private or fast is None:
             hashers["fast"] = digests.new(digests.FAST)
-        if private or data.nbytes < _HASH_BESIDE:
+        if private or isinstance(data, Pack) or data.nbytes < _HASH_BESIDE:
             hashers["strong"] = digests.new(algorithm)
         else:
             self._hash_beside(extent, data, algorithm)
-        for start in range(0, data.nbytes, _CHUNK):
-            chunk: memoryview | bytes = data[start : start + _CHUNK]
-            if private:
-                chunk = bytes(chunk)
+        self._position = offset
+        for piece in packing.chunks(data):
+            chunk = bytes(piece) if private else piece
             for hasher in hashers.values():
                 hasher.update(chunk)
             self._write_all(chunk)
-            self._position = offset + start + len(chunk)
+            self._position += len(chunk)
             self._write_back()
             self._progress(False)
         if "fast" in hashers:

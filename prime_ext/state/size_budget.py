@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from . import packing
 from .components import Component, Pickled
 from .format import Manifest
 
@@ -42,4 +43,4 @@ def leave_out(pickled: Pickled, limit: int) -> None:
 
 def size_of(component: Component) -> int:
     """Bytes of a component: its stream and its buffers."""
-    return len(component.stream) + sum(int(b.raw().nbytes) for b in component.buffers)
+    return len(component.stream) + sum(map(packing.size, component.buffers))

@@ -12,10 +12,11 @@ import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import digests, format, segments
+from . import digests, format, packing, segments
 from .components import Component, combine
 from .errors import SnapshotError, SnapshotWriteError
 from .format import ComponentRecord, Extent, HeadBuilder, Manifest
+from .packing import Pack
 from .report import UNVERIFIED, VERIFIED
 from .segments import Progress
 
@@ -43,7 +44,7 @@ class Job:
 
     def hold_moment(self) -> None:
         """Note what the buffers hold now, for a writer beside which the objects may change."""
-        self.moment = [digests.fast(b.raw()) for c in self.components for b in c.buffers]
+        self.moment = [packing.fast(b) for c in self.components for b in c.buffers]
 
 
 @dataclass
@@ -131,10 +132,10 @@ def _lay_out(
     lengths = {length for _, length in stored}
     moment = iter(job.moment or ())
 
-    def place(view: memoryview, algorithm: str, fast: str | None = None) -> Extent:
+    def place(view: memoryview | Pack, algorithm: str, fast: str | None = None) -> Extent:
         of_moment = fast is not None
         if fast is None and view.nbytes in lengths:
-            fast = digests.fast(view)
+            fast = packing.fast(view)
             progress(False)
         known = stored.get((fast or "", view.nbytes))
         if known is not None:
@@ -160,7 +161,12 @@ def _lay_out(
     for component in job.components:
         stream = place_stream(component.stream)
         buffers = [
-            place(buffer.raw(), digests.STRONG, next(moment, None)) for buffer in component.buffers
+            place(
+                buffer if isinstance(buffer, Pack) else buffer.raw(),
+                digests.STRONG,
+                next(moment, None),
+            )
+            for buffer in component.buffers
         ]
         manifest.components.append(
             ComponentRecord(
@@ -170,6 +176,7 @@ def _lay_out(
                 buffers=buffers,
                 fingerprint=combine(component.roots, [e.fast for e in (stream, *buffers)]),
                 uses=sorted(component.used_classes),
+                packed=component.packed,
             )
         )
     manifest.skeletons = place_stream(job.skeletons)

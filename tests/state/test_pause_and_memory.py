@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -36,19 +37,28 @@ def test_returns_while_the_write_is_held_up(
         return real(job, progress)
 
     monkeypatch.setattr(writer, "write", held_up)
-    namespace: dict[str, Any] = {"array": np.zeros(10_000_000), "items": [{"n": 0}]}
+    namespace: dict[str, Any] = {
+        "array": np.zeros(10_000_000),
+        "items": [{"n": 0}],
+        "small": [np.zeros(1000)],
+    }
     saving = state.begin(tmp_path / "s", namespace, key=key)
     try:
         assert not saving.done()
         assert not (tmp_path / "s" / "kernel-state.dill").exists()
         namespace["array"][:] = 1
         namespace["items"][0]["n"] = 1
+        array, small = weakref.ref(namespace["array"]), weakref.ref(namespace["small"][0])
+        namespace.clear()
+        assert array() is None, "nothing here holds on to what is being written"
+        assert small() is None
     finally:
         gate.write_bytes(b"")
     assert saving.wait(60).writer == "fork"
     found = load(tmp_path / "s", key)
     assert found["array"].max() == 0
     assert found["items"] == [{"n": 0}]
+    assert found["small"][0].shape == (1000,)
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["first", "again"])
