@@ -9,18 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 from bench.context_figures import Purpose, Run, Sent, Wait, common_tokens
-from bench.session_script import Script, Step
+from bench.session_script import Call, Script, Step
 from prime_ext.context.breakpoints import EPHEMERAL, LOOK_BACK_MARK, ONE_HOUR
 from prime_ext.context.summary import INSTRUCTION
-from prime_ext.context.tokens import count_text
 from prime_ext.models.model import Price
 from tests.messages_api.cache import PromptCache
 from tests.messages_api.catalogue import ModelSpec
-from tests.messages_api.prompt import REQUEST_OVERHEAD, Position, positions, scaled
-from tests.messages_api.script import Latency
+from tests.messages_api.prompt import REQUEST_OVERHEAD, Position, positions
+from tests.messages_api.script import Latency, Part, Reply, Text, ToolCall
+from tests.messages_api.stream import render
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,24 @@ class World:
     summary: str
     """What the model answers when it is asked for one."""
 
-    @property
+    def output_tokens(self, *parts: Part) -> int:
+        """Tokens that it takes to write a reply, as the test API counts them."""
+        room = self.spec.max_output
+        rendered = render(
+            Reply(parts),
+            self.spec,
+            max_tokens=room,
+            room=room,
+            shows_thinking=False,
+            thinks=False,
+            sign=lambda _text, _before: "",
+            new_tool_id=str,
+        )
+        return rendered.output_tokens
+
+    @cached_property
     def summary_tokens(self) -> int:
-        return scaled(count_text(self.summary), self.spec)
+        return self.output_tokens(Text(self.summary))
 
 
 @dataclass(frozen=True)
@@ -259,13 +275,18 @@ def play(script: Script, policy: Policy, world: World) -> Run:
         for step in turn.steps:
             policy.act(conversation)
             reply = _reply(conversation, step)
-            conversation.now = conversation.send(conversation.prompt(), reply.tokens, "turn")
+            output = world.output_tokens(Text(step.text), *map(_written, step.calls))
+            conversation.now = conversation.send(conversation.prompt(), output, "turn")
             conversation.messages.append(reply)
             if step.calls:
                 conversation.now += sum(call.seconds for call in step.calls)
                 conversation.messages.append(_results(conversation, step))
     run.hours = conversation.now / 3600
     return run
+
+
+def _written(call: Call) -> ToolCall:
+    return ToolCall(call.name, call.arguments, call.id)
 
 
 def _reply(conversation: Conversation, step: Step) -> Message:

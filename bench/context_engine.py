@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from bench.context_figures import LATENCY, Purpose, Run, Sent, Wait, common_tokens
 from bench.headless import NOTEBOOK, extension, serving
-from bench.session_script import Script
+from bench.session_script import Script, Step, Turn
 from bench.virtual_time import LoopClock
 from prime_ext.agent.service import AgentService
 from prime_ext.models.capabilities import known_capabilities
-from prime_ext.session.records import CompactionEnd, Error, PrefireEnd
+from prime_ext.session.records import CompactionEnd, Error, PrefireEnd, PrefireStart
 from prime_ext.session.session import Session
 from tests.messages_api.prompt import Position
 from tests.messages_api.received import Received
@@ -31,17 +32,22 @@ from tests.messages_api.server import MessagesAPI
 class Observer:
     """Answers for the model, and reduces each request to its figures once it is over."""
 
-    def __init__(self, script: Script, summary: str, run: Run) -> None:
-        self._steps = iter(script.steps())
+    def __init__(self, model: str, summary: str, run: Run) -> None:
+        self._steps: deque[Step] = deque()
         self._summary = summary
         self._run = run
-        self._price = known_capabilities(script.model).price
+        self._price = known_capabilities(model).price
         self._reply_limit: int | None = None
         self._pending: list[tuple[Received, Purpose, bool]] = []
         self._prompt: list[Position] = []
         self._prompt_at = 0.0
         self._rewritten = False
         self._compacting_since: float | None = None
+        self._note: Purpose = "note"
+
+    def expect(self, steps: Iterable[Step]) -> None:
+        """Answer the next requests of the conversation with these."""
+        self._steps.extend(steps)
 
     def respond(self, received: Received) -> Answer:
         """The script's next reply, or the summary that is asked for."""
@@ -56,18 +62,20 @@ class Observer:
         self._reply_limit = self._reply_limit or limit
         if limit != self._reply_limit:
             waited_for = self._compacting_since is not None
-            self._pending.append((received, "summary" if waited_for else "note", False))
+            self._pending.append((received, "summary" if waited_for else self._note, False))
             return ScriptedReply((Text(self._summary),))
         self._pending.append((received, "turn", self._rewritten))
         self._rewritten = False
-        step = next(self._steps)
+        step = self._steps.popleft()
         calls = (ToolCall(call.name, call.arguments, call.id) for call in step.calls)
         return ScriptedReply((Text(step.text), *calls))
 
     def see(self, record: dict[str, Any]) -> None:
         """Take note of a record that has just been written."""
         now = asyncio.get_running_loop().time()
-        if record["kind"] == "compaction_start":
+        if record["kind"] == "prefire_start":
+            self._note = "rolled note" if record.get("rolled") else "note"
+        elif record["kind"] == "compaction_start":
             self._compacting_since = now
         elif record["kind"] == "compaction_end":
             virtual = now - (now if self._compacting_since is None else self._compacting_since)
@@ -122,22 +130,40 @@ def _unmarked(block: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in block.items() if key != "cache_control"}
 
 
-async def play(script: Script, service: AgentService, observer: Observer) -> Session:
-    """Be the person: send each message when its pause is over, wait for the turn to end."""
-    session = await service.start_session(NOTEBOOK, permission_mode="auto", user="ada")
-    async with session.subscribe() as frames:
-        for turn in script.turns:
-            await asyncio.sleep(turn.pause_s)
-            await service.submit(session, turn.text, None, "ada")
+class Person:
+    """Uses a session as a person does, in the script's time."""
+
+    def __init__(self, service: AgentService, session: Session, observer: Observer) -> None:
+        self.session = session
+        self._service = service
+        self._observer = observer
+
+    async def take(self, turn: Turn) -> None:
+        """Pause, send the turn's message, and wait for the turn to end.
+
+        Raises
+        ------
+        RuntimeError
+            If it ends otherwise than with a reply.
+        """
+        await asyncio.sleep(turn.pause_s)
+        self._observer.expect(turn.steps)
+        after = self.session.log.last_seq
+        await self._service.submit(self.session, turn.text, None, "ada")
+        async with self.session.subscribe(after) as frames:
             async for frame in frames:
-                if frame["type"] != "record":
-                    continue
-                observer.see(frame["record"])
-                if frame["record"]["kind"] == "turn_end":
+                record = frame.get("record", {"kind": None})
+                self._observer.see(record)
+                if record["kind"] == "turn_end":
                     break
-            if frame["record"]["status"] != "ok":
-                raise RuntimeError(f"A turn ended with {frame['record']}: {errors_of(session)}")
-    return session
+        if record["status"] != "ok":
+            raise RuntimeError(f"A turn ended with {record}: {errors_of(self.session)}")
+
+
+async def start(service: AgentService, observer: Observer) -> Person:
+    """A person in a new session."""
+    session = await service.start_session(NOTEBOOK, permission_mode="auto", user="ada")
+    return Person(service, session, observer)
 
 
 def errors_of(session: Session) -> list[str]:
@@ -161,13 +187,16 @@ async def run_engine(
     api = MessagesAPI(clock=LoopClock(), latency=LATENCY)
     api.set_window(script.model, script.window)
     run = Run(script.name, name, script.window, 0, turns=len(script.turns))
-    observer = Observer(script, summary, run)
+    observer = Observer(script.model, summary, run)
     api.respond = observer.respond
     traits = {"ContextConfig": context or {}}
     with tempfile.TemporaryDirectory() as folder:
         async with serving(api), extension(script, Path(folder), api, traits) as service:
             started = asyncio.get_running_loop().time()
-            session = await play(script, service, observer)
+            person = await start(service, observer)
+            for turn in script.turns:
+                await person.take(turn)
+            session = person.session
             observer.settle()
             run.threshold = service.describe(session)["state"]["threshold"]
             run.hours = (asyncio.get_running_loop().time() - started) / 3600
@@ -179,18 +208,23 @@ async def run_engine(
 def note_outcomes(session: Session) -> Counter[str]:
     """How each note that was begun ended: ``used``, ``wasted``, or ``open``.
 
-    A note is used by the swap or merge that it stands in; it is wasted if another takes its place
-    first, if it fails or is given up, and if the compaction goes another way; it is open if the
-    session ends before.
+    A note is used by the swap or merge that it stands in, as are those that it was rolled forward
+    from. It is wasted if it fails or is given up, if one that was made afresh takes its place,
+    and if the compaction goes another way. It is open if the session ends before.
     """
     outcomes: Counter[str] = Counter()
-    waiting = 0
-    for record in session.records_of("prefire_end", "compaction_end"):
-        if isinstance(record, PrefireEnd):
-            outcomes["wasted"] += waiting if record.outcome == "ok" else 1
-            waiting = 1 if record.outcome == "ok" else waiting
+    standing = 0
+    rolled = False
+    for record in session.records_of("prefire_start", "prefire_end", "compaction_end"):
+        if isinstance(record, PrefireStart):
+            rolled = record.rolled
+        elif isinstance(record, PrefireEnd) and record.outcome != "ok":
+            outcomes["wasted"] += 1
+        elif isinstance(record, PrefireEnd):
+            outcomes["wasted"] += 0 if rolled else standing
+            standing = standing + 1 if rolled else 1
         elif isinstance(record, CompactionEnd) and record.outcome == "ok":
-            outcomes["used" if record.path in ("swap", "merge") else "wasted"] += waiting
-            waiting = 0
-    outcomes["open"] += waiting
+            outcomes["used" if record.path in ("swap", "merge") else "wasted"] += standing
+            standing = 0
+    outcomes["open"] += standing
     return +outcomes

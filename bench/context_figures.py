@@ -17,8 +17,9 @@ CACHE_LIFE_S = 300.0
 LATENCY = Latency(first_token_s=2.8, input_tokens_per_s=22_000.0, tokens_per_s=86.0)
 """Of every model here; fitted by least squares to the 465 whole replies of a recorded session."""
 
-Purpose = Literal["turn", "note", "summary"]
-"""Of a request: the conversation itself, a summary nobody waits for, one that is waited for."""
+Purpose = Literal["turn", "note", "rolled note", "summary"]
+"""Of a request: the conversation itself; a summary nobody waits for, of the conversation or of an
+earlier such summary and what came since; one that is waited for."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,7 @@ class Run:
             "notes": dict(self.notes),
             "notes_wasted": _share(self.notes["wasted"], finished) if finished else 0.0,
             "notes_cached": _share(sum(s.cached for s in note), sum(s.tokens for s in note)),
+            "rolled_notes_tokens": sum(s.tokens for s in self.of("rolled note")),
             "problems": self.problems,
         }
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -114,7 +116,25 @@ async def extension(
         server.initialize(argv=[], find_extensions=False, new_httpserver=False)
     server.start_app()
     try:
-        yield server.web_app.settings["prime_agent"]
+        with _loop_time(asyncio.get_running_loop()):
+            yield server.web_app.settings["prime_agent"]
     finally:
         await server.cleanup_extensions()
         _Server.clear_instance()
+
+
+@contextmanager
+def _loop_time(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """Records tell when things happened, and how long requests took, in the loop's time: the agent
+    goes by it."""
+    start = datetime(2026, 1, 1, tzinfo=timezone.utc) - timedelta(seconds=loop.time())
+
+    def stamp() -> str:
+        moment = start + timedelta(seconds=loop.time())
+        return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    with (
+        patch("prime_ext.session.log._now", stamp),
+        patch("prime_ext.agent.turn.time", SimpleNamespace(monotonic=loop.time)),
+    ):
+        yield
