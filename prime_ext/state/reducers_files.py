@@ -157,9 +157,9 @@ def _writable(file: Any) -> bool:
 
 
 def _mode(file: Any) -> str:
-    mode: str = file.mode
+    # A text layer made by hand has no mode of its own, but what is below it does.
+    mode: str = getattr(file, "mode", None) or file.buffer.mode
     if isinstance(file, io.TextIOWrapper):
-        # A wrapper made by hand has no mode of its own but its raw file's.
         return mode.replace("b", "")
     return mode if "b" in mode else f"{mode}b"
 
