@@ -14,6 +14,7 @@ from jupyter_core.utils import ensure_async
 
 from prime_ext.errors import PrimeError
 from prime_ext.kernel.client import KernelChannels, Request
+from prime_ext.kernel.gateway import is_behind_gateway
 from prime_ext.kernel.transport import Channel, ConnectionLost, KernelDied, Message
 
 Reason = Literal["crash", "user", "new"]
@@ -114,6 +115,8 @@ class KernelConnection:
     @property
     def kernel_name(self) -> str:
         """Name of the kernelspec."""
+        if is_behind_gateway(self._manager):  # which leaves its manager's own name at the default
+            return str((self._manager.kernel or {}).get("name", ""))
         return str(getattr(self._manager, "kernel_name", ""))
 
     # -- the process behind it --------------------------------------------------------------

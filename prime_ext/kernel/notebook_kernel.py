@@ -305,6 +305,7 @@ class NotebookKernel:
         *,
         options: dict[str, Any],
         wait: float = STATE_SECONDS,
+        on_lost: Callable[[], None] = lambda: None,
     ) -> dict[str, Any]:
         """Save the namespace into ``folder``; returns ``prime_ext.state``'s report as a dict.
 
@@ -317,6 +318,8 @@ class NotebookKernel:
         wait:
             Seconds to wait until the capture is durable. It becomes so by itself; a report from
             before that has no ``generation``.
+        on_lost:
+            Called if it then does not become durable after all.
 
         Raises
         ------
@@ -324,7 +327,7 @@ class NotebookKernel:
             ``kernel_busy`` at once if a cell runs, ``snapshot_busy``, ``snapshot_write_error``,
             and what `ask` raises.
         """
-        return await self._saved.save(folder, key, options=options, wait=wait)
+        return await self._saved.save(folder, key, options=options, wait=wait, on_lost=on_lost)
 
     async def load_state(
         self, folder: Path, key: bytes, *, options: dict[str, Any]

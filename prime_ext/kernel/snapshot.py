@@ -127,6 +127,7 @@ class SnapshotKeeper:
                 "kernelspec": self._kernel.kernel_name,
             },
             wait=COMPACTION_SECONDS if trigger == "compaction" else STATE_SECONDS,
+            on_lost=self._forget_capture,
         )
         self._captured = moment
         self._unavailable = None
@@ -145,6 +146,10 @@ class SnapshotKeeper:
             pause_ms=round(report["pause_ms"]),
             reason="; ".join([*report["notes"], *self._too_large(names)]) or None,
         )
+
+    def _forget_capture(self) -> None:
+        """What was captured never became durable: the snapshot is not current after all."""
+        self._captured = None
 
     async def _limit(self) -> int:
         """Bytes that the snapshot may have; what exceeds them is left out, the largest first."""

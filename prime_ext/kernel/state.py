@@ -66,7 +66,13 @@ class KernelState:
         """Held while a snapshot is made or on its way: one follows the other."""
 
     async def save(
-        self, folder: Path, key: bytes, *, options: dict[str, Any], wait: float
+        self,
+        folder: Path,
+        key: bytes,
+        *,
+        options: dict[str, Any],
+        wait: float,
+        on_lost: Callable[[], None],
     ) -> dict[str, Any]:
         """See `NotebookKernel.save_state`."""
         started = time.monotonic()
@@ -86,6 +92,12 @@ class KernelState:
         finishing = connection.spawn(self._finish(place, key, saving, report))
         await asyncio.wait({finishing}, timeout=max(0.0, wait - (time.monotonic() - started)))
         if not finishing.done():
+
+            def tell(task: asyncio.Task[Any]) -> None:
+                if task.cancelled() or task.exception() is not None:
+                    on_lost()
+
+            finishing.add_done_callback(tell)
             return report
         if finishing.cancelled():  # the connection was closed
             raise kernel_dead()

@@ -64,7 +64,11 @@ async def test_variables_survive(
     # One that sees the folder works in it; the other one needs a directory of its own.
     assert _has_scratch(int(pid)) is not sees
     # Nothing of how that was found out is left.
-    assert not list(folder.glob(".probe*"))
+    assert not _probes(folder)
+
+
+def _probes(folder: Path) -> list[Path]:
+    return list(folder.glob(".probe*"))
 
 
 def _has_scratch(pid: int) -> bool:

@@ -23,6 +23,8 @@ async def test_code_runs_over_there(kernel: NotebookKernel, gateway: Gateway) ->
     assert run.error is not None
     assert run.error["ename"] == "ModuleNotFoundError"
     assert kernel.state == "idle"
+    assert kernel.kernel_name == "bare"
+    assert kernel.language == "python"
 
 
 async def test_variables_are_looked_at_while_a_cell_runs(kernel: NotebookKernel) -> None:

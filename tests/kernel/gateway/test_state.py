@@ -314,10 +314,16 @@ class TestStoreThatCannotBeUsed:
         assert (await load(kernel, folder))["complete"]
 
 
-async def test_the_agent_saves_and_restores_there(kernel: NotebookKernel, folder: Path) -> None:
-    """As a turn, a crash and a compaction do it; a damaged snapshot gives way to the one before."""
+@pytest.fixture
+def keeper(kernel: NotebookKernel, folder: Path) -> SnapshotKeeper:
     log = logging.getLogger("tests.snapshot")
-    keeper = SnapshotKeeper(SnapshotFiles(folder, KEY), kernel, SnapshotConfig(), log)
+    return SnapshotKeeper(SnapshotFiles(folder, KEY), kernel, SnapshotConfig(), log)
+
+
+async def test_the_agent_saves_and_restores_there(
+    kernel: NotebookKernel, folder: Path, keeper: SnapshotKeeper
+) -> None:
+    """As a turn, a crash and a compaction do it; a damaged snapshot gives way to the one before."""
     await run(kernel, WORK)
     saved = await keeper.capture("turn")
     assert saved.outcome == "ok"
@@ -338,3 +344,25 @@ async def test_the_agent_saves_and_restores_there(kernel: NotebookKernel, folder
     assert restored.outcome == "ok"
     assert restored.snapshot_id == saved.snapshot_id
     assert await value(kernel, "'small' in globals(), len(large)") == f"False {SIZE}"
+
+
+async def test_what_never_arrived_is_not_called_current(
+    kernel: NotebookKernel, keeper: SnapshotKeeper, door: Door, caplog: pytest.LogCaptureFixture
+) -> None:
+    await run(kernel, WORK)
+    target = door.passed + SIZE // 2
+
+    def shut() -> None:
+        if door.passed > target:
+            door.is_open = False
+            door.cut()
+
+    door.on_passed = shut
+    # A compaction does not wait for all of it.
+    assert (await keeper.capture("compaction")).snapshot_id is None
+    await until(lambda: "did not get to the disk" in caplog.text)
+    assert (await keeper.kernel_state())["status"] == "stale"
+    door.on_passed = lambda: None
+    door.is_open = True
+    assert (await keeper.capture("turn")).outcome == "ok"
+    assert (await keeper.kernel_state())["status"] == "current"
