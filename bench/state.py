@@ -77,55 +77,88 @@ def timed(action: Callable[..., Any], *arguments: Any) -> float:
     """Seconds; before it starts, nothing is left to collect or to carry to the disk."""
     gc.collect()
     os.sync()
+    _wait_for_idle_processors()
     started = time.perf_counter()
     action(*arguments)
     return time.perf_counter() - started
 
 
-def measure(name: str, scale: float, rounds: int, folder: Path) -> Rounds:
-    """All ways of saving one namespace, in another order each round."""
+def _wait_for_idle_processors(seconds: float = 4.0) -> None:
+    """Other work on the machine hurts what computes more than what only writes."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        before = _processor_times()
+        time.sleep(0.1)
+        idle, total = (now - then for now, then in zip(_processor_times(), before, strict=True))
+        if idle > 0.8 * total:
+            return
+
+
+def _processor_times() -> tuple[int, int]:
+    """Ticks that all processors were idle, and all ticks (Linux)."""
+    fields = Path("/proc/stat").read_text().splitlines()[0].split()[1:]
+    ticks = list(map(int, fields))
+    return ticks[3] + ticks[4], sum(ticks[:8])
+
+
+def measure(name: str, scale: float, rounds: int, rest: float, folder: Path) -> Rounds:
+    """All ways of saving one namespace, in another order each round.
+
+    ``rest``: seconds without writing before each, for a gigabyte that the last one wrote. Disks of
+    rented machines are fast only until an allowance is used up.
+    """
     namespace = NAMESPACES[name](scale, vars(sys.modules["__main__"]))
     found = Rounds()
-    content: list[bytes] = []
-    order = ["prime", "raw write", *BASELINES]
-    for _ in range(rounds):
-        random.Random(len(found.values)).shuffle(order)
-        if not content:
-            order.remove("prime")
-            order.insert(0, "prime")  # what it has written is what the raw write repeats
-        for way in order:
+    content = _content(namespace, folder / "place")
+    size = sum(map(len, content))
+    ways = ["prime", "raw write", *BASELINES]
+    for number in range(rounds):
+        for way in random.Random(number).sample(ways, len(ways)):
+            if way in found.failures:
+                continue
             place = folder / "place"
             place.mkdir()
+            time.sleep(rest * size / 1e9)
             if way == "prime":
-                content = _prime(namespace, place, found)
+                _prime(namespace, place, found)
             elif way == "raw write":
                 found.note(way, timed(_raw, content, place / "raw"))
-            elif way not in found.failures:
+            else:
                 try:
                     found.note(way, timed(BASELINES[way], namespace, place))
                 except Exception as error:
                     found.failures[way] = f"{type(error).__name__}: {error}"[:120]
             shutil.rmtree(place)
+    _memory(namespace, folder / "place", found)
     return found
 
 
-def _prime(namespace: Namespace, folder: Path, found: Rounds) -> list[bytes]:
-    """A full save, one that finds nothing changed, a restore, and memory; the files' content."""
-    first: list[state.Report] = []
+def _content(namespace: Namespace, folder: Path) -> list[bytes]:
+    """What a save writes, for the raw write to write the same."""
+    _save(namespace, folder)
+    content = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
+    shutil.rmtree(folder)
+    return content
+
+
+def _prime(namespace: Namespace, folder: Path, found: Rounds) -> None:
+    """A full save, one that finds nothing changed, and a restore."""
+    reports: list[state.Report] = []
     resident = memory.resident()
-    found.note("durable", timed(lambda: first.append(_save(namespace, folder))))
-    (saved,) = first
-    pause, pickling = saved.pause_ms / 1000, saved.pickling_ms / 1000
+    found.note("durable", timed(lambda: reports.append(_save(namespace, folder))))
+    pause, pickling = reports[0].pause_ms / 1000, reports[0].pickling_ms / 1000
     found.note("pause", pause)
     found.note("pickling", pickling)
     found.note("pause beyond its budget", pause - pickling - 0.020 * resident / 2**30)
-    found.note("bytes", saved.bytes)
-    found.note("unchanged", timed(lambda: first.append(_save(namespace, folder))))
-    assert first[1].unchanged, first[1]
-    found.note("bytes when unchanged", first[1].bytes)
+    found.note("bytes", reports[0].bytes)
+    found.note("unchanged", timed(lambda: reports.append(_save(namespace, folder))))
+    assert reports[1].unchanged, reports[1]
+    found.note("bytes when unchanged", reports[1].bytes)
     found.note("restore", _restore(namespace, folder))
-    content = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
-    shutil.rmtree(folder)
+
+
+def _memory(namespace: Namespace, folder: Path, found: Rounds) -> None:
+    """What a full save takes of memory, without the streams that the kernel pickles into."""
     pickled = pickle_all(namespace, user_names(namespace), Budget())
     streams = sum(len(component.stream) for component in pickled.components)
     del pickled
@@ -134,7 +167,7 @@ def _prime(namespace: Namespace, folder: Path, found: Rounds) -> list[bytes]:
         _save(namespace, folder)
     found.note("memory beyond the streams", peak.total - streams)
     found.note("streams", streams)
-    return content
+    shutil.rmtree(folder)
 
 
 def _raw(content: list[bytes], path: Path) -> None:
@@ -259,6 +292,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--scale", type=float, default=1.0, help="1.0: the sizes named above")
+    parser.add_argument(
+        "--rest", type=float, default=3.0, help="seconds per gigabyte, see `measure`"
+    )
     parser.add_argument("--only", action="append", choices=list(NAMESPACES))
     parser.add_argument("--plot", type=Path)
     parser.add_argument("--folder", type=Path, help="where to write; default: a temporary one")
@@ -268,7 +304,9 @@ def main() -> int:
         _save({}, Path(folder, "warm"))  # what is imported late
         for name in options.only or NAMESPACES:
             try:
-                results[name] = measure(name, options.scale, options.rounds, Path(folder))
+                results[name] = measure(
+                    name, options.scale, options.rounds, options.rest, Path(folder)
+                )
             except ImportError as error:
                 print(f"{name}: left out, it needs {error.name}", flush=True)
                 continue
