@@ -365,6 +365,10 @@ class KernelConnection:
             request = channels.send("shell", "execute_request", content)
             try:
                 reply = await request.reply
+            except ConnectionLost:
+                if channels is not self._channels:
+                    raise
+                continue  # It is there again; doing it twice does no harm.
             finally:
                 channels.forget(request)
             if reply["content"]["status"] != "aborted":

@@ -43,6 +43,7 @@ async def test_variables_are_looked_at_while_a_cell_runs(kernel: NotebookKernel)
 
 
 async def test_stop_interrupts_the_run(kernel: NotebookKernel) -> None:
+    await value(kernel, "0")
     running = asyncio.create_task(
         kernel.execute("print(1); __import__('time').sleep(600)", store_history=False)
     )
@@ -97,8 +98,8 @@ async def test_a_run_outlives_a_broken_connection(kernel: NotebookKernel, door: 
 async def test_a_run_whose_answer_was_lost_says_so(
     kernel: NotebookKernel, door: Door, jp_serverapp: Any, gateway: Gateway
 ) -> None:
+    await value(kernel, "0")
     # Somebody else is connected, so the gateway keeps no messages for us.
-    await kernel.ensure()
     other = await another_client(gateway, str(kernel.kernel_id))
     running = asyncio.create_task(
         kernel.execute("import time\nprint(1)\ntime.sleep(0.5)\nmade = 1", store_history=False)
