@@ -7,7 +7,6 @@ import logging
 import os
 import pickle
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +26,14 @@ from .components import Budget, contents_digest, pickle_all
 from .deadline import DeadlineExceeded, deadline
 from .errors import SnapshotCorrupt, SnapshotError, SnapshotMissing
 from .format import ComponentRecord, Extent, Head
+from .losses import placeholder_in
 from .namespace import current_namespace, user_names
 from .offload import monotonic_ms
 from .packing import in_order
 from .pickling import ComponentUnpickler, describe
 from .process import PROCESS
-from .report import DEGRADED, SKIPPED, VERIFIED, NameStatus, Report
+from .report import SKIPPED, NameStatus, Report
+from .restored import Restored, fill_report
 from .segments import SegmentReader, check_in_background
 from .signing import user_key
 from .tolerant import TolerantUnpickler, lost_class
@@ -42,16 +43,6 @@ from .writer import keep_head
 SECONDS_PER_COMPONENT = 120.0
 
 _log = logging.getLogger("prime_ext.state")
-
-
-@dataclass
-class _Restored:
-    """Values by name, what failed, and what was replaced by placeholders."""
-
-    values: dict[str, Any] = field(default_factory=dict)
-    failed: dict[str, str] = field(default_factory=dict)
-    degraded: dict[str, str] = field(default_factory=dict)
-    patched: dict[str, Any] = field(default_factory=dict)
 
 
 def load(
@@ -124,9 +115,9 @@ def load(
         if names is None:
             with restorers.loading(loader.context):
                 history.restore(state.get("history"), namespace, set(restored.values))
-    _fill_report(report, head, to_load, restored)
+    fill_report(report, head.manifest, to_load, restored)
     if not report.complete:
-        _add_recipes(report, loader)
+        recipes.complete(report, head.manifest, loader.cells())
     report.notes.extend(dict.fromkeys(loader.context.notes))
     report.bytes = reader.mapped
     report.total_bytes = head.manifest.total_bytes
@@ -240,9 +231,14 @@ class Loader:
             raise SnapshotCorrupt(f"Segment {extent.where} was altered; nothing of it was loaded.")
         return content
 
-    def _buffer(self, extent: Extent) -> memoryview:
+    def _buffer(self, extent: Extent, tolerant: bool) -> Any:
         self.lent.append(extent)
-        return self._reader.lend(extent, self._check)
+        try:
+            return self._reader.lend(extent, self._check)
+        except SnapshotCorrupt as error:
+            if not tolerant:
+                raise
+            return Unrestorable("buffer", str(error))
 
     def process_state(self) -> dict[str, Any]:
         """The process-state record."""
@@ -252,9 +248,17 @@ class Loader:
         state: dict[str, Any] = pickle.loads(self.stream(extent))
         return state
 
-    def restore(self, names: list[str], patched: bool) -> _Restored:
+    def cells(self) -> list[str]:
+        """The cells that the saving process had run, as far as they are known."""
+        try:
+            found: list[str] = (self.process_state().get("history") or {}).get("inputs", [])
+            return found
+        except SnapshotError:
+            return []
+
+    def restore(self, names: list[str], patched: bool) -> Restored:
         """Load the components of these names, the classes they need, and patches if asked to."""
-        restored = _Restored()
+        restored = Restored()
         if not names and not patched:
             return restored
         self._patched = restored.patched if patched else None
@@ -265,9 +269,13 @@ class Loader:
                 self._make_classes()
                 wanted = set(names)
                 with deadline(self._limit) as alarm:
+                    later: list[ComponentRecord] = []
                     for record in self._in_order(wanted):
                         alarm.renew()
-                        self._load(record, wanted, restored, alarm)
+                        self._load(record, wanted, restored, alarm, later)
+                    for record in later:
+                        alarm.renew()
+                        self._load(record, wanted, restored, alarm, None)
         finally:
             self.context.keepalive.clear()
             if collecting:
@@ -342,7 +350,7 @@ class Loader:
                     order.append(current)
                     stack.pop()
 
-        for index, record in enumerate(records):
+        for index, record in self._modules_first():
             wanted = any(
                 (what == "name" and value in names)
                 or (what == "class" and value in self._fresh)
@@ -353,32 +361,60 @@ class Loader:
                 visit(index)
         return [records[index] for index in order]
 
+    def _modules_first(self) -> list[tuple[int, ComponentRecord]]:
+        """What runs while it is loaded may use what the notebook has imported."""
+
+        def is_something_else(entry: tuple[int, ComponentRecord]) -> bool:
+            types = {
+                self.head.manifest.names[value]["type"]
+                for what, value in entry[1].roots
+                if what == "name"
+            }
+            return types != {"module"}
+
+        return sorted(enumerate(self.head.manifest.components), key=is_something_else)
+
     def _load(
-        self, record: ComponentRecord, names: set[str], restored: _Restored, alarm: deadline
+        self,
+        record: ComponentRecord,
+        names: set[str],
+        restored: Restored,
+        alarm: deadline,
+        later: list[ComponentRecord] | None,
     ) -> None:
+        """``later``: takes the component if it fails, to be tried once the others are there."""
         own = [value for what, value in record.roots if what == "name" and value in names]
         try:
             self.context.missed.clear()
-            restored.values.update(self.read(record, own))
-            if self.context.missed:
-                problem = verification.join(*self.context.missed)
-                restored.degraded.update(dict.fromkeys(own, problem))
+            values = self.read(record, own)
+            restored.values.update(values)
+            self.context.namespace.update(values)
+            problem = verification.join(*self.context.missed)
             for key in record.uses:
                 if key in self._damaged:
                     problem = f"its class {key.partition('#')[0]}: {self._damaged[key]}"
-                    restored.degraded.update(dict.fromkeys(own, problem))
+            if problem:
+                self._tell_degraded(values, restored, problem)
             return
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             alarm.renew(at_once=True)
             problem = _explain(error, self._limit)
+            corrupt = isinstance(error, SnapshotCorrupt)
+        if later is not None and not isinstance(problem, _Fatal):
+            later.append(record)
+            return
         self._damaged.update({value: problem for what, value in record.roots if what == "class"})
         if not isinstance(problem, _Fatal):
             try:
                 values = self.read(record, own, TolerantUnpickler)
+                if corrupt:  # what is no more than a placeholder is better not there
+                    lost = [n for n, value in values.items() if isinstance(value, Unrestorable)]
+                    restored.failed.update((n, str(values.pop(n)._why)) for n in lost)
                 restored.values.update(values)
-                restored.degraded.update(dict.fromkeys(own, problem))
+                self.context.namespace.update(values)
+                self._tell_degraded(values, restored, problem)
                 return
             except KeyboardInterrupt:
                 raise
@@ -386,12 +422,21 @@ class Loader:
                 pass  # the first problem is the one to tell
         restored.failed.update(dict.fromkeys(own, problem))
 
+    def _tell_degraded(self, values: dict[str, Any], restored: Restored, problem: str) -> None:
+        """A component has a placeholder in it; of its names those are degraded that hold it."""
+        for name, value in values.items():
+            found = placeholder_in(value, self.context.namespace, problem)
+            if found:
+                restored.degraded[name] = verification.join(problem, found)
+
     def read(
         self, record: ComponentRecord, own: list[str], kind: Any = ComponentUnpickler
     ) -> dict[str, Any]:
         """Load one component: fills the classes in it, returns the values of the names ``own``."""
         values: dict[str, Any] = {}
-        buffers = [self._buffer(extent) for extent in record.buffers]
+        # A pack holds too many small ones to go on without.
+        tolerant = kind is TolerantUnpickler and not record.packed
+        buffers = [self._buffer(extent, tolerant) for extent in record.buffers]
         unpickler = kind(self.stream(record.stream), in_order(buffers, record.packed))
         for what, value in record.roots:
             loaded = unpickler.load()
@@ -427,14 +472,6 @@ class Loader:
             classes.fill(cls, attributes)
 
 
-def _add_recipes(report: Report, loader: Loader) -> None:
-    try:
-        cells = (loader.process_state().get("history") or {}).get("inputs", [])
-    except SnapshotError:
-        cells = []
-    recipes.complete(report, loader.head.manifest, cells)
-
-
 class _Fatal(str):
     """A problem that loading with placeholders cannot help."""
 
@@ -442,26 +479,4 @@ class _Fatal(str):
 def _explain(error: BaseException, limit: float) -> str:
     if isinstance(error, DeadlineExceeded):
         return _Fatal(f"loading it took longer than {limit:g} s")
-    if isinstance(error, SnapshotCorrupt):
-        return _Fatal(str(error))
-    return describe(error)
-
-
-def _fill_report(report: Report, head: Head, to_load: list[str], restored: _Restored) -> None:
-    for name in to_load:
-        status = NameStatus.from_entry(head.manifest.names[name])
-        report.names[name] = status
-        if name in restored.failed:
-            status.status, status.action = SKIPPED, "none"
-            status.reason = verification.join(status.reason, restored.failed[name])
-            report.complete = False
-            continue
-        status.action = "loaded"
-        if name in restored.degraded:
-            status.status = DEGRADED
-            status.reason = verification.join(status.reason, restored.degraded[name])
-            report.complete = False
-        elif isinstance(restored.values[name], Unrestorable):
-            status.status = DEGRADED
-        elif status.status != DEGRADED:
-            status.status = VERIFIED
+    return str(error) if isinstance(error, SnapshotCorrupt) else describe(error)

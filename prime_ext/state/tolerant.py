@@ -58,6 +58,7 @@ class TolerantUnpickler(ComponentUnpickler):
             except KeyboardInterrupt:
                 raise
             except BaseException as error:
-                return lost_class(f"{module}.{name}", describe(error))()
+                lost = [value._why for value in args if isinstance(value, Unrestorable)]
+                return lost_class(f"{module}.{name}", lost[0] if lost else describe(error))()
 
         return guarded

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -53,9 +52,9 @@ del file, name
 
 def contents(folder: Path) -> dict[str, str]:
     return {
-        name: hashlib.sha256((folder / name).read_bytes()).hexdigest()
-        for name in sorted(os.listdir(folder))
-        if not name.startswith("data.sqlite-")  # sqlite's own journal
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.iterdir()
+        if not path.name.startswith("data.sqlite-")  # SQLite's own journal
     }
 
 

@@ -1,0 +1,35 @@
+"""Which of the values that were loaded together hold placeholders."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from .pickling import ComponentPickler, SaveContext
+from .unrestorable import Unrestorable
+
+
+class _Finder(ComponentPickler):
+    """Meets every object that a value is made of; nothing of what it writes is used."""
+
+    found: str = ""
+
+    def reducer_override(self, value: Any) -> Any:
+        lost = isinstance(value, Unrestorable)
+        if lost or (isinstance(value, type) and issubclass(value, Unrestorable)):
+            self.found = self.found or getattr(value, "_why", "") or "a placeholder"
+            return str, ()
+        return super().reducer_override(value)
+
+
+def placeholder_in(value: Any, namespace: dict[str, Any], otherwise: str) -> str:
+    """Why something in a value is a placeholder; empty if nothing is.
+
+    ``otherwise`` is the answer for a value that cannot be looked through.
+    """
+    finder = _Finder(io.BytesIO(), SaveContext(namespace))
+    try:
+        finder.dump(value)
+    except Exception:
+        return finder.found or otherwise
+    return finder.found

@@ -1,0 +1,42 @@
+"""What came of a load, and what the report says of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import verification
+from .format import Manifest
+from .report import DEGRADED, SKIPPED, VERIFIED, NameStatus, Report
+from .unrestorable import Unrestorable
+
+
+@dataclass
+class Restored:
+    """Values by name, what failed, and what was replaced by placeholders."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    degraded: dict[str, str] = field(default_factory=dict)
+    patched: dict[str, Any] = field(default_factory=dict)
+
+
+def fill_report(report: Report, manifest: Manifest, to_load: list[str], restored: Restored) -> None:
+    """One status for each name that was to be loaded."""
+    for name in to_load:
+        status = NameStatus.from_entry(manifest.names[name])
+        report.names[name] = status
+        if name in restored.failed:
+            status.status, status.action = SKIPPED, "none"
+            status.reason = verification.join(status.reason, restored.failed[name])
+            report.complete = False
+            continue
+        status.action = "loaded"
+        if name in restored.degraded:
+            status.status = DEGRADED
+            status.reason = verification.join(status.reason, restored.degraded[name])
+            report.complete = False
+        elif isinstance(restored.values[name], Unrestorable):
+            status.status = DEGRADED
+        elif status.status != DEGRADED:
+            status.status = VERIFIED
