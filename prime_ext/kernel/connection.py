@@ -7,32 +7,26 @@ import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib.resources import files
 from typing import Any, Literal
 
 from jupyter_core.utils import ensure_async
 
 from prime_ext.errors import PrimeError
+from prime_ext.kernel.carried import bootstrap_code
 from prime_ext.kernel.client import KernelChannels, Request
 from prime_ext.kernel.gateway import is_behind_gateway
+from prime_ext.kernel.refusals import (
+    connection_lost,
+    died_before_answer,
+    kernel_busy,
+    kernel_dead,
+    wrong_language,
+)
 from prime_ext.kernel.transport import Channel, ConnectionLost, KernelDied, Message
 
 Reason = Literal["crash", "user", "new"]
 
 KERNEL_ACTIONS = "https://events.jupyter.org/jupyter_server/kernel_actions/v1"
-
-CARRIED = (
-    "bootstrap",
-    "guard",
-    "summary",
-    "expression",
-    "describe",
-    "library",
-    "files",
-    "snapshots",
-    "operations",
-)
-"""Modules of ``inside`` that are sent into the kernel, in the order they need each other."""
 
 _POLL_SECONDS = 0.5
 _POLL_SECONDS_REMOTE = 5.0
@@ -413,11 +407,11 @@ class KernelConnection:
         except asyncio.TimeoutError:
             raise kernel_busy("It runs a cell and cannot be asked before that ends.") from None
         except KernelDied:
-            raise _died_before_answer() from None
+            raise died_before_answer() from None
         except ConnectionLost:
-            raise _connection_lost() from None
+            raise connection_lost() from None
         if not self._prepared:
-            raise self._wrong_language()
+            raise wrong_language(self.language)
         try:
             content = {"op": op, "params": params}
             request = channels.send(channel, "prime_request", content, buffers=buffers)
@@ -428,9 +422,9 @@ class KernelConnection:
         except asyncio.TimeoutError:
             raise kernel_busy(f"It has not answered for {timeout:g} seconds.") from None
         except KernelDied:
-            raise _died_before_answer() from None
+            raise died_before_answer() from None
         except ConnectionLost:
-            raise _connection_lost() from None
+            raise connection_lost() from None
         return _result(message)
 
     async def _reply_or_silence(self, request: Request) -> Message:
@@ -451,20 +445,6 @@ class KernelConnection:
             code="kernel_replaced",
             hint="Try again.",
             status=503,
-        )
-
-    def _wrong_language(self) -> PrimeError:
-        language = self.language or "unknown"
-        if language == "python":
-            return PrimeError(
-                "This Python kernel is not built on ipykernel, so its variables cannot be read.",
-                code="kernel_language",
-                hint="Use run_code to look at variables; they cannot be saved and restored here.",
-            )
-        return PrimeError(
-            f"This is only possible in Python kernels; this kernel's language is {language}.",
-            code="kernel_language",
-            hint="Use run_code, in the kernel's language, to look at variables.",
         )
 
     def _count_run(self) -> None:
@@ -514,74 +494,3 @@ def _result(message: Message) -> dict[str, Any]:
     if message.get("buffers"):
         result["buffers"] = message["buffers"]
     return result
-
-
-def _died_before_answer() -> PrimeError:
-    return PrimeError(
-        "The kernel died before it answered.",
-        code="kernel_died",
-        hint="It is restarted; try again.",
-        status=503,
-    )
-
-
-def _connection_lost() -> PrimeError:
-    return PrimeError(
-        "The connection to the kernel broke before it answered.",
-        code="kernel_connection_lost",
-        hint="Try again; if it goes on, look into the gateway's log.",
-        status=503,
-    )
-
-
-def kernel_dead() -> PrimeError:
-    return PrimeError(
-        "The notebook's kernel is dead.",
-        code="kernel_dead",
-        hint="Restart it from the Kernel menu, then try again.",
-        status=503,
-    )
-
-
-def kernel_busy(why: str) -> PrimeError:
-    return PrimeError(
-        f"The kernel is busy. {why}",
-        code="kernel_busy",
-        hint="Wait for the running cell, or interrupt it.",
-        status=503,
-    )
-
-
-def bootstrap_code(last_cell: dict[str, Any] | None) -> str:
-    """The one statement that installs our messages; it binds no name of the user's.
-
-    It reaches the builtins through ``__import__``, since any of them may be shadowed.
-    """
-    folder = files("prime_ext.kernel.inside")
-    sources = {name: folder.joinpath(f"{name}.py").read_text("utf-8") for name in CARRIED}
-    namespace = {"SOURCES": sources, "LAST_CELL": last_cell}
-    return (
-        "__import__('builtins').exec(__import__('builtins').compile("
-        f"{_INSTALL!r}, '<prime_ext>', 'exec'), {namespace!r})"
-    )
-
-
-_INSTALL = """
-def install():
-    import sys, types
-    from IPython import get_ipython
-    shell = get_ipython()
-    modules = {}
-    for name, source in SOURCES.items():
-        module = types.ModuleType("prime_ext.kernel.inside." + name)
-        module.__dict__.update(modules)
-        exec(compile(source, "<prime_ext." + name + ">", "exec"), module.__dict__)
-        modules[name] = module
-        if name == "bootstrap":
-            module.cover_tracks(shell)
-    modules["bootstrap"].install(shell.kernel, modules["operations"].operations(), LAST_CELL)
-try:
-    install()
-except Exception:
-    pass
-"""

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from prime_ext.errors import PrimeError
-from prime_ext.kernel.connection import KernelConnection, kernel_busy, kernel_dead
+from prime_ext.kernel.connection import KernelConnection
+from prime_ext.kernel.refusals import kernel_busy, kernel_dead
 from prime_ext.kernel.transfer import Transfer
 
 READ_SECONDS = 15.0

@@ -57,17 +57,6 @@ def pull(directory: Path, url: str, names: Iterable[str]) -> int:
     return _using(url, lambda fs, root: _pull(fs, root, directory, names))
 
 
-def remove(url: str) -> None:
-    """Remove what lies at the URL."""
-
-    def work(fs: Any, root: str) -> int:
-        if fs.exists(root):
-            fs.rm(root, recursive=True)
-        return 0
-
-    _using(url, work)
-
-
 def _using(url: str, work: Callable[[Any, str], int]) -> int:
     try:
         from fsspec.core import url_to_fs
@@ -81,7 +70,7 @@ def _using(url: str, work: Callable[[Any, str], int]) -> int:
     except SnapshotError:
         raise
     except Exception as error:  # each protocol's package has errors of its own
-        reason = f"{type(error).__name__}: {error}"
+        reason = f"{type(error).__name__}: {error}".replace(url, _shown(url))
         raise StoreUnavailable(f"{_shown(url)} cannot be used by the kernel: {reason}") from error
 
 

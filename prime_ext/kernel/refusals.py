@@ -1,0 +1,57 @@
+"""Why a kernel cannot do what it was asked for, in words for the person who asked."""
+
+from __future__ import annotations
+
+from prime_ext.errors import PrimeError
+
+
+def died_before_answer() -> PrimeError:
+    return PrimeError(
+        "The kernel died before it answered.",
+        code="kernel_died",
+        hint="It is restarted; try again.",
+        status=503,
+    )
+
+
+def connection_lost() -> PrimeError:
+    return PrimeError(
+        "The connection to the kernel broke before it answered.",
+        code="kernel_connection_lost",
+        hint="Try again; if it goes on, look into the gateway's log.",
+        status=503,
+    )
+
+
+def kernel_dead() -> PrimeError:
+    return PrimeError(
+        "The notebook's kernel is dead.",
+        code="kernel_dead",
+        hint="Restart it from the Kernel menu, then try again.",
+        status=503,
+    )
+
+
+def kernel_busy(why: str) -> PrimeError:
+    return PrimeError(
+        f"The kernel is busy. {why}",
+        code="kernel_busy",
+        hint="Wait for the running cell, or interrupt it.",
+        status=503,
+    )
+
+
+def wrong_language(language: str) -> PrimeError:
+    """``language`` is in lower case; empty if it is unknown."""
+    if language == "python":
+        return PrimeError(
+            "This Python kernel is not built on ipykernel, so its variables cannot be read.",
+            code="kernel_language",
+            hint="Use run_code to look at variables; they cannot be saved and restored here.",
+        )
+    return PrimeError(
+        "This is only possible in Python kernels; this kernel's language is "
+        f"{language or 'unknown'}.",
+        code="kernel_language",
+        hint="Use run_code, in the kernel's language, to look at variables.",
+    )
