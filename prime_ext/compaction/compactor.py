@@ -22,7 +22,6 @@ from prime_ext.compaction.replacement import (
     Terms,
     extracted,
 )
-from prime_ext.compaction.summarise import summary_budget
 from prime_ext.context.cut import cut_index
 from prime_ext.context.plan import Measured, choose_prune
 from prime_ext.context.projection import Projection
@@ -46,9 +45,6 @@ if TYPE_CHECKING:
     from prime_ext.context.projector import Projector
     from prime_ext.kernel.snapshot import SnapshotKeeper
     from prime_ext.session.session import Session
-
-LEDGER_TOKENS = 3_000
-"""Of the ledger in the summary turn, at most; less where the landing leaves less."""
 
 AUTOMATIC = ("threshold", "turn_end")
 """Triggers that want no more than room: what is newest stays as it is."""
@@ -193,21 +189,19 @@ class Compactor:
         )
 
         async def turn_and_size(body: Replacement) -> tuple[str, int]:
-            text = await self._turn(projection, body, state, inventory, terms)
+            room = limits.ledger_tokens(overhead) * CHARACTERS_PER_TOKEN
+            text = await self._turn(projection, body, state, inventory, room)
             return text, overhead + self._meter.text_tokens(text) + sum(sizes[body.cut :])
 
         # Who asks for a compaction wants the conversation short, not its last part verbatim; and
         # after an overflow nothing is known of how much must go.
-        body = await replacing.keeping(limits.keep_tail if start.trigger in AUTOMATIC else 0)
+        keep = limits.keep_tail if start.trigger in AUTOMATIC else 0
+        body = await replacing.make(keep, limits.added_tokens(overhead))
         # Behind the summary, which may have taken its time, so that what is said is true now.
         await self._check(start)
         state = await self._kernel_state()
         inventory = await self._inventory()
         summary, after = await turn_and_size(body)
-        if after > limits.landing and body.cut < cut_index(projection.messages, sizes, 0):
-            # The tail is what can still go; a question without a reply never does.
-            body = await replacing.keeping(0)
-            summary, after = await turn_and_size(body)
         if after >= before:
             room = max(0, before - overhead - sum(sizes[body.cut :])) // 2
             body = extracted(projection.messages[: body.cut], body.cut, room, reason=body.reason)
@@ -251,7 +245,6 @@ class Compactor:
             terms.limits,
             terms.rates,
             self._meter.some_tokens,
-            summary_tokens=summary_budget(terms.limits) // 2,
         )
         if chosen is None:
             return None
@@ -309,14 +302,13 @@ class Compactor:
         body: Replacement,
         state: dict[str, Any],
         inventory: list[dict[str, Any]] | None,
-        terms: Terms,
+        ledger_chars: int,
     ) -> str:
         through = projection.messages[body.cut - 1].last_seq
         ledger = await self._ledger.through(through)
-        room = min(LEDGER_TOKENS, terms.limits.landing // 8) * CHARACTERS_PER_TOKEN
         return summary_turn(
             body.text,
-            ledger=ledger.render(room),
+            ledger=ledger.render(ledger_chars),
             last_user_message=self._last_user_message(projection, body.cut),
             inventory=inventory,
             kernel_note=kernel_note(state),

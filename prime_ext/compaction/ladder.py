@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from prime_ext.compaction.summarise import Summary, summarise, summary_budget
+from prime_ext.compaction.summarise import Summary, summarise
 from prime_ext.context.limits import Limits
 from prime_ext.context.projection import ProjectedMessage, Projection
 from prime_ext.context.reduce import fitting, transcript, without_media
@@ -69,7 +69,8 @@ async def summarise_somehow(
     ModelError
         The last refusal, or the first failure that no smaller request can cure.
     """
-    window = limits.window - summary_budget(limits)
+    budget = limits.summary_tokens(sizes.overhead)
+    window = limits.window - budget
     sent: list[ProjectedMessage] | None = None
     failure: ModelError | None = None
     scale = 1.0
@@ -103,7 +104,7 @@ async def summarise_somehow(
                 projection,
                 messages,
                 model,
-                limits,
+                budget,
                 instructions=instructions,
                 extraction=extraction,
                 on_retry=on_retry,
@@ -115,7 +116,7 @@ async def summarise_somehow(
             failure = error
             if isinstance(error, ContextOverflow):
                 on_overflow(error)
-                window = min(window, (error.maximum or window) - summary_budget(limits))
+                window = min(window, (error.maximum or limits.window) - budget)
                 # What the server counted says how wrong the estimate was.
                 scale = max(scale, (error.tokens or 0) / max(1, sizes.total))
     assert failure is not None

@@ -11,8 +11,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prime_ext.compaction.extraction import extraction, rebuild_is_due
-from prime_ext.compaction.summarise import Summary, summarise, summary_budget
-from prime_ext.context.note import Note, as_message, bare, fingerprint, holds, prefix_length, rolled_length, split
+from prime_ext.compaction.summarise import Summary, summarise
+from prime_ext.context.note import (
+    Note,
+    as_message,
+    bare,
+    fingerprint,
+    holds,
+    prefix_length,
+    rolled_length,
+    split,
+)
 from prime_ext.context.plan import (
     Measured,
     choose_prune,
@@ -40,6 +49,8 @@ class _Job:
     """How many of the oldest messages it covers."""
     messages: Sequence[ProjectedMessage]
     """What the model reads for it: those, or the note before and what came since."""
+    max_tokens: int
+    """Of the note."""
     rolled: bool
     rebuild: bool
 
@@ -102,26 +113,32 @@ class Prefire:
             return
         if self._note is not None and not holds(self._note, projection):
             self._note = None
-        sizes = await meter.message_tokens(projection)
+        context = Measured(
+            projection.messages,
+            await meter.message_tokens(projection),
+            await meter.overhead_tokens(projection),
+            tokens,
+        )
         if self._note is not None:
-            job = self._rolled(self._note, projection, sizes, limits, meter)
-        elif await self._prune_will_do(projection, sizes, tokens, limits, rates, meter):
+            job = self._rolled(self._note, projection, context, limits, meter)
+        elif await self._prune_will_do(context, limits, rates, meter):
             return
         else:
-            job = _first(projection, sizes, limits, rebuild_is_due(compactions))
+            job = _first(projection, context, limits, rebuild_is_due(compactions))
         if job is not None:
-            self._task = asyncio.create_task(self._make(job, model, limits))
+            self._task = asyncio.create_task(self._make(job, model))
 
     def _rolled(
         self,
         note: Note,
         projection: Projection,
-        sizes: Sequence[int],
+        context: Measured,
         limits: Limits,
         meter: ContextMeter,
     ) -> _Job | None:
+        sizes = context.sizes
         noted = split(projection.messages, note)
-        room = tail_room(limits, meter.text_tokens(note.text))
+        room = tail_room(limits, context.overhead, meter.text_tokens(note.text))
         tail = sum(sizes[noted:])
         if not wants_rolling(tail, room, meter.fast_growth):
             return None
@@ -130,23 +147,18 @@ class Prefire:
         if length <= noted:
             return None
         since = map(bare, projection.messages[noted:length])
-        return _Job(projection, length, [as_message(note), *since], rolled=True, rebuild=False)
+        return _Job(
+            projection,
+            length,
+            [as_message(note), *since],
+            limits.summary_tokens(context.overhead),
+            rolled=True,
+            rebuild=False,
+        )
 
     async def _prune_will_do(
-        self,
-        projection: Projection,
-        sizes: Sequence[int],
-        tokens: int,
-        limits: Limits,
-        rates: Rates,
-        meter: ContextMeter,
+        self, context: Measured, limits: Limits, rates: Rates, meter: ContextMeter
     ) -> bool:
-        context = Measured(
-            projection.messages,
-            sizes,
-            await meter.overhead_tokens(projection),
-            tokens,
-        )
         records = self._session.context_records()
         found = await asyncio.to_thread(
             choose_prune,
@@ -155,7 +167,6 @@ class Prefire:
             limits,
             rates,
             meter.some_tokens,
-            summary_tokens=summary_budget(limits) // 2,
         )
         return found is not None
 
@@ -185,7 +196,7 @@ class Prefire:
         if task is not None:
             await asyncio.gather(task, return_exceptions=True)
 
-    async def _make(self, job: _Job, model: Model, limits: Limits) -> None:
+    async def _make(self, job: _Job, model: Model) -> None:
         started = time.monotonic()
         through = job.projection.messages[job.length - 1].last_seq
         start = PrefireStart(
@@ -201,7 +212,12 @@ class Prefire:
             if job.rebuild:
                 found = await asyncio.to_thread(extraction, self._session.log, through)
             summary = await summarise(
-                job.projection, job.messages, model, limits, instructions=None, extraction=found
+                job.projection,
+                job.messages,
+                model,
+                job.max_tokens,
+                instructions=None,
+                extraction=found,
             )
             if summary.text:
                 outcome = "ok"
@@ -227,10 +243,15 @@ class Prefire:
             )
 
 
-def _first(
-    projection: Projection, sizes: Sequence[int], limits: Limits, rebuild: bool
-) -> _Job | None:
-    length = prefix_length(projection.messages, sizes, limits.prefix_share)
+def _first(projection: Projection, context: Measured, limits: Limits, rebuild: bool) -> _Job | None:
+    length = prefix_length(projection.messages, context.sizes, limits.prefix_share)
     if length == 0:
         return None
-    return _Job(projection, length, projection.messages[:length], rolled=False, rebuild=rebuild)
+    return _Job(
+        projection,
+        length,
+        projection.messages[:length],
+        limits.summary_tokens(context.overhead),
+        rolled=False,
+        rebuild=rebuild,
+    )

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from prime_ext.compaction.extraction import extraction, rebuild_is_due
 from prime_ext.compaction.ladder import Sizes, summarise_somehow
-from prime_ext.compaction.summarise import summary_budget
 from prime_ext.context.cut import cut_index
 from prime_ext.context.digest import digest
 from prime_ext.context.limits import Limits
@@ -98,29 +97,41 @@ class Replacing:
         self._sizes = sizes
         self._overhead = overhead
         self._note = note
+        self._budget = terms.limits.summary_tokens(overhead)
         self._terms = terms
         self._progress = progress
         self._on_overflow = on_overflow
         self._log = log
 
-    async def keeping(self, keep_tail: int) -> Replacement:
-        """What takes the prefix's place if ``keep_tail`` tokens stay verbatim behind it.
+    async def make(self, keep_tail: int, added: int) -> Replacement:
+        """What takes the prefix's place.
 
         A note that is ready takes its place as it is if what came since may stay verbatim;
         otherwise the model merges the two, reading no more than them. Without a note the model
         reads the whole prefix. Where the model fails, an extraction does.
+
+        Parameters
+        ----------
+        keep_tail:
+            Tokens that may stay verbatim behind a new summary; fewer, if it would not land with
+            them. This is settled before anything is asked, so that nobody waits twice.
+        added:
+            Tokens of what code adds to a summary.
         """
         messages, limits = self._projection.messages, self._terms.limits
-        cut = cut_index(messages, self._sizes, keep_tail)
+        room = limits.landing - self._overhead - self._budget - added
+        cut = cut_index(messages, self._sizes, max(0, min(keep_tail, room)))
         if self._note is None:
             return await self._by_model(messages[:cut], self._sizes[:cut], cut, "single_pass")
         noted = split(messages, self._note)
         tail = sum(self._sizes[noted:])
-        if tail <= max(keep_tail, min(limits.keep_tail, limits.landing // 2)):
+        note_size = len(self._note.text) // CHARACTERS_PER_TOKEN
+        room = limits.landing - self._overhead - note_size - added
+        # Where not even the note lands alone, a request for a shorter one would not help either.
+        if tail <= limits.keep_tail and (tail <= room or room <= 0):
             return Replacement(self._note.text, "swap", noted)
         cut = max(cut, noted)
         prefix = [as_message(self._note), *map(bare, messages[noted:cut])]
-        note_size = len(self._note.text) // CHARACTERS_PER_TOKEN
         return await self._by_model(prefix, [note_size, *self._sizes[noted:cut]], cut, "merge")
 
     async def _by_model(
@@ -153,12 +164,12 @@ class Replacing:
                     where="compaction",
                 )
             )
-            return extracted(prefix, cut, summary_budget(terms.limits), reason=failure.message)
+            return extracted(prefix, cut, self._budget, reason=failure.message)
         if not summary.text:
             return extracted(
                 prefix,
                 cut,
-                summary_budget(terms.limits),
+                self._budget,
                 reason="The model answered without a summary.",
                 sent=summary.sent_tokens,
             )

@@ -9,15 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from prime_ext.context.breakpoints import place_marks
-from prime_ext.context.limits import Limits
 from prime_ext.context.projection import ProjectedMessage, Projection
 from prime_ext.context.summary import instruction
 from prime_ext.context.tokens import context_tokens
 from prime_ext.context.unverified import flagged, source_texts, unverified, without_flags
 from prime_ext.models.model import Model, ModelError, ModelRequest, Reply, Retry
-
-SUMMARY_TOKENS = 8_000
-"""Tokens that a summary may have, at most; less where the landing leaves less."""
 
 
 @dataclass(frozen=True)
@@ -34,16 +30,11 @@ class Summary:
         return context_tokens(self.usage) or 0
 
 
-def summary_budget(limits: Limits) -> int:
-    """Tokens that a summary may have."""
-    return max(512, min(SUMMARY_TOKENS, limits.landing // 2, limits.max_output))
-
-
 async def summarise(
     projection: Projection,
     messages: Sequence[ProjectedMessage],
     model: Model,
-    limits: Limits,
+    max_tokens: int,
     *,
     instructions: str | None,
     extraction: str = "",
@@ -52,7 +43,7 @@ async def summarise(
     """Have ``messages`` summarised, in one request.
 
     The request is the conversation's own, system prompt and tools included, with one instruction
-    behind it: what was sent before comes from the cache.
+    behind it: what was sent before comes from the cache. ``max_tokens``: of the summary.
 
     Raises
     ------
@@ -67,7 +58,7 @@ async def summarise(
         system=system,
         tools=projection.tools,
         messages=marked,
-        max_tokens=summary_budget(limits),
+        max_tokens=max_tokens,
         purpose="compaction",
     )
     async with aclosing(model.stream(request)) as events:

@@ -8,6 +8,18 @@ DEFAULT_THRESHOLD = 300_000
 RESERVE_TOKENS = 20_000
 """Kept free below the window for what a turn adds between two measurements."""
 
+SUMMARY_TOKENS = 8_000
+"""Tokens that a summary may have, at most."""
+LEDGER_TOKENS = 3_000
+"""Tokens of the ledger that a summary turn shows, at most."""
+
+HINT_TOKENS = 1_500
+"""Tokens of the live variables and the hints in a summary turn, as a rule."""
+
+SUMMARY_SHARE, LEDGER_SHARE, HINT_SHARE = 0.45, 0.15, 0.1
+"""Of what is left under the landing beside system prompt and tools; the tail has the rest."""
+SHORTEST_SUMMARY = 512
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -62,3 +74,17 @@ class Limits:
             max_output=max_output,
             window=window,
         )
+
+    def summary_tokens(self, overhead: int) -> int:
+        """What a summary may have, beside ``overhead`` tokens of system prompt and tools."""
+        share = int((self.landing - overhead) * SUMMARY_SHARE)
+        return max(SHORTEST_SUMMARY, min(SUMMARY_TOKENS, share, self.max_output))
+
+    def ledger_tokens(self, overhead: int) -> int:
+        """What the ledger may have in a summary turn."""
+        return max(0, min(LEDGER_TOKENS, int((self.landing - overhead) * LEDGER_SHARE)))
+
+    def added_tokens(self, overhead: int) -> int:
+        """What code adds to a summary: the ledger, the live variables, the hints."""
+        hints = min(HINT_TOKENS, int((self.landing - overhead) * HINT_SHARE))
+        return self.ledger_tokens(overhead) + max(0, hints)

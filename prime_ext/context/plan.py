@@ -17,9 +17,6 @@ GROWTHS_AHEAD = 2
 FRESH_TOKENS = 20_000
 """What a compaction leaves to be cached anew, at most: the summary turn and the tail."""
 
-ADDED_TOKENS = 4_000
-"""What code adds to a summary: the ledger, the live variables, the hints."""
-
 
 @dataclass(frozen=True)
 class Measured:
@@ -44,9 +41,9 @@ def prefire_point(limits: Limits, fast_growth: int) -> int:
     return max(min(limits.prefire_at, early), min(limits.prefire_at, limits.landing + 1))
 
 
-def tail_room(limits: Limits, note_tokens: int) -> int:
+def tail_room(limits: Limits, overhead: int, note_tokens: int) -> int:
     """Tokens that may follow a note verbatim, so that what is cached anew stays small."""
-    fresh = FRESH_TOKENS - ADDED_TOKENS - note_tokens
+    fresh = FRESH_TOKENS - limits.added_tokens(overhead) - note_tokens
     return min(limits.keep_tail, max(fresh, limits.keep_tail // 4))
 
 
@@ -61,8 +58,6 @@ def choose_prune(
     limits: Limits,
     rates: Rates,
     size_of: Callable[[Sequence[ProjectedMessage]], int],
-    *,
-    summary_tokens: int,
 ) -> tuple[Pruning, int] | None:
     """The prune that suffices at the threshold, and the size it leaves; ``None`` if none does.
 
@@ -74,8 +69,6 @@ def choose_prune(
     ----------
     size_of:
         Counts messages that are not in the context.
-    summary_tokens:
-        What a summary would probably take.
     """
     cut = cut_index(context.messages, context.sizes, limits.keep_tail)
     found = pruning(context.messages, records, cut)
@@ -93,7 +86,8 @@ def choose_prune(
     stays = 1 - freed / max(1, sum(context.sizes[:cut]))
     if freed <= 0 or after + stays * still_to_come > limits.landing:
         return None
-    fresh = summary_tokens + ADDED_TOKENS + tail
+    summary_tokens = limits.summary_tokens(context.overhead) // 2  # few are as long as they may
+    fresh = summary_tokens + limits.added_tokens(context.overhead) + tail
     cheaper = is_cheaper(
         before=context.total,
         unchanged=context.overhead + sum(context.sizes[: found.first]),

@@ -19,7 +19,10 @@ IMAGE_CHARS = 4_000
 
 
 def preview(result: ToolResult) -> list[Block]:
-    """What a pruned result is sent as. The same result always has the same preview."""
+    """What a pruned result is sent as; nothing if it says nothing.
+
+    The same result always has the same preview.
+    """
     text = _text(result.content)
     images = _images(result.content)
     tail_chars = ERROR_TAIL_CHARS if result.is_error else TAIL_CHARS
@@ -38,7 +41,7 @@ def preview(result: ToolResult) -> list[Block]:
             f"session_read {result.seq} gives the text …]"
         )
         parts.insert(1, marker)
-    return [{"type": "text", "text": "\n".join(parts)}]
+    return [{"type": "text", "text": "\n".join(parts)}] if parts else []
 
 
 def is_prunable(result: ToolResult) -> bool:

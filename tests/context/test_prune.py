@@ -144,7 +144,6 @@ def choice(records: list[AnyRecord]) -> object:
         LIMITS,
         Rates(),
         lambda messages: sum(len(str(m.content)) // 4 for m in messages),
-        summary_tokens=1_000,
     )
 
 
