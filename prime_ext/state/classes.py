@@ -81,6 +81,9 @@ def saved_key(pickler: Reducing, cls: type) -> str | None:
     context = pickler.context
     if key in context.broken:
         raise pickle.PicklingError(context.broken[key])
+    if "__mapper__" in vars(cls) and "_sa_class_manager" in vars(cls):
+        context.broken[key] = "its class is mapped by SQLAlchemy: run the cell that defines it"
+        raise pickle.PicklingError(context.broken[key])
     if key not in context.classes:
         context.classes[key] = cls
         try:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
+import os
 from typing import Any
 
 from .pickling import Reducing
-from .plans import reduces
-from .restorers import restorer
+from .plans import module_of, reduces
+from .restorers import outside, restorer
+from .unrestorable import Unrestorable, missed
 
 
 @reduces("matplotlib.cbook:CallbackRegistry")
@@ -26,3 +29,107 @@ def reduce_callbacks(_pickler: Reducing, registry: Any) -> Any:
 @restorer
 def restore_callbacks(kind: Any) -> Any:
     return kind.__new__(kind)
+
+
+@reduces("PIL.ImageDraw:ImageDraw")
+def reduce_drawing(_pickler: Reducing, drawing: Any) -> Any:
+    names = ("ink", "fill", "font", "fontmode")
+    state = {name: vars(drawing)[name] for name in names if name in vars(drawing)}
+    return restore_drawing, (drawing._image, drawing.mode), state
+
+
+@restorer
+def restore_drawing(image: Any, mode: str) -> Any:
+    from PIL import ImageDraw
+
+    return ImageDraw.ImageDraw(image, mode)
+
+
+@reduces("xgboost.core:DMatrix")
+def reduce_dmatrix(_pickler: Reducing, matrix: Any) -> Any:
+    fields = {name: matrix.get_float_info(name) for name in ("label", "weight", "base_margin")}
+    fields = {name: values for name, values in fields.items() if len(values)}
+    groups = matrix.get_uint_info("group_ptr")
+    names = {"feature_names": matrix.feature_names, "feature_types": matrix.feature_types}
+    return restore_dmatrix, (matrix.get_data(), fields, groups, names)
+
+
+@restorer
+def restore_dmatrix(data: Any, fields: dict[str, Any], groups: Any, names: dict[str, Any]) -> Any:
+    import numpy as np
+
+    xgboost: Any = importlib.import_module("xgboost")
+    matrix = xgboost.DMatrix(data, **fields, **names)
+    if len(groups):
+        matrix.set_group(np.diff(groups))
+    return matrix
+
+
+@reduces("lxml.etree:_Element", subclasses=True)
+def reduce_element(pickler: Reducing, element: Any) -> Any:
+    """An element is found again by its place in the tree, which is kept once, as text."""
+    etree: Any = importlib.import_module("lxml.etree")
+    tree = element.getroottree()
+    root = tree.getroot()
+    if element is not root:
+        if not isinstance(element.tag, str):
+            return pickler.lose(element, "only elements of a tree are kept, not its comments")
+        return restore_child_element, (root, tree.getelementpath(element))
+    return restore_element, (etree.tostring(tree), module_of(type(root)) == "lxml.html")
+
+
+@restorer
+def restore_element(text: bytes, html: bool) -> Any:
+    etree: Any = importlib.import_module("lxml.etree")
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=True)
+    if html:
+        lookup = importlib.import_module("lxml.html").HtmlElementClassLookup()
+        parser.set_element_class_lookup(lookup)
+    return etree.fromstring(text, parser)
+
+
+@restorer
+def restore_child_element(root: Any, path: str) -> Any:
+    return root.getroottree().find(path)
+
+
+@reduces("lxml.etree:_ElementTree")
+def reduce_element_tree(_pickler: Reducing, tree: Any) -> Any:
+    return restore_element_tree, (tree.getroot(),)
+
+
+@restorer
+def restore_element_tree(root: Any) -> Any:
+    return root.getroottree()
+
+
+@reduces("h5py._hl.files:File")
+def reduce_hdf_file(pickler: Reducing, file: Any) -> Any:
+    if not file:
+        return pickler.lose(file, "it is closed")
+    if file.mode != "r":  # opening one for writing changes it
+        return pickler.lose(file, f"{file.filename} is open for writing")
+    return restore_hdf_file, (os.path.abspath(file.filename),)
+
+
+@outside
+def restore_hdf_file(path: str) -> Any:
+    try:
+        return importlib.import_module("h5py").File(path, "r")
+    except OSError as error:
+        return missed("h5py.File", f"{path} could not be opened again: {error}")
+
+
+@reduces("h5py._hl.dataset:Dataset", "h5py._hl.group:Group")
+def reduce_hdf_object(pickler: Reducing, value: Any) -> Any:
+    if not value:
+        return pickler.lose(value, "its file is closed")
+    if value.file.mode != "r":
+        return pickler.lose(value, f"{value.file.filename} is open for writing")
+    return restore_hdf_object, (os.path.abspath(value.file.filename), value.name)
+
+
+@outside
+def restore_hdf_object(path: str, name: str) -> Any:
+    file = restore_hdf_file(path)
+    return file if isinstance(file, Unrestorable) else file[name]

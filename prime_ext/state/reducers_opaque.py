@@ -73,11 +73,6 @@ def reduce_widget(pickler: Reducing, value: Any) -> Any:
     return pickler.lose(value, _BROWSER)
 
 
-@reduces("xgboost.core:DMatrix", "PIL.ImageDraw:ImageDraw", subclasses=True)
-def reduce_native(pickler: Reducing, value: Any) -> Any:
-    return pickler.lose(value, "its data is in memory that only its library can read")
-
-
 @reduces("sqlite3:Cursor", "_sqlite3:Cursor", subclasses=True)
 def reduce_cursor(pickler: Reducing, value: Any) -> Any:
     return pickler.lose(value, "a cursor is a position inside a running query")
