@@ -100,7 +100,8 @@ class Observer:
         still = []
         for received, purpose, rewritten in self._pending:
             if received.done.is_set():
-                self._count(received, purpose, rewritten)
+                if received.usage:  # else who sent it left before it was looked at
+                    self._count(received, purpose, rewritten)
             else:
                 still.append((received, purpose, rewritten))
         self._pending = still
