@@ -97,8 +97,8 @@ class SessionContext:
         )
         if found is None:
             return
-        where = "system prompt or tools" if found.message is None else f"message {found.message}"
-        self._log.warning("Session %s: the frozen prefix changed: %s", self._session.id, where)
+        where = "near its head" if found.message is None else f"at message {found.message}"
+        self._log.warning("Session %s: the frozen prefix changed %s", self._session.id, where)
         self._session.append(
             Error(
                 code="prefix_changed",

@@ -15,7 +15,8 @@ class Break:
     """Where a request differs from the beginning that the one before it gave it."""
 
     message: int | None
-    """Index of the first message that differs; ``None`` if system prompt or tools do."""
+    """Index of the first message that differs; ``None`` if system prompt or tools do, or if the
+    message was changed in place."""
 
 
 class PrefixProof:
@@ -26,8 +27,10 @@ class PrefixProof:
     """
 
     def __init__(self) -> None:
-        self._head: bytes | None = None
-        self._messages: list[bytes] = []
+        self._sent: Sequence[dict[str, Any]] = []
+        self._head = b""
+        self._digest: bytes | None = None
+        self._lines = msgspec.json.Encoder()
 
     def check(
         self,
@@ -40,24 +43,28 @@ class PrefixProof:
         All shapes are the Messages API's, without cache marks. Takes about 5 ms for 300,000
         tokens; may be called in a thread.
         """
-        head = _digest([system, tools])
-        digests = [_digest(message) for message in messages]
-        before_head, before = self._head, self._messages
-        self._head, self._messages = head, digests
-        if before_head is None:
+        before, before_head, before_digest = self._sent, self._head, self._digest
+        count = len(before)
+        hashed = hashlib.sha256(self._lines.encode_lines([*system, *tools]))
+        self._head = hashed.digest()
+        hashed.update(self._lines.encode_lines(messages[:count]))
+        same = before_digest is None or hashed.digest() == before_digest
+        hashed.update(self._lines.encode_lines(messages[count:]))
+        self._sent, self._digest = list(messages), hashed.digest()
+        if same:
             return None
-        if head != before_head:
-            return Break(None)
-        for index, digest in enumerate(before):
-            if index >= len(digests) or digests[index] != digest:
-                return Break(index)
-        return None
+        return Break(None if self._head != before_head else _first_difference(before, messages))
 
     def reset(self) -> None:
         """The context was rewritten on purpose: the next request begins anew."""
-        self._head = None
-        self._messages = []
+        self._sent = []
+        self._digest = None
 
 
-def _digest(value: Any) -> bytes:
-    return hashlib.sha256(msgspec.json.encode(value)).digest()
+def _first_difference(
+    before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]
+) -> int | None:
+    for index, message in enumerate(before):
+        if index >= len(after) or after[index] != message:
+            return index
+    return None

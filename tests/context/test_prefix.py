@@ -41,7 +41,7 @@ def test_a_change_in_place_is_found() -> None:
     sent = [message("a")]
     proof.check(SYSTEM, TOOLS, sent)
     sent[0]["content"][0]["text"] = "b"
-    assert proof.check(SYSTEM, TOOLS, sent) == Break(0)
+    assert proof.check(SYSTEM, TOOLS, sent) == Break(None)
 
 
 @given(sessions(), st.data())
