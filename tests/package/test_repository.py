@@ -13,7 +13,11 @@ import pytest
 from .conftest import ROOT
 
 # Used where it is present: an extra, a part of ipykernel, or what the user's own kernel has loaded.
-OPTIONAL = {"IPython", "blake3", "matplotlib", "numpy", "pandas", "pyarrow", "xxhash"}
+# Used where the user has it.
+OPTIONAL = {
+    *("IPython", "PIL", "blake3", "h5py", "lxml", "matplotlib", "numpy", "pandas", "pyarrow"),
+    *("xgboost", "xxhash"),
+}
 
 
 def imports(source: str) -> set[str]:
