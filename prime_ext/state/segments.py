@@ -77,7 +77,7 @@ class SegmentWriter:
         hashers = {}
         if private or fast is None:
             hashers["fast"] = digests.new(digests.FAST)
-        if private or isinstance(data, Pack) or data.nbytes < _HASH_BESIDE:
+        if private or data.nbytes < _HASH_BESIDE:
             hashers["strong"] = digests.new(algorithm)
         else:
             self._hash_beside(extent, data, algorithm)
@@ -97,7 +97,7 @@ class SegmentWriter:
         self.written += data.nbytes
         return extent
 
-    def _hash_beside(self, extent: Extent, data: memoryview, algorithm: str) -> None:
+    def _hash_beside(self, extent: Extent, data: memoryview | Pack, algorithm: str) -> None:
         if self._hashing is None:
             self._hashing = _StrongDigests()
         self._hashing.add(extent, data, algorithm)
@@ -146,24 +146,28 @@ class _StrongDigests:
     """Fills in the strong digests of extents, in a thread of its own: hashing releases the GIL."""
 
     def __init__(self) -> None:
-        self._queue: SimpleQueue[tuple[Extent, memoryview, str] | None] = SimpleQueue()
+        self._queue: SimpleQueue[tuple[Extent, memoryview | Pack, str] | None] = SimpleQueue()
         self._error: BaseException | None = None
         self._given_up = False
         self._thread = threading.Thread(target=self._run, name="prime-state-hash", daemon=True)
         self._thread.start()
 
-    def add(self, extent: Extent, data: memoryview, algorithm: str) -> None:
+    def add(self, extent: Extent, data: memoryview | Pack, algorithm: str) -> None:
         self._queue.put((extent, data, algorithm))
 
     def _run(self) -> None:
         while (item := self._queue.get()) is not None:
             extent, data, algorithm = item
-            if self._given_up:
-                continue
             try:
-                extent.strong = digests.digest(algorithm, data)
+                hasher = digests.new(algorithm)
+                for chunk in packing.chunks(data):
+                    if self._given_up:
+                        return
+                    hasher.update(chunk)
+                extent.strong = f"{algorithm}:{hasher.hexdigest()}"
             except BaseException as error:
-                self._error, self._given_up = error, True
+                self._error = error
+                return
 
     def finish(self) -> None:
         """Wait for all of them. Raises what went wrong."""
