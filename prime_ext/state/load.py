@@ -270,12 +270,15 @@ class Loader:
                 wanted = set(names)
                 with deadline(self._limit) as alarm:
                     later: list[ComponentRecord] = []
-                    for record in self._in_order(wanted):
+                    records = self._in_order(wanted)
+                    for record in records:
                         alarm.renew()
                         self._load(record, wanted, restored, alarm, later)
                     for record in later:
                         alarm.renew()
                         self._load(record, wanted, restored, alarm, None)
+                for record in records if self._damaged else ():
+                    self._tell_damaged_classes(record, restored)
         finally:
             self.context.keepalive.clear()
             if collecting:
@@ -390,9 +393,6 @@ class Loader:
             restored.values.update(values)
             self.context.namespace.update(values)
             problem = verification.join(*self.context.missed)
-            for key in record.uses:
-                if key in self._damaged:
-                    problem = f"its class {key.partition('#')[0]}: {self._damaged[key]}"
             if problem:
                 self._tell_degraded(values, restored, problem)
             return
@@ -421,6 +421,14 @@ class Loader:
             except BaseException:  # noqa: S110
                 pass  # the first problem is the one to tell
         restored.failed.update(dict.fromkeys(own, problem))
+
+    def _tell_damaged_classes(self, record: ComponentRecord, restored: Restored) -> None:
+        for key in record.uses:
+            if key in self._damaged:
+                problem = f"its class {key.partition('#')[0]}: {self._damaged[key]}"
+                for what, name in record.roots:
+                    if what == "name" and name in restored.values:
+                        restored.degraded.setdefault(name, problem)
 
     def _tell_degraded(self, values: dict[str, Any], restored: Restored, problem: str) -> None:
         """A component has a placeholder in it; of its names those are degraded that hold it."""

@@ -111,6 +111,33 @@ def test_snapshots_cross_between_installed_and_carried(code: Path, tmp_path: Pat
     assert found["counts"] == {"a": 2, "b": 1}
 
 
+@pytest.mark.parametrize("python", pythons()[1:])
+def test_snapshot_of_another_python(python: str, code: Path, tmp_path: Path) -> None:
+    """Its bytecode does not run here, which is said of what has some; the data is restored."""
+    script = tmp_path / "script.py"
+    script.write_text(BARE)
+    subprocess.run(
+        [python, "-I", "-S", str(script), str(code), str(tmp_path / "s")],
+        check=True,
+        timeout=120,
+        capture_output=True,
+    )
+    found: dict[str, Any] = {}
+    report = state.load(
+        tmp_path / "s", found, key=b"k" * 32, mode="cold", restore_process_state=False
+    )
+    assert report.names["bump"].status == "degraded"
+    assert "which cpython-3" in report.names["bump"].reason
+    assert found["counts"] == {"a": 2, "b": 1}
+    assert found["large"] == bytes(200_000)
+    assert report.names["counts"].status == report.names["large"].status == "verified"
+    assert found["thing"].value == 4
+    assert found["thing"] is found["alias"][0]
+    assert report.names["thing"].status == "degraded", "its methods are gone"
+    assert found["red"].name == "RED"
+    assert type(found["red"]) is found["Color"]
+
+
 def test_too_old_python_says_so() -> None:
     scope = {"__name__": "loader"}
     pretended = carry.code().replace("sys.version_info < (3, 9)", "sys.version_info < (9,)")
@@ -135,7 +162,17 @@ def test_kernel_without_the_packages(
     install = f"exec(open({str(code)!r}).read(), {{'__name__': 'loader'}})"
     kernel = kernel_at()
     kernel.run(block)
-    kernel.client.execute(install, silent=True, store_history=False)
+    kernel.run("'shown'")
+    kernel.run("_names, _history, _count = set(globals()), In[:], get_ipython().execution_count")
+    for once in (install, f"import _prime_state as s; s.save({str(tmp_path / 's')!r}); del s"):
+        kernel.client.execute(once, silent=True, store_history=False)
+    kernel.run(
+        """
+        assert set(globals()) - _names == {"_names", "_history", "_count", "_i4"}, set(globals())
+        assert In[:-1] == _history and Out == {2: "shown"} and _ == "shown" and __ == ""
+        assert get_ipython().execution_count == _count + 1
+        """
+    )
     kernel.run("import numpy as np\nclass A: pass\na = A(); a.x = np.arange(100_000); v = a.x[5:]")
     kernel.run(
         f"""

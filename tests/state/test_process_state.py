@@ -32,6 +32,10 @@ def test_directory_path_environment_options_and_random_states(
         random.seed(3); np.random.seed(4)
         pd.set_option("display.max_rows", 7)
         np.set_printoptions(precision=2)
+        np.seterr(divide="raise")
+        import decimal; decimal.getcontext().prec = 5
+        import matplotlib; matplotlib.rcParams["lines.linewidth"] = 7.5
+        import matplotlib.pyplot as plt; plt.rcParams["axes.grid"] = True
         """
     )
     kernel.run(SAVE.format(snapshot))
@@ -45,7 +49,9 @@ def test_directory_path_environment_options_and_random_states(
         assert os.getcwd() == {str(elsewhere)!r} and {str(elsewhere / "extra")!r} in sys.path
         assert os.environ["ADDED"] == "by the user" and "REMOVED" not in os.environ
         assert pd.get_option("display.max_rows") == 7
-        assert np.get_printoptions()["precision"] == 2
+        assert np.get_printoptions()["precision"] == 2 and np.geterr()["divide"] == "raise"
+        assert decimal.Decimal(1) / 3 == decimal.Decimal("0.33333")
+        assert matplotlib.rcParams["lines.linewidth"] == 7.5 and plt.rcParams["axes.grid"]
         assert helper_module.VALUE == 5 and helper.kind == "h"
         assert type(helper) is helper_module.Helper is sys.modules["helper_module"].Helper
         """
@@ -97,17 +103,16 @@ def test_shadowed_builtins_and_private_names(
 
 
 def test_autoreload_and_extensions(kernel_at: Callable[..., Kernel], tmp_path: Path) -> None:
+    module = tmp_path / "edited.py"
+    module.write_text("def answer(): return 1\n")
     kernel = kernel_at()
-    kernel.run("%load_ext autoreload\n%autoreload 2\nx = 1")
+    kernel.run("%load_ext autoreload\n%autoreload 2\nimport edited\nassert edited.answer() == 1")
     kernel.run(SAVE.format(str(tmp_path / "s")))
     fresh = kernel_at()
     fresh.run(LOAD.format(str(tmp_path / "s")))
-    assert "True True" in fresh.run(
-        """
-        magics = get_ipython().magics_manager.registry["AutoreloadMagics"]
-        print(magics._reloader.enabled, magics._reloader.check_all)
-        """
-    )
+    fresh.run("assert edited.answer() == 1")
+    module.write_text("def answer(): return 'edited since'\n")
+    fresh.run("assert edited.answer() == 'edited since'")
 
 
 def test_patched_library_function(kernel_at: Callable[..., Kernel], tmp_path: Path) -> None:
