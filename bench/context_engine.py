@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,16 @@ class Person:
         self.session = session
         self._service = service
         self._observer = observer
+        self._ends: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+
+    async def watch(self) -> None:
+        """Follow the session, as its panel does."""
+        async with self.session.subscribe() as frames:
+            async for frame in frames:
+                if frame["type"] == "record":
+                    self._observer.see(frame["record"])
+                    if frame["record"]["kind"] == "turn_end":
+                        self._ends.put_nowait(frame["record"])
 
     async def take(self, turn: Turn) -> None:
         """Pause, send the turn's message, and wait for the turn to end.
@@ -149,22 +160,23 @@ class Person:
         """
         await asyncio.sleep(turn.pause_s)
         self._observer.expect(turn.steps)
-        after = self.session.log.last_seq
         await self._service.submit(self.session, turn.text, None, "ada")
-        async with self.session.subscribe(after) as frames:
-            async for frame in frames:
-                record = frame.get("record", {"kind": None})
-                self._observer.see(record)
-                if record["kind"] == "turn_end":
-                    break
-        if record["status"] != "ok":
-            raise RuntimeError(f"A turn ended with {record}: {errors_of(self.session)}")
+        end = await self._ends.get()
+        if end["status"] != "ok":
+            raise RuntimeError(f"A turn ended with {end}: {errors_of(self.session)}")
 
 
-async def start(service: AgentService, observer: Observer) -> Person:
-    """A person in a new session."""
+@asynccontextmanager
+async def person(service: AgentService, observer: Observer) -> AsyncIterator[Person]:
+    """Someone in a new session."""
     session = await service.start_session(NOTEBOOK, permission_mode="auto", user="ada")
-    return Person(service, session, observer)
+    someone = Person(service, session, observer)
+    watching = asyncio.create_task(someone.watch())
+    try:
+        yield someone
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
 
 
 def errors_of(session: Session) -> list[str]:
@@ -192,12 +204,15 @@ async def run_engine(
     api.respond = observer.respond
     traits = {"ContextConfig": context or {}}
     with tempfile.TemporaryDirectory() as folder:
-        async with serving(api), extension(script, Path(folder), api, traits) as service:
+        async with (
+            serving(api),
+            extension(script, Path(folder), api, traits) as service,
+            person(service, observer) as ada,
+        ):
             started = asyncio.get_running_loop().time()
-            person = await start(service, observer)
             for turn in script.turns:
-                await person.take(turn)
-            session = person.session
+                await ada.take(turn)
+            session = ada.session
             observer.settle()
             run.threshold = service.describe(session)["state"]["threshold"]
             run.hours = (asyncio.get_running_loop().time() - started) / 3600

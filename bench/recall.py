@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import virtual_time
-from bench.context_engine import Observer, start
+from bench.context_engine import Observer, person
 from bench.context_figures import LATENCY, Run, percentile
 from bench.filler import WORDS, text_of
 from bench.headless import extension, serving
@@ -216,18 +216,21 @@ async def look_back(planted: Sequence[Fact]) -> tuple[list[Measure], dict[str, A
     observer = Observer(MODEL, SUMMARY, Run(script.name, "prime", WINDOW, 0))
     api.respond = observer.respond
     with tempfile.TemporaryDirectory() as folder:
-        async with serving(api), extension(whole, Path(folder), api, {}) as service:
-            person = await start(service, observer)
+        async with (
+            serving(api),
+            extension(whole, Path(folder), api, {}) as service,
+            person(service, observer) as ada,
+        ):
             for turn in script.turns:
-                await person.take(turn)
-            last_fact = person.session.log.last_seq
+                await ada.take(turn)
+            last_fact = ada.session.log.last_seq
             for turn in filler:
-                done = summaries(person.session)
+                done = summaries(ada.session)
                 if len(done) >= COMPACTIONS and (done[-1].kept_from_seq or 0) > last_fact:
                     break
-                await person.take(turn)
-            await person.take(search)
-            return _found(planted, person.session)
+                await ada.take(turn)
+            await ada.take(search)
+            return _found(planted, ada.session)
 
 
 def summaries(session: Session) -> list[CompactionEnd]:
