@@ -87,8 +87,8 @@ class SessionKernel:
         for task in list(self._background):
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
-        if self.kernel.saver is self:
-            self.kernel.saver = None
+        if self.kernel.saver is self and save_for is None:
+            self.kernel.saver = None  # else the server stops, and another would save once more
 
     def _in_background(self, work: Coroutine[Any, Any, Any]) -> None:
         task = asyncio.create_task(work)
@@ -122,8 +122,13 @@ class SessionKernel:
     async def forget(self, user: str | None) -> None:
         """Delete what was saved, because the notebook was switched off."""
         size = await self.keeper.forget()
-        if size:
-            self._session.append(Snapshot(outcome="removed", trigger="off", bytes=size, user=user))
+        if not size:
+            return
+        store = self._services.snapshot_config.store
+        stays = f"what lies at {store} stays there; delete it by hand" if store else None
+        self._session.append(
+            Snapshot(outcome="removed", trigger="off", bytes=size, reason=stays, user=user)
+        )
 
     def used(self) -> None:
         """A person uses this session: it is the one that saves what they run themselves."""
