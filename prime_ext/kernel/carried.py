@@ -1,9 +1,13 @@
-"""What the first contact with a kernel process sends into it."""
+"""The first contact with a kernel process: what is sent into it, and whether it took it."""
 
 from __future__ import annotations
 
+import asyncio
 from importlib.resources import files
 from typing import Any
+
+from prime_ext.kernel.client import KernelChannels
+from prime_ext.kernel.transport import Channel, ConnectionLost
 
 CARRIED = (
     "bootstrap",
@@ -17,6 +21,55 @@ CARRIED = (
     "operations",
 )
 """Modules of ``inside`` that are sent into the kernel, in the order they need each other."""
+
+
+_ATTEMPTS = 20
+_ABORT_SECONDS = 0.05
+_PING_SECONDS = 30.0
+
+
+async def teach(channels: KernelChannels) -> str | None:
+    """Teach the process our own messages; waits while it is busy.
+
+    Returns what it is known by from now on (see `token`), ``None`` if it cannot learn them.
+    """
+    content = {
+        "code": bootstrap_code(channels.last_cell),
+        "silent": True,
+        "store_history": False,
+        "allow_stdin": False,
+        "stop_on_error": False,
+        "user_expressions": {},
+    }
+    for _ in range(_ATTEMPTS):
+        request = channels.send("shell", "execute_request", content)
+        try:
+            reply = await request.reply
+        except ConnectionLost:
+            if channels.is_broken:
+                raise
+            continue  # It is there again; doing it twice does no harm.
+        finally:
+            channels.forget(request)
+        if reply["content"]["status"] != "aborted":
+            break
+        # It stood in the queue behind a cell that failed; what follows is aborted as well.
+        await asyncio.sleep(_ABORT_SECONDS)
+    try:
+        # A gateway may let only some types of messages through; what it drops stays unanswered.
+        return await asyncio.wait_for(token(channels, "control"), _PING_SECONDS)
+    except asyncio.TimeoutError:
+        return None
+
+
+async def token(channels: KernelChannels, channel: Channel) -> str | None:
+    """What tells one taught process from another; ``None`` from one that was not taught."""
+    request = channels.send(channel, "prime_request", {"op": "ping"})
+    try:
+        answer = await request.answer()
+    finally:
+        channels.forget(request)
+    return None if answer is None else str(answer["content"]["result"]["token"])
 
 
 def bootstrap_code(last_cell: dict[str, Any] | None) -> str:

@@ -18,6 +18,7 @@ EXECUTE_TYPES = frozenset({"execute_request", "prime_execute_request"})
 """Requests that run user code: a kernel is busy while one of them runs, whoever sent it."""
 
 _NUDGE_SECONDS = 0.5
+_LATE_REPLY_SECONDS = 2.0
 
 
 class Request:
@@ -37,6 +38,18 @@ class Request:
         """The kernel has gone idle after it: all its outputs are here."""
         self.on_output = on_output
 
+    async def answer(self) -> Message | None:
+        """The reply; ``None`` from a kernel that does not know the request and goes idle."""
+        finished = asyncio.create_task(self.finished.wait())
+        try:
+            either: set[asyncio.Future[Any]] = {self.reply, finished}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if not self.reply.done():
+                await asyncio.wait({self.reply}, timeout=_LATE_REPLY_SECONDS)
+        finally:
+            finished.cancel()
+        return self.reply.result() if self.reply.done() else None
+
     def fail(self, error: Exception) -> None:
         if not self.reply.done():
             self.reply.set_exception(error)
@@ -54,6 +67,8 @@ class KernelChannels:
         self._log = log
         self._requests: dict[str, Request] = {}
         self._reader: asyncio.Task[None] | None = None
+        self.is_broken = False
+        """Nothing will come through any more."""
         self._heard = asyncio.Event()
         self.running: set[str] = set()
         """Message ids of the code that the kernel is running now, ours and others'."""
@@ -185,6 +200,7 @@ class KernelChannels:
         try:
             await self._transport.read(self._deliver)
         except (KernelDied, ConnectionLost) as error:
+            self.is_broken = True
             self.abandon(error)
             self.on_broken(error)
 

@@ -12,14 +12,17 @@ from typing import Any, Literal
 from jupyter_core.utils import ensure_async
 
 from prime_ext.errors import PrimeError
-from prime_ext.kernel.carried import bootstrap_code
-from prime_ext.kernel.client import KernelChannels, Request
+from prime_ext.kernel import carried
+from prime_ext.kernel.client import KernelChannels
 from prime_ext.kernel.gateway import is_behind_gateway
 from prime_ext.kernel.refusals import (
     connection_lost,
     died_before_answer,
     kernel_busy,
     kernel_dead,
+    kernel_replaced,
+    kernel_silent,
+    kernel_unreachable,
     wrong_language,
 )
 from prime_ext.kernel.transport import Channel, ConnectionLost, KernelDied, Message
@@ -32,10 +35,7 @@ _POLL_SECONDS = 0.5
 _POLL_SECONDS_REMOTE = 5.0
 _RESTART_SECONDS = 30.0
 _PREPARE_SECONDS = 3.0
-_BOOTSTRAP_ATTEMPTS = 20
-_ABORT_SECONDS = 0.05
 _LATE_REPLY_SECONDS = 2.0
-_PING_SECONDS = 30.0
 
 
 GAP_NOTICE = (
@@ -249,20 +249,13 @@ class KernelConnection:
             except KernelDied:
                 raise kernel_dead() from None
             except TimeoutError:
-                raise PrimeError(
-                    f"The kernel has not answered for {timeout:.0f} seconds.",
-                    code="kernel_no_answer",
-                    hint="Restart the kernel, or look into the server's log.",
-                    status=503,
-                ) from None
+                raise kernel_silent(timeout) from None
             except Exception as error:
                 self._log.warning("Connecting to kernel %s failed", self.kernel_id, exc_info=True)
-                raise PrimeError(
-                    f"The kernel cannot be reached: {str(error) or type(error).__name__}.",
-                    code="kernel_no_answer",
-                    hint="Look into the server's log, and the gateway's if there is one.",
-                    status=503,
-                ) from error
+                raise kernel_unreachable(error) from error
+            if self._prepared and await self._is_replaced(channels, "control"):
+                self._lose("crash")
+                self._renew()
             channels.on_busy_change = self._changed
             channels.on_run = self._count_run
             channels.on_death = self._on_crash
@@ -302,18 +295,7 @@ class KernelConnection:
             elif request.on_output is not None:
                 request.on_output("stream", {"name": "stderr", "text": GAP_NOTICE})
         earlier = [request for request in earlier if request.channel == "shell"]
-        if self._prepared:
-            marker = channels.send("shell", "prime_request", {"op": "ping"})
-        else:
-            marker = channels.send("shell", "kernel_info_request", {})
-        try:
-            answer = (await self._reply_or_silence(marker))["content"]
-            same = not self._prepared or answer["result"]["token"] == self._token
-        except PrimeError:
-            same = False
-        finally:
-            channels.forget(marker)
-        if not same:
+        if await self._is_replaced(channels, "shell"):
             self._lose("crash")
             self._renew()
             return
@@ -324,6 +306,17 @@ class KernelConnection:
             request.fail(lost)
         channels.running -= running
         self._changed()
+
+    async def _is_replaced(self, channels: KernelChannels, channel: Channel) -> bool:
+        """Whether another process has taken the place of the one that we knew, unheard."""
+        if self._prepared:
+            return await carried.token(channels, channel) != self._token
+        request = channels.send(channel, "kernel_info_request", {})
+        try:
+            await request.reply
+        finally:
+            channels.forget(request)
+        return False
 
     async def prepare(self) -> bool:
         """Teach the process our own messages; return whether it can learn them.
@@ -342,44 +335,12 @@ class KernelConnection:
         if self.language != "python":
             self._prepared = False
             return
-        prepared = await self._bootstrap(channels)
-        if channels is self._channels:  # Else the process is another one by now.
-            self._prepared = prepared
-
-    async def _bootstrap(self, channels: KernelChannels) -> bool:
-        content = {
-            "code": bootstrap_code(channels.last_cell),
-            "silent": True,
-            "store_history": False,
-            "allow_stdin": False,
-            "stop_on_error": False,
-            "user_expressions": {},
-        }
-        for _ in range(_BOOTSTRAP_ATTEMPTS):
-            request = channels.send("shell", "execute_request", content)
-            try:
-                reply = await request.reply
-            except ConnectionLost:
-                if channels is not self._channels:
-                    raise
-                continue  # It is there again; doing it twice does no harm.
-            finally:
-                channels.forget(request)
-            if reply["content"]["status"] != "aborted":
-                break
-            # It stood in the queue behind a cell that failed; what follows is aborted as well.
-            await asyncio.sleep(_ABORT_SECONDS)
-        request = channels.send("control", "prime_request", {"op": "ping"})
-        try:
-            # A gateway may let only some types of messages through; what it drops stays unanswered.
-            answer = await asyncio.wait_for(self._reply_or_silence(request), _PING_SECONDS)
-            self._token = answer["content"]["result"]["token"]
-        except (PrimeError, asyncio.TimeoutError):
+        token = await carried.teach(channels)
+        if token is None:
             self._log.info("Kernel %s does not take our messages", self.kernel_id)
-            return False
-        finally:
-            channels.forget(request)
-        return True
+        if channels is self._channels:  # Else the process is another one by now.
+            self._token = token or ""
+            self._prepared = token is not None
 
     async def ask(
         self,
@@ -416,7 +377,7 @@ class KernelConnection:
             content = {"op": op, "params": params}
             request = channels.send(channel, "prime_request", content, buffers=buffers)
             try:
-                message = await asyncio.wait_for(self._reply_or_silence(request), timeout)
+                message = await asyncio.wait_for(request.answer(), timeout)
             finally:
                 channels.forget(request)
         except asyncio.TimeoutError:
@@ -425,27 +386,10 @@ class KernelConnection:
             raise died_before_answer() from None
         except ConnectionLost:
             raise connection_lost() from None
+        if message is None:
+            self._prepared = None
+            raise kernel_replaced()
         return _result(message)
-
-    async def _reply_or_silence(self, request: Request) -> Message:
-        """The reply; a kernel that does not know our message goes idle without one."""
-        finished = asyncio.create_task(request.finished.wait())
-        try:
-            either: set[asyncio.Future[Any]] = {request.reply, finished}
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            if not request.reply.done():
-                await asyncio.wait({request.reply}, timeout=_LATE_REPLY_SECONDS)
-        finally:
-            finished.cancel()
-        if request.reply.done():
-            return request.reply.result()
-        self._prepared = None
-        raise PrimeError(
-            "The kernel does not know the request; its process was replaced.",
-            code="kernel_replaced",
-            hint="Try again.",
-            status=503,
-        )
 
     def _count_run(self) -> None:
         self.runs += 1

@@ -55,3 +55,30 @@ def wrong_language(language: str) -> PrimeError:
         code="kernel_language",
         hint="Use run_code, in the kernel's language, to look at variables.",
     )
+
+
+def kernel_replaced() -> PrimeError:
+    return PrimeError(
+        "The kernel does not know the request; its process was replaced.",
+        code="kernel_replaced",
+        hint="Try again.",
+        status=503,
+    )
+
+
+def kernel_silent(seconds: float) -> PrimeError:
+    return PrimeError(
+        f"The kernel has not answered for {seconds:.0f} seconds.",
+        code="kernel_no_answer",
+        hint="Restart the kernel, or look into the server's log.",
+        status=503,
+    )
+
+
+def kernel_unreachable(error: Exception) -> PrimeError:
+    return PrimeError(
+        f"The kernel cannot be reached: {str(error) or type(error).__name__}.",
+        code="kernel_no_answer",
+        hint="Look into the server's log, and the gateway's if there is one.",
+        status=503,
+    )
