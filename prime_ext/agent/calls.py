@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -129,9 +130,13 @@ class ToolCalls:
 
     def _looks(self, name: str) -> bool:
         try:
-            return self._registry.get(name).approval == "read"
+            return self._tool(name).approval == "read"
         except PrimeError:
             return True
+
+    def _tool(self, name: str) -> Tool:
+        # What the session was started with, or its last compaction, is what the model knows of.
+        return self._registry.get(name, [tool["name"] for tool in self._session.tools])
 
     async def _answer(self, call: Block, turn: str, cap_tokens: int) -> None:
         call_id = str(call["id"])
@@ -154,11 +159,12 @@ class ToolCalls:
             raise
         except PrimeError as failure:
             outcome = ToolOutcome.text(_sentences(failure.message, failure.hint), is_error=True)
-        except Exception as failure:  # a broken tool must not end the turn
-            self._log.exception("Tool %s failed", call["name"])
+        except (Exception, SystemExit) as failure:  # a broken tool must not end the turn
+            package = self._registry.package(call["name"]) or "the extension"
+            self._log.exception("Tool %s of %s failed", call["name"], package)
             outcome = ToolOutcome.text(
-                f"The tool failed unexpectedly: {type(failure).__name__}: {failure}. "
-                "This is a fault of the extension, not of the call; the server's log has details.",
+                f"The tool failed unexpectedly: {type(failure).__name__}: {failure}. This is a "
+                f"fault of {package}, not of the call; the server's log has details.",
                 is_error=True,
             )
         event = progress.event
@@ -174,7 +180,7 @@ class ToolCalls:
         self._record(call, turn, outcome, started, cap_tokens)
 
     async def _outcome(self, call: Block, turn: str, progress: _Progress) -> ToolOutcome:
-        tool = self._registry.get(call["name"])
+        tool = self._tool(call["name"])
         arguments = self._registry.check(tool, call["input"])
         context = ToolContext(
             call_id=str(call["id"]),
@@ -182,7 +188,7 @@ class ToolCalls:
             kernel=self._kernel,
             document=self._document(turn),
             root=self._root,
-            progress=progress,
+            progress=progress if self._registry.package(tool.name) is None else progress.plain,
         )
         decision = decide(self._mode(), tool.approval, tool.name, self._history.granted)
         if decision == "refuse":
@@ -194,7 +200,10 @@ class ToolCalls:
         progress.begin()
         if tool.approval == "run":
             self.ran_code = True
-        return await tool.handler(context, arguments)
+        outcome = await tool.handler(context, arguments)
+        if not isinstance(outcome, ToolOutcome):
+            raise TypeError(f"the handler returned {type(outcome).__name__}, not a ToolOutcome")
+        return outcome
 
     async def _approved(
         self, tool: Tool, context: ToolContext, arguments: dict[str, Any], turn: str
@@ -269,10 +278,14 @@ class _Progress:
     def begin(self) -> None:
         self({"started": datetime.now(timezone.utc).isoformat(timespec="milliseconds")})
 
+    def plain(self, body: dict[str, Any]) -> None:
+        """As ``self(body)``, for a ``body`` that may hold what is not JSON."""
+        self(json.loads(json.dumps(body, default=str)))
+
     def __call__(self, body: dict[str, Any]) -> None:
         self.outputs = body.get("outputs", self.outputs)
         frame = {"type": "progress", "what": "tool", "turn": self._turn, "call_id": self._call_id}
-        self._session.publish({**frame, **body})
+        self._session.publish({**body, **frame})
 
 
 def _sentences(*parts: str) -> str:

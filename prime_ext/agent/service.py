@@ -17,12 +17,13 @@ from prime_ext.agent.titles import clean_title
 from prime_ext.errors import PrimeError
 from prime_ext.kernel.snapshot_files import SWITCHED_OFF, stored_bytes
 from prime_ext.models.model import ModelInfo
-from prime_ext.notebook.lease import moved_path
+from prime_ext.notebook.lease import moved_path, normal_path
 from prime_ext.session.records import AnyRecord, SessionStart, Settings, Title
 from prime_ext.session.session import Session
 
 if TYPE_CHECKING:
     from prime_ext.agent.agent import Agent
+    from prime_ext.agent.attachment import Attachment
 
 SERVER_END_SECONDS = 20.0
 """How long a server that stops waits for the variables of its kernels to be saved."""
@@ -65,6 +66,7 @@ class AgentService:
         mode = self._allowed_mode(permission_mode)
         kernel = await self._services.kernel_name(notebook)
         provider, model = await self._choose_model(model)
+        await self._services.tools.load_packages(self._services.log)
         start = SessionStart(
             version=__version__,
             notebook=notebook,
@@ -98,6 +100,7 @@ class AgentService:
             # The loop and what it takes along is a good part of what the server's start would cost.
             from prime_ext.agent.agent import Agent
 
+            await self._services.tools.load_packages(self._services.log)
             await self._read_switch(session.notebook)
             agent = Agent(session, self._services)
             await agent.open()
@@ -261,7 +264,7 @@ class AgentService:
         self,
         session: Session,
         text: str,
-        attachments: list[dict[str, Any]] | None,
+        attachments: list[Attachment] | None,
         user: str | None,
     ) -> tuple[int, bool]:
         """Send a message, or queue it. See ``Agent.submit``.
@@ -275,10 +278,7 @@ class AgentService:
             raise PrimeError(
                 "The message is empty.", code="empty_message", hint="Type something first."
             )
-        attachments = attachments or []
-        size = len(text.encode("utf-8", "replace")) + sum(
-            len(str(a.get("text", "")).encode("utf-8", "replace")) for a in attachments
-        )
+        size = len(text.encode("utf-8", "replace"))
         if size > MAX_TEXT_BYTES:
             raise PrimeError(
                 f"The message has {size / 1e6:.1f} MB, the limit is {MAX_TEXT_BYTES / 1e6:.1f} MB.",
@@ -287,7 +287,7 @@ class AgentService:
                 status=413,
             )
         agent = await self.agent(session)
-        return agent.submit(text, attachments, user)
+        return await agent.submit(text, attachments or [], user)
 
     async def interrupt(self, session: Session, user: str | None) -> bool:
         """Stop what goes on; ``False`` if nothing does."""
@@ -310,7 +310,17 @@ class AgentService:
         """Take a queued message back. See ``Agent.unqueue``."""
         (await self.agent(session)).unqueue(seq, user)
 
-    # --- the kernel's state -------------------------------------------------------------------
+    # --- the kernel ---------------------------------------------------------------------------
+
+    async def variables(self, notebook: str) -> dict[str, Any]:
+        """``{variables, omitted}`` of the notebook's kernel; none if it has no kernel.
+
+        See ``NotebookKernel.variables``. No kernel is started for it.
+        """
+        notebook = normal_path(notebook)
+        if await self._services.kernels.session_of(notebook) is None:
+            return {"variables": [], "omitted": 0}
+        return await self._services.kernels.for_notebook(notebook).list_variables()
 
     async def snapshot(self, session: Session, user: str | None) -> dict[str, Any]:
         """Save the kernel's variables now; returns the ``snapshot`` record."""

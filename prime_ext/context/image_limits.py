@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,9 @@ MAX_CHARS = 5 * 1024 * 1024
 """Of base64."""
 HEADER_CHARS = 4_096
 """Of base64 that tell the size of all but a JPEG with a large preview in it."""
+
+_BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
+"""Python decodes more than this, such as line ends; the API does not."""
 
 
 def decoded_size(data: str) -> tuple[int, int] | None:
@@ -35,7 +39,7 @@ def refusal(block: Mapping[str, Any]) -> str | None:
     data = str(source.get("data", ""))
     if len(data) > MAX_CHARS:
         return f"it is {len(data) * 3 // 4:,} bytes, {MAX_CHARS * 3 // 4:,} at most can be shown"
-    size = decoded_size(data)
+    size = decoded_size(data) if len(data) % 4 == 0 and _BASE64.fullmatch(data) else None
     if size is None or image_format(_head(data)) != source.get("media_type"):
         return "it is no PNG, JPEG, GIF or WebP, or it is damaged"
     if max(size) > MAX_SIDE:

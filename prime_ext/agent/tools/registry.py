@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Iterable
-from functools import cached_property
+import logging
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from prime_ext.agent.tools.tool import Tool
@@ -12,10 +13,14 @@ from prime_ext.errors import PrimeError
 
 
 class ToolRegistry:
-    """The tools a session offers, in a fixed order."""
+    """The tools a new session offers, in a fixed order."""
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         self._tools = {tool.name: tool for tool in tools}
+        self._packages: dict[str, str] = {}
+        self._validators: dict[str, Any] = {}
+        self._loading = asyncio.Lock()
+        self._loaded = False
 
     @classmethod
     def default(cls) -> ToolRegistry:
@@ -32,26 +37,59 @@ class ToolRegistry:
             ]
         )
 
+    async def load_packages(self, log: logging.Logger) -> None:
+        """Take in the tools of other packages, once; those that do not work are logged."""
+        async with self._loading:
+            if self._loaded:
+                return
+            from prime_ext.agent.tools.packages import find_tools
+
+            found, problems = await asyncio.to_thread(find_tools, frozenset(self._tools))
+            for problem in problems:
+                log.warning("Package %s: %s", problem.package, problem.message)
+            for packaged in found:
+                self._tools[packaged.tool.name] = packaged.tool
+                self._packages[packaged.tool.name] = packaged.package
+            self._loaded = True
+
+    def package(self, name: str) -> str | None:
+        """The package that a tool comes from; ``None`` for those of this one."""
+        return self._packages.get(name)
+
     def definitions(self) -> list[dict[str, Any]]:
         """What the model is sent."""
         return [tool.definition() for tool in self._tools.values()]
 
-    def get(self, name: str) -> Tool:
+    def get(self, name: str, offered: Collection[str] | None = None) -> Tool:
         """The tool called ``name``.
+
+        Parameters
+        ----------
+        offered:
+            Names that the session's model was offered; by default all that there are.
 
         Raises
         ------
         PrimeError
-            ``unknown_tool``, naming those that exist.
+            ``unknown_tool``, naming those that exist; ``tool_gone`` for one that was installed
+            when the session's tools were frozen and is not any more.
         """
-        tool = self._tools.get(name)
-        if tool is None:
+        offered = self._tools if offered is None else offered
+        if name not in offered:
             raise PrimeError(
                 f"There is no tool called {name!r}.",
                 code="unknown_tool",
-                hint=f"The tools are: {', '.join(self._tools)}.",
+                hint=f"The tools are: {', '.join(n for n in offered if n in self._tools)}.",
             )
-        return tool
+        if name not in self._tools:
+            raise PrimeError(
+                f"The tool {name!r} is not there any more: the package it came from was "
+                "uninstalled, or could not be loaded.",
+                code="tool_gone",
+                hint="Do without it, and tell the user, who can install the package again and "
+                "restart the server.",
+            )
+        return self._tools[name]
 
     def check(self, tool: Tool, arguments: Any) -> dict[str, Any]:
         """``arguments`` if they fit the tool's schema.
@@ -63,7 +101,7 @@ class ToolRegistry:
         """
         from jsonschema.exceptions import best_match
 
-        error = best_match(self._validators[tool.name].iter_errors(arguments))
+        error = best_match(self._validator(tool).iter_errors(arguments))
         if error is not None:
             at = "".join(f"[{part!r}]" for part in error.absolute_path)
             raise PrimeError(
@@ -74,8 +112,9 @@ class ToolRegistry:
             )
         return dict(arguments)
 
-    @cached_property
-    def _validators(self) -> dict[str, Any]:
+    def _validator(self, tool: Tool) -> Any:
         from jsonschema import Draft202012Validator
 
-        return {t.name: Draft202012Validator(t.input_schema) for t in self._tools.values()}
+        if tool.name not in self._validators:
+            self._validators[tool.name] = Draft202012Validator(tool.input_schema)
+        return self._validators[tool.name]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -36,8 +36,20 @@ class ToolOutcome:
     outputs: list[dict[str, Any]] = field(default_factory=list)
     is_error: bool = False
 
+    def __post_init__(self) -> None:
+        """Refuse what would make every later request of the session fail.
+
+        Raises
+        ------
+        TypeError
+            Naming the first part that is not as described.
+        """
+        _each(self.content, "content", _is_block, _BLOCK)
+        _each(self.outputs, "outputs", _is_output, "a notebook output (nbformat 4)")
+
     @classmethod
     def text(cls, text: str, *, is_error: bool = False) -> ToolOutcome:
+        """An outcome that is one text."""
         return cls([{"type": "text", "text": text}], is_error=is_error)
 
 
@@ -47,12 +59,52 @@ class ToolContext:
 
     call_id: str
     session: Session
+    """The conversation; ``session.id``, ``session.notebook`` and ``session.folder`` name it."""
     kernel: NotebookKernel
+    """The notebook's kernel, started when it is first needed."""
     document: NotebookDocument
+    """The notebook, unsaved edits of an open one included."""
     root: Path
     """Root of the Jupyter server's files; no path outside it is read or written."""
     progress: Callable[[dict[str, Any]], None]
     """Send a transient ``progress`` frame body, e.g. ``{"outputs": [...]}`` as they come."""
+
+
+_BLOCK = (
+    '{"type": "text", "text": str} or {"type": "image", "source": {"type": "base64", '
+    '"media_type": "image/png", "data": base64 without line ends}}'
+)
+
+
+def _each(parts: Any, field_name: str, fits: Callable[[Any], bool], what: str) -> None:
+    if not isinstance(parts, list):
+        raise TypeError(f"ToolOutcome.{field_name} is a {type(parts).__name__}, not a list")
+    for index, part in enumerate(parts):
+        if not fits(part):
+            raise TypeError(f"ToolOutcome.{field_name}[{index}] is not {what}")
+
+
+def _is_block(block: Any) -> bool:
+    if not isinstance(block, Mapping):
+        return False
+    if block.get("type") == "text":
+        return set(block) == {"type", "text"} and isinstance(block["text"], str)
+    source = block.get("source")
+    return (
+        block.get("type") == "image"
+        and set(block) == {"type", "source"}
+        and isinstance(source, Mapping)
+        and set(source) == {"type", "media_type", "data"}
+        and source["type"] == "base64"
+        and source["media_type"] in ("image/png", "image/jpeg", "image/gif", "image/webp")
+        and isinstance(source["data"], str)
+    )
+
+
+def _is_output(output: Any) -> bool:
+    if not isinstance(output, Mapping) or not isinstance(output.get("data", {}), Mapping):
+        return False
+    return output.get("output_type") in ("stream", "display_data", "execute_result", "error")
 
 
 Handler = Callable[[ToolContext, dict[str, Any]], Awaitable[ToolOutcome]]
