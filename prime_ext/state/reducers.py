@@ -14,4 +14,5 @@ def load() -> None:
         reducers_instances,
         reducers_libraries,
         reducers_opaque,
+        reducers_widgets,
     )

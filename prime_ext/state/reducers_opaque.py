@@ -19,7 +19,6 @@ _THREAD = "a thread belongs to the process that started it"
 _CONNECTION = "a connection ends with the process that opened it"
 _PROCESS = "a child process belongs to the process that started it"
 _LOOP = "it belongs to a running event loop"
-_BROWSER = "it is tied to a view in the browser"
 
 
 @reduces(types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, types.FrameType)
@@ -66,11 +65,6 @@ def reduce_process(pickler: Reducing, value: Any) -> Any:
 @reduces(subprocess.Popen, subclasses=True)
 def reduce_popen(pickler: Reducing, value: Any) -> Any:
     return pickler.lose(value, _PROCESS)
-
-
-@reduces("ipywidgets.widgets.widget:Widget", "comm.base_comm:BaseComm", subclasses=True)
-def reduce_widget(pickler: Reducing, value: Any) -> Any:
-    return pickler.lose(value, _BROWSER)
 
 
 @reduces("sqlite3:Cursor", "_sqlite3:Cursor", subclasses=True)
