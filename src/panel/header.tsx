@@ -96,7 +96,8 @@ export function Header(props: { state: IPanelState }): JSX.Element {
       buttons: [
         Dialog.cancelButton(),
         Dialog.warnButton({ label: trans.__('Stop saving and delete') })
-      ]
+      ],
+      defaultButton: 0
     });
     if (result.button.accept) {
       await controller.variables.setSaved(false);
