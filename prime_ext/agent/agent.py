@@ -8,6 +8,8 @@ from collections.abc import Coroutine
 from typing import Any
 
 from prime_ext.agent.approvals import Approvals
+from prime_ext.agent.attachment import Attachment
+from prime_ext.agent.attachment_reader import AttachmentReader
 from prime_ext.agent.calls import ToolCalls
 from prime_ext.agent.history import History
 from prime_ext.agent.permissions import in_force
@@ -94,6 +96,13 @@ class Agent:
         self._context = SessionContext(
             session, services, self._model, self.variables.keeper, self.history
         )
+        self._attachments = AttachmentReader(
+            session,
+            self.kernel,
+            lambda path: services.documents.get(path, session),
+            services.root,
+        )
+        self._taking = asyncio.Lock()
         self._driver: asyncio.Task[None] | None = None
         self._work: asyncio.Task[Any] | None = None
         self._stop_at_once = False
@@ -131,7 +140,27 @@ class Agent:
 
     # --- what people do ---------------------------------------------------------------------
 
-    def submit(
+    async def submit(
+        self, text: str, attachments: list[Attachment], user: str | None
+    ) -> tuple[int, bool]:
+        """Read what is attached, and start a turn with the message or queue it.
+
+        Returns
+        -------
+        tuple
+            As ``_take``.
+
+        Raises
+        ------
+        PrimeError
+            What ``AttachmentReader.read`` raises; then there is no message.
+        """
+        # One after the other: what takes long to read must not let a later message go first.
+        async with self._taking:
+            cap = await self._model.result_cap() if attachments else 0
+            return self._take(text, await self._attachments.read(attachments, cap), user)
+
+    def _take(
         self, text: str, attachments: list[dict[str, Any]], user: str | None
     ) -> tuple[int, bool]:
         """Start a turn with a message, or queue it behind what goes on.
@@ -227,11 +256,12 @@ class Agent:
     # --- turns --------------------------------------------------------------------------------
 
     def _begin(self, text: str, attachments: list[dict[str, Any]], user: str | None) -> UserMessage:
+        content, shown = user_content(text, attachments, self.history.kernel_events)
         record = self._append(
             UserMessage(
                 text=text,
-                attachments=attachments,
-                content=user_content(text, attachments, self.history.kernel_events),
+                attachments=shown,
+                content=content,
                 user=user,
                 turn=uuid.uuid4().hex,
             ),
@@ -420,7 +450,14 @@ class Agent:
         return {
             "state": self.state(),
             "queue": [
-                {"seq": q.seq, "text": q.text, "attachments": q.attachments}
+                {
+                    "seq": q.seq,
+                    "text": q.text,
+                    "attachments": [
+                        {key: value for key, value in a.items() if key != "content"}
+                        for a in q.attachments
+                    ],
+                }
                 for q in self.history.queue.values()
             ],
             "approvals": [

@@ -51,7 +51,7 @@ def system_prompt(notebook: str, kernel: str) -> list[dict[str, Any]]:
 
 def user_content(
     text: str, attachments: list[dict[str, Any]], kernel_events: list[str]
-) -> list[dict[str, Any]]:
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """What the model is sent for a user's message.
 
     Parameters
@@ -59,23 +59,35 @@ def user_content(
     text:
         What the person typed.
     attachments:
-        ``{type, value, text?}`` each: what it is, its path or name, and what it holds, added as
-        data.
+        As ``AttachmentReader.read`` returns them, with ``content``: blocks for the model.
     kernel_events:
         What happened to the kernel since the model last spoke.
+
+    Returns
+    -------
+    tuple
+        The blocks; and the attachments without theirs. ``content_index`` says of an attached
+        image which block it is.
     """
     blocks: list[dict[str, Any]] = []
+    shown: list[dict[str, Any]] = []
     for event in kernel_events:
         blocks.append({"type": "text", "text": f"<kernel-event>\n{event}\n</kernel-event>"})
     for attachment in attachments:
-        kind = str(attachment.get("type", "text"))
-        name = str(attachment.get("name") or attachment.get("value") or "").replace('"', "'")
-        body = str(attachment.get("text", "")).replace("</attachment>", "<\\/attachment>")
-        blocks.append(
-            {
-                "type": "text",
-                "text": f'<attachment type="{kind}" name="{name}">\n{body}\n</attachment>',
-            }
-        )
+        facts = {key: value for key, value in attachment.items() if key != "content"}
+        blocks += attachment.get("content", [])
+        if facts["type"] == "image":
+            facts["content_index"] = len(blocks) - 1
+        shown.append(facts)
     blocks.append({"type": "text", "text": text})
-    return blocks
+    return blocks, shown
+
+
+def attachment_block(kind: str, name: str, text: str) -> dict[str, Any]:
+    """A block that says what it holds and where that is from, and cannot be left from within."""
+    name = " ".join(name.replace('"', "'").split())
+    body = text.replace("</attachment>", "<\\/attachment>")
+    return {
+        "type": "text",
+        "text": f'<attachment type="{kind}" name="{name}">\n{body}\n</attachment>',
+    }

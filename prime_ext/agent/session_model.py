@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from prime_ext.agent.prompts import system_prompt
 from prime_ext.compaction.meter import ContextMeter
 from prime_ext.compaction.replacement import Frozen
 from prime_ext.context.limits import Limits
+from prime_ext.errors import PrimeError
 from prime_ext.models.model import Capabilities, Model, ModelError
 from prime_ext.session.records import ApprovalRequest
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from prime_ext.session.session import Session
 
 DEFAULT_MAX_OUTPUT = 32_000
+RESULT_TOKENS = 10_000
+"""Of one result at most, while the model's limits are not known."""
 
 
 class SessionModel:
@@ -86,6 +90,15 @@ class SessionModel:
         model = self.get()
         if not self._needs_consent(model):
             await self.measures(model)
+
+    async def result_cap(self) -> int:
+        """Tokens that one result of a tool, or one attachment, may have."""
+        if self.limits is None:
+            with contextlib.suppress(PrimeError):  # said when the turn begins
+                await self.measure_unasked()
+        if self.limits is None:
+            return self._services.context_config.tool_result_cap_tokens or RESULT_TOKENS
+        return self.limits.tool_result_cap
 
     async def ask_consent(self, model: Model, turn: str | None, user: str | None) -> None:
         """Ask, once for each person and server, before content leaves this machine.

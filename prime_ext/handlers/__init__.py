@@ -26,6 +26,7 @@ def handlers(base_url: str = "") -> list[tuple[str, type[RequestHandler]]]:
     routes: list[tuple[str, type[RequestHandler]]] = [
         ("status", server.StatusHandler),
         ("models", server.ModelsHandler),
+        ("variables", server.VariablesHandler),
         ("credentials", server.CredentialsHandler),
         (r"openapi\.yaml", server.DescriptionHandler),
         ("sessions", sessions.SessionsHandler),

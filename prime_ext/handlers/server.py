@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 from tornado import web
 
+from prime_ext.errors import PrimeError
 from prime_ext.handlers.base import PrimeHandler, authorized
 
 
@@ -36,6 +37,22 @@ class ModelsHandler(PrimeHandler):
     @authorized("read")
     async def get(self) -> None:
         self.answer({"models": await self.agent.models()})
+
+
+class VariablesHandler(PrimeHandler):
+    """``GET variables?notebook=``: what can be mentioned of a notebook's kernel."""
+
+    @web.authenticated
+    @authorized("execute")
+    async def get(self) -> None:
+        notebook = self.get_query_argument("notebook", "")
+        if not notebook:
+            raise PrimeError(
+                "`notebook` is missing.",
+                code="invalid_request",
+                hint="Give the path of the notebook, relative to the server's root.",
+            )
+        self.answer(await self.agent.variables(notebook))
 
 
 class CredentialsHandler(PrimeHandler):

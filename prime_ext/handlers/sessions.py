@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from tornado import web
 
+from prime_ext.agent.attachment import MAX_ATTACHMENTS, Attachment
 from prime_ext.errors import PrimeError
 from prime_ext.handlers.base import MAX_INTEGER, PrimeHandler, authorized
 
@@ -48,7 +49,7 @@ class SessionChanges(msgspec.Struct, forbid_unknown_fields=True):
 
 class Message(msgspec.Struct, forbid_unknown_fields=True):
     text: str
-    attachments: Annotated[list[dict[str, Any]], msgspec.Meta(max_length=100)] = []
+    attachments: Annotated[list[Attachment], msgspec.Meta(max_length=MAX_ATTACHMENTS)] = []
 
 
 class Compaction(msgspec.Struct, forbid_unknown_fields=True):

@@ -16,9 +16,18 @@ END_CHARS = 2000
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
-def describe_cell(cell: Cell, total: int, *, outputs: bool = True) -> str:
-    """The cell with a heading line, its source in full and its outputs in short."""
-    heading = f"[{cell.id}] cell {cell.index + 1} of {total}, {cell.cell_type}"
+def describe_cell(cell: Cell, total: int | None = None, *, outputs: bool = True) -> str:
+    """The cell with a heading line, its source in full and its outputs in short.
+
+    Parameters
+    ----------
+    total:
+        Cells of the notebook, if that is known.
+    """
+    place = f"cell {cell.index + 1}" if cell.index >= 0 else "a cell"
+    if total is not None:
+        place += f" of {total}"
+    heading = f"[{cell.id}] {place}, {cell.cell_type}"
     if cell.cell_type == "code":
         heading += f", {_state(cell)}"
     parts = [heading, fence(cell.source)]

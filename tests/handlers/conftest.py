@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from prime_ext.agent.attachment import Attachment
     from prime_ext.session.session import Session
 
 MODES = ["ask", "edit", "auto"]
@@ -72,8 +73,9 @@ class NotedAgent:
         session.append(Settings(**changes, user=user))
 
     async def submit(
-        self, session: Session, text: str, attachments: list[dict[str, Any]], user: str | None
+        self, session: Session, text: str, attached: list[Attachment], user: str | None
     ) -> tuple[int, bool]:
+        attachments = msgspec.to_builtins(attached)
         if self.fails is not None:
             raise self.fails
         if not text.strip():
@@ -86,6 +88,10 @@ class NotedAgent:
         content = [{"type": "text", "text": text}]
         message = UserMessage(text=text, attachments=attachments, content=content, user=user)
         return session.append(message).seq, False
+
+    async def variables(self, notebook: str) -> dict[str, Any]:
+        self.calls.append(("variables", notebook))
+        return {"variables": [], "omitted": 0}
 
     async def interrupt(self, session: Session, user: str | None) -> bool:
         self.calls.append(("interrupt", user))

@@ -10,6 +10,7 @@ import msgspec
 from jupyter_events.yaml import loads
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
+from prime_ext.agent import attachment
 from prime_ext.handlers import API, handlers, server, sessions, snapshots
 from prime_ext.handlers.base import PrimeHandler
 from prime_ext.handlers.server import NotFoundHandler
@@ -61,12 +62,19 @@ def test_every_verb_says_how_it_refuses() -> None:
 def fields_of(struct: type) -> tuple[set[str], set[str]]:
     """All fields of a struct and the required ones."""
     fields = msgspec.structs.fields(struct)
-    return {f.encode_name for f in fields}, {f.encode_name for f in fields if f.required}
+    tag = {struct.__struct_config__.tag_field} - {None}
+    return (
+        {f.encode_name for f in fields} | tag,
+        {f.encode_name for f in fields if f.required} | tag,
+    )
 
 
 def test_the_bodies_are_those_the_doors_take() -> None:
     schemas = description()["components"]["schemas"]
     for struct in (
+        *get_args(attachment.Attachment),
+        attachment.AttachedCell,
+        attachment.Selection,
         server.Credentials,
         sessions.NewSession,
         sessions.SessionChanges,

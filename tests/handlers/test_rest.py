@@ -232,6 +232,21 @@ async def test_the_description_is_served(request_api: Callable[..., Any]) -> Non
             {"text": "x", "attachments": [1]},
             "an integer - at `$.attachments[0]`",
         ),
+        (
+            "sessions/{id}/messages",
+            {"text": "x", "attachments": [{"type": "folder", "value": "data"}]},
+            "'folder' - at `$.attachments[0].type`",
+        ),
+        (
+            "sessions/{id}/messages",
+            {"text": "x", "attachments": [{"type": "error", "value": "a.ipynb", "cells": []}]},
+            "`$.attachments[0].cells`",
+        ),
+        (
+            "sessions/{id}/messages",
+            {"text": "x", "attachments": [{"type": "file", "value": "a", "text": "b"}]},
+            "`text`",
+        ),
         ("sessions/{id}/approvals/toolu_1", {"decision": "maybe"}, "'maybe' - at `$.decision`"),
         ("sessions/{id}/snapshots/s1/restore", {"overwrite": 1}, "true or false"),
         ("sessions/{id}/compact", {"instructions": "x" * 20_001}, "$.instructions"),

@@ -43,12 +43,24 @@ MAX_IMAGE_BYTES = 3_700_000
 """The Messages API takes images of 5 MB, counted as base64."""
 
 
+def _workspace(context: ToolContext) -> Workspace:
+    return Workspace(context.root, context.session.folder)
+
+
 async def _list_files(context: ToolContext, arguments: dict[str, Any]) -> ToolOutcome:
-    return ToolOutcome.text(await asyncio.to_thread(_listing, context, arguments.get("path", "")))
+    workspace = _workspace(context)
+    listing = await asyncio.to_thread(describe_folder, workspace, arguments.get("path", ""))
+    return ToolOutcome.text(listing)
 
 
-def _listing(context: ToolContext, path: str) -> str:
-    workspace = Workspace(context)
+def describe_folder(workspace: Workspace, path: str) -> str:
+    """What a folder holds, a line for each entry; of a file, the facts.
+
+    Raises
+    ------
+    PrimeError
+        As ``Workspace.find``, or ``file_unreadable``.
+    """
     folder = workspace.find(path)
     shown = workspace.relative(folder)
     if not folder.is_dir():
@@ -83,13 +95,31 @@ def _entry(entry: Path) -> str:
 
 
 async def _read_file(context: ToolContext, arguments: dict[str, Any]) -> ToolOutcome:
-    return await asyncio.to_thread(
-        _read, context, arguments["path"], arguments.get("start"), arguments.get("end")
+    content = await asyncio.to_thread(
+        read_file,
+        _workspace(context),
+        arguments["path"],
+        arguments.get("start"),
+        arguments.get("end"),
     )
+    return ToolOutcome(content)
 
 
-def _read(context: ToolContext, path: str, start: int | None, end: int | None) -> ToolOutcome:
-    workspace = Workspace(context)
+def read_file(
+    workspace: Workspace, path: str, start: int | None = None, end: int | None = None
+) -> list[dict[str, Any]]:
+    """A file as blocks for the model: numbered lines, the cells of a notebook, or an image.
+
+    Parameters
+    ----------
+    start, end:
+        First and last line or cell, from 1.
+
+    Raises
+    ------
+    PrimeError
+        As ``Workspace.find`` and ``read_text``, ``not_a_file`` or ``bad_range``.
+    """
     file = workspace.find(path)
     shown = workspace.relative(file)
     if file.is_dir():
@@ -98,20 +128,20 @@ def _read(context: ToolContext, path: str, start: int | None, end: int | None) -
         return _image(file, shown)
     text = read_text(file, shown).text
     if file.suffix == ".ipynb":
-        return ToolOutcome.text(_notebook(text, shown, start, end))
-    return ToolOutcome.text(_numbered(text, shown, start, end) + _data_hint(file, shown))
+        text = _notebook(text, shown, start, end)
+    else:
+        text = _numbered(text, shown, start, end) + _data_hint(file, shown)
+    return [{"type": "text", "text": text}]
 
 
-def _image(file: Path, shown: str) -> ToolOutcome:
+def _image(file: Path, shown: str) -> list[dict[str, Any]]:
     data = base64.b64encode(file.read_bytes()).decode()
     media_type = IMAGE_TYPES[file.suffix.lower()]
     source = {"type": "base64", "media_type": media_type, "data": data}
-    return ToolOutcome(
-        [
-            {"type": "text", "text": f"{shown}: {facts(file)}"},
-            {"type": "image", "source": source},
-        ]
-    )
+    return [
+        {"type": "text", "text": f"{shown}: {facts(file)}"},
+        {"type": "image", "source": source},
+    ]
 
 
 def _numbered(text: str, shown: str, start: int | None, end: int | None) -> str:
@@ -166,7 +196,7 @@ def _data_hint(file: Path, shown: str) -> str:
 
 
 async def _search_files(context: ToolContext, arguments: dict[str, Any]) -> ToolOutcome:
-    workspace = Workspace(context)
+    workspace = _workspace(context)
     base = await asyncio.to_thread(workspace.find, arguments.get("path", ""))
     job = {
         "pattern": well_formed(arguments["pattern"]),
@@ -237,7 +267,7 @@ async def _run_search(job: dict[str, Any]) -> tuple[list[dict[str, Any]], bool]:
 
 async def _edit_file(context: ToolContext, arguments: dict[str, Any]) -> ToolOutcome:
     def edit() -> str:
-        workspace = Workspace(context)
+        workspace = _workspace(context)
         before, after, target = _edited(workspace, arguments)
         shown = workspace.relative(target)
         write_text(target, after, shown, like=read_text(target, shown))
@@ -271,7 +301,7 @@ def _edited(workspace: Workspace, arguments: dict[str, Any]) -> tuple[str, str, 
 
 async def _write_file(context: ToolContext, arguments: dict[str, Any]) -> ToolOutcome:
     def write() -> str:
-        workspace = Workspace(context)
+        workspace = _workspace(context)
         target = workspace.target(arguments["path"])
         _no_notebook(target)
         shown = workspace.relative(target)
@@ -292,7 +322,7 @@ async def _write_file(context: ToolContext, arguments: dict[str, Any]) -> ToolOu
 async def _preview_edit(context: ToolContext, arguments: dict[str, Any]) -> str | None:
     def preview() -> str | None:
         try:
-            workspace = Workspace(context)
+            workspace = _workspace(context)
             before, after, target = _edited(workspace, arguments)
             return fence(unified_diff(before, after, workspace.relative(target)), "diff")
         except PrimeError as error:
@@ -304,7 +334,7 @@ async def _preview_edit(context: ToolContext, arguments: dict[str, Any]) -> str 
 async def _preview_write(context: ToolContext, arguments: dict[str, Any]) -> str | None:
     def preview() -> str | None:
         try:
-            workspace = Workspace(context)
+            workspace = _workspace(context)
             target = workspace.target(arguments["path"])
             _no_notebook(target)
             shown = workspace.relative(target)

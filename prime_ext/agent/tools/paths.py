@@ -5,12 +5,8 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
 from prime_ext.errors import PrimeError
-
-if TYPE_CHECKING:
-    from prime_ext.agent.tools.tool import ToolContext
 
 SECRET_NAMES = (
     "*.env", "*.env.*", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx",
@@ -45,11 +41,19 @@ def is_hidden(path: PurePosixPath | Path) -> bool:
 
 
 class Workspace:
-    """Paths of one tool call, checked. Symlinks are followed before anything is decided."""
+    """Paths of one session, checked. Symlinks are followed before anything is decided.
 
-    def __init__(self, context: ToolContext) -> None:
-        self.root = context.root.resolve()
-        self.session = context.session.folder.resolve()
+    Parameters
+    ----------
+    root:
+        Root of the Jupyter server's files.
+    session:
+        The session's folder, whose records and outputs can be read.
+    """
+
+    def __init__(self, root: Path, session: Path) -> None:
+        self.root = root.resolve()
+        self.session = session.resolve()
 
     def find(self, path: str) -> Path:
         """An existing file or folder to read; the session's own records included.

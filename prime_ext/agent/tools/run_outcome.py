@@ -46,11 +46,29 @@ def run_outcome(execution: Execution, *notes: str) -> ToolOutcome:
     notes:
         What else the model has to know, e.g. that the notebook could not be saved.
     """
+    texts, images, outputs = _taken_apart(execution.outputs)
+    status = _status(execution, bool(texts))
+    text = "\n".join([*texts, *(part for part in (status, *notes) if part)])
+    return ToolOutcome(
+        [{"type": "text", "text": text}, *images], outputs, is_error=execution.status != "ok"
+    )
+
+
+def render_outputs(outputs: list[dict[str, Any]]) -> tuple[list[str], list[dict[str, Any]]]:
+    """Texts of outputs, and their images as blocks; a text says ``[image n]`` where one belongs."""
+    texts, images, _ = _taken_apart(outputs)
+    return texts, images
+
+
+def _taken_apart(
+    outputs: list[dict[str, Any]],
+) -> tuple[list[str], list[dict[str, Any]], list[dict[str, Any]]]:
+    """Texts, images, and the outputs with the images' places in place of the images."""
     texts: list[str] = []
     images: list[dict[str, Any]] = []
-    outputs: list[dict[str, Any]] = []
-    for output in execution.outputs:
-        kept = output
+    kept: list[dict[str, Any]] = []
+    for output in outputs:
+        left = output
         if output["output_type"] == "stream":
             texts.append(output["text"])
         elif output["output_type"] == "error":
@@ -66,14 +84,10 @@ def run_outcome(execution: Execution, *notes: str) -> ToolOutcome:
                 images.append({"type": "image", "source": source})
                 label = _join(data.get("text/plain", ""))
                 texts.append(f"{label} [image {len(images)}]".strip())
-                kept = {**output, "data": {**data, kind: {"content_index": len(images)}}}
-        outputs.append(kept)
+                left = {**output, "data": {**data, kind: {"content_index": len(images)}}}
+        kept.append(left)
     texts = [text for text in (_ANSI.sub("", t).rstrip() for t in texts) if text]
-    status = _status(execution, bool(texts))
-    text = "\n".join([*texts, *(part for part in (status, *notes) if part)])
-    return ToolOutcome(
-        [{"type": "text", "text": text}, *images], outputs, is_error=execution.status != "ok"
-    )
+    return texts, images, kept
 
 
 def _status(execution: Execution, has_output: bool) -> str:
