@@ -149,7 +149,7 @@ CASES: list[tuple[str, str, str, str]] = [
     ("pydantic", "nested and generic models", "import pydantic, typing\nclass In(pydantic.BaseModel):\n    v: int\nclass Out(pydantic.BaseModel):\n    i: In\n    l: list[In] = []\nx = Out(i={'v': 1})", "type(x)(i={'v': 2}).i.v == 2"),
     ("pydantic", "dataclass, TypeAdapter", "import pydantic; x = pydantic.TypeAdapter(list[int])", "x.validate_python(['1']) == [1]"),
     ("msgspec", "Struct", "import msgspec\nclass S(msgspec.Struct):\n    a: int\nx = S(1)", "x.a == 1"),
-    ("ipywidgets", "slider", "import ipywidgets; x = ipywidgets.IntSlider(3)", "True"),
+    ("ipywidgets", "slider and box", "import ipywidgets; x = ipywidgets.VBox([ipywidgets.IntSlider(3)])", "x.children[0].value == 3"),
     ("traitlets", "HasTraits", "import traitlets\nclass H(traitlets.HasTraits):\n    a = traitlets.Int(1)\nx = H(a=2)", "x.a == 2"),
     ("tqdm", "progress bar", "import tqdm, io; x = tqdm.tqdm(total=3, file=io.StringIO())", "x is not None"),
     ("rich", "table, console", "import rich.table as r; x = r.Table('a'); x.add_row('1')", "x.row_count == 1"),

@@ -8,11 +8,11 @@ that ``Out[3]`` is what the notebook shows beside ``[3]``.
 
 from __future__ import annotations
 
-import io
 from contextlib import suppress
 from typing import Any
 
 from .deadline import DeadlineExceeded, deadline
+from .limited_file import LimitedFile
 from .namespace import shell, user_names
 from .pickling import ComponentPickler, ComponentUnpickler, SaveContext
 from .plans import module_of
@@ -40,15 +40,8 @@ earlier: list[str] = []
 """Cells of the process whose snapshot was loaded here: they tell how its variables were made."""
 
 
-class _NotSmall(Exception):
-    """A result that is not worth keeping."""
-
-
-class _SmallFile(io.BytesIO):
-    def write(self, data: Any) -> int:
-        if self.tell() + len(data) > LARGEST_RESULT:
-            raise _NotSmall
-        return super().write(data)
+class _NotPlain(Exception):
+    """A result that is more than plain data."""
 
 
 class _ResultPickler(ComponentPickler):
@@ -58,7 +51,7 @@ class _ResultPickler(ComponentPickler):
         kind = type(value)
         own_class = isinstance(value, type) and value.__module__ == "__main__"
         if own_class or module_of(kind).partition(".")[0] not in _PLAIN_MODULES:
-            raise _NotSmall
+            raise _NotPlain
         return super().reducer_override(value)
 
 
@@ -117,7 +110,7 @@ def _results(context: SaveContext, results: dict[int, Any]) -> list[tuple[int, s
 
 
 def _small(context: SaveContext, value: Any) -> bytes | None:
-    file = _SmallFile()
+    file = LimitedFile(LARGEST_RESULT)
     pickler = _ResultPickler(file, context)
     try:
         pickler.dump(value)

@@ -9,6 +9,7 @@ def load() -> None:
         classes,
         reducers_arrays,
         reducers_builtin,
+        reducers_caches,
         reducers_files,
         reducers_functions,
         reducers_instances,

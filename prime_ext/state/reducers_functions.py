@@ -280,28 +280,6 @@ def restore_wrapped_method(is_class: bool, function: Any) -> Any:
     return classmethod(function) if is_class else staticmethod(function)
 
 
-@reduces("functools:_lru_cache_wrapper")
-def reduce_lru_cache(pickler: Reducing, wrapper: Any) -> Any:
-    if is_importable(pickler, wrapper):
-        return NotImplemented
-    if wrapper.cache_info().currsize:
-        pickler.notes.append(f"the cache of {wrapper.__qualname__} starts empty")
-    parameters = wrapper.cache_parameters()
-    args = (wrapper.__wrapped__, parameters["maxsize"], parameters["typed"])
-    state = {name: value for name, value in vars(wrapper).items() if name != "cache_parameters"}
-    return restore_lru_cache, args, state, None, None, set_wrapper_state
-
-
-@restorer
-def restore_lru_cache(function: Any, maxsize: int | None, typed: bool) -> Any:
-    return functools.lru_cache(maxsize=maxsize, typed=typed)(function)
-
-
-@restorer
-def set_wrapper_state(wrapper: Any, state: dict[str, Any]) -> None:
-    vars(wrapper).update(state)
-
-
 @reduces(types.ModuleType, subclasses=True)
 def reduce_module(pickler: Reducing, module: types.ModuleType) -> Any:
     name = module.__name__

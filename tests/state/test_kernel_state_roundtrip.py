@@ -120,7 +120,8 @@ CASES = [
     ),
     Case(
         "nested_functions",
-        "outer power square cached decorated later is_even is_odd calls bump fib",
+        "outer power square cached decorated later is_even is_odd calls bump fib "
+        "fetch loaded ran large",
         """
         import functools
         calls = 0
@@ -160,11 +161,29 @@ CASES = [
         def is_odd(n): return False if n == 0 else is_even(n - 1)
         fib = cached
         cached(10)
+        ran, loaded = [], {"table": [1]}
+        @functools.lru_cache(maxsize=2, typed=True)
+        def fetch(name, *, times=1):
+            ran.append(name)
+            return loaded if name == "shared" else {"rows": [name] * times}
+        @functools.cache
+        def large(n): return bytes(n)
+        for _name in ("dropped", "shared", 2.0): fetch(_name, times=2)
+        fetch("shared", times=2); large(2_000_000)
+        ran.clear()
         """,
         """
         before = calls
         assert bump() == before + 1 == calls
         assert outer(1)(2)(3) == 6 and square(7) == 49 and power(3)(2) == 8
+        assert fetch("shared", times=2) is loaded and fetch(2.0, times=2) == {"rows": [2.0, 2.0]}
+        assert ran == [] and fetch.cache_info().currsize == 2, "from the cache"
+        fetch(2, times=2); fetch("shared", times=2)
+        assert ran == [2, "shared"], "the one used least went, types are told apart"
+        fetch.cache_clear(); fetch("shared", times=2); fetch(2.0, times=2); ran.clear()
+        assert cached.cache_info().currsize == 11 and cached.__wrapped__.__name__ == "cached"
+        assert "starts empty" in _loaded.names["large"].reason and len(large(3)) == 3
+        large.cache_clear()
         assert cached(20) == 6765 and fib is cached and cached.cache_info().maxsize == 32
         assert decorated(2, 3) == 5 and decorated.count == 2 and decorated.__doc__ == "adds"
         decorated.count = 1
