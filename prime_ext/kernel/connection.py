@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal
@@ -30,6 +31,9 @@ from prime_ext.kernel.transport import Channel, ConnectionLost, KernelDied, Mess
 Reason = Literal["crash", "user", "new"]
 
 KERNEL_ACTIONS = "https://events.jupyter.org/jupyter_server/kernel_actions/v1"
+
+QUIET_SECONDS = 300.0
+"""How long the connection to a gateway is kept after the last run or question."""
 
 _POLL_SECONDS = 0.5
 _POLL_SECONDS_REMOTE = 5.0
@@ -68,6 +72,8 @@ class KernelConnection:
         self._prepared: bool | None = None
         self._token = ""
         self._language = ""
+        self._used_at = 0.0
+        self._let_go_at: Any = None
         self._lost: Reason | None = None
         self._losses = 0
         self._alive = asyncio.Event()
@@ -171,6 +177,10 @@ class KernelConnection:
             if alive:
                 if self._lost is not None and not self._is_being_replaced():
                     self._renew()
+                if is_behind_gateway(self._manager):
+                    await self._let_go_when_quiet()
+            elif is_behind_gateway(self._manager):
+                self._gone = True  # One that died is still listed there; this was taken off.
             elif not self.gone:
                 self._lose("user" if self._is_being_replaced() else "crash")
         self._gone = True
@@ -178,6 +188,24 @@ class KernelConnection:
         self._alive.set()
         self._unfollow()
         self._changed()
+
+    async def _let_go_when_quiet(self) -> None:
+        """A gateway does not cull a kernel that somebody is connected to.
+
+        The gateway tells when it was active last: if that changes, code may have run unheard.
+        """
+        channels = self._channels
+        if channels is not None:
+            quiet = time.monotonic() - self._used_at > QUIET_SECONDS
+            if quiet and not channels.running and not channels.open_requests:
+                self._channels = None
+                self._let_go_at = self._manager.last_activity
+                await channels.close(ConnectionLost("The connection was given back."))
+        elif self._let_go_at not in (None, self._manager.last_activity):
+            self._let_go_at = None
+            self._count_run()
+            with contextlib.suppress(PrimeError):
+                await self.channels()
 
     async def _is_alive(self) -> bool:
         if not await ensure_async(self._manager.is_alive()):
@@ -228,6 +256,7 @@ class KernelConnection:
             ``kernel_dead`` if it ended and is not restarted, ``kernel_no_answer`` if it lives
             but does not answer.
         """
+        self._used_at = time.monotonic()
         async with self._opening:
             if self._channels is not None:
                 return self._channels
@@ -239,33 +268,44 @@ class KernelConnection:
                 raise kernel_dead()
             timeout = float(getattr(self._kernel_manager, "kernel_info_timeout", 60.0))
             try:
-                losses = self._losses
-                channels = await KernelChannels.open(
-                    self._manager,
-                    self._log,
-                    timeout=timeout,
-                    is_current=lambda: self._losses == losses,
-                )
+                channels = await self._open(timeout)
             except KernelDied:
                 raise kernel_dead() from None
-            except TimeoutError:
+            except (TimeoutError, asyncio.TimeoutError):
                 raise kernel_silent(timeout) from None
             except Exception as error:
                 self._log.warning("Connecting to kernel %s failed", self.kernel_id, exc_info=True)
                 raise kernel_unreachable(error) from error
-            if self._prepared and await self._is_replaced(channels, "control"):
-                self._lose("crash")
-                self._renew()
             channels.on_busy_change = self._changed
             channels.on_run = self._count_run
             channels.on_death = self._on_crash
             channels.on_reconnected = partial(self._on_reconnected, channels)
             channels.on_broken = partial(self._on_broken, channels)
             self._channels = channels
+            self._let_go_at = None
             language = channels.info.get("language_info", {}).get("name", "")
             self._language = str(language).lower()
             self._changed()
             return channels
+
+    async def _open(self, timeout: float) -> KernelChannels:
+        losses = self._losses
+        channels = await KernelChannels.open(
+            self._manager,
+            self._log,
+            timeout=timeout,
+            is_current=lambda: self._losses == losses,
+        )
+        if self._prepared:  # We were connected before: to this process?
+            try:
+                replaced = await asyncio.wait_for(self._is_replaced(channels, "control"), timeout)
+            except BaseException:
+                await channels.close(ConnectionLost("The connection was not made."))
+                raise
+            if replaced:
+                self._lose("crash")
+                self._renew()
+        return channels
 
     def _on_broken(self, channels: KernelChannels, error: Exception) -> None:
         if channels is not self._channels:
@@ -393,6 +433,7 @@ class KernelConnection:
 
     def _count_run(self) -> None:
         self.runs += 1
+        self._used_at = time.monotonic()
 
     def _changed(self) -> None:
         for callback in list(self.on_state):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -170,6 +171,34 @@ def test_a_snapshot_arrives_in_pieces(here: Path, there: Path) -> None:
     assert load(there) == {"large": large, "small": 1}
     assert load(there, generation="previous") == {"large": large}
     assert not list((there / "kernel-state.d").glob(".*"))
+
+
+@pytest.mark.parametrize("call", ["replace", "fsync", "link", "unlink"])
+@pytest.mark.parametrize("step", range(5))
+def test_a_disk_that_fails_at_any_step(
+    call: str, step: int, here: Path, there: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is there afterwards is the snapshot of before or the new one, whole."""
+    first, second = os.urandom(LARGE), os.urandom(LARGE)
+    save(here, large=first)
+    bring(here, there)
+    save(here, large=second)
+    original = getattr(os, call)
+    calls: list[object] = []
+
+    def fail(*arguments: Any, **named: Any) -> Any:
+        calls.append(arguments)
+        if len(calls) > step:
+            raise OSError(28, "No space left on device")
+        return original(*arguments, **named)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, call, fail)
+        with contextlib.suppress(OSError):
+            bring(here, there)
+    assert load(there) in ({"large": first}, {"large": second})
+    bring(here, there)
+    assert load(there) == {"large": second}
 
 
 def test_what_arrives_altered_is_refused(here: Path, there: Path) -> None:
