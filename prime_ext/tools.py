@@ -14,15 +14,12 @@ ApprovalClass
     ``"read"``, ``"edit"`` or ``"run"``: when a person is asked.
 PrimeError
     Raised by a handler for what the model can act on: a message, and a hint that says what to do.
-Workspace
-    Paths that the model gives, checked as the agent's own file tools check them.
 run_outcome
     The outcome of code that was run with ``context.kernel.execute``.
 """
 
 from __future__ import annotations
 
-from prime_ext.agent.tools.paths import Workspace
 from prime_ext.agent.tools.run_outcome import run_outcome
 from prime_ext.agent.tools.tool import ApprovalClass, Tool, ToolContext, ToolOutcome
 from prime_ext.errors import PrimeError
@@ -33,6 +30,5 @@ __all__ = [
     "Tool",
     "ToolContext",
     "ToolOutcome",
-    "Workspace",
     "run_outcome",
 ]

@@ -85,6 +85,11 @@ def fault(tool: Any) -> str | None:
     """What is wrong with a tool that a package gave; ``None`` if it can be offered."""
     if not isinstance(tool, Tool):
         return f"it is a {type(tool).__name__}, not a prime_ext.tools.Tool or a list of them"
+    return _part_fault(tool)
+
+
+def _part_fault(tool: Any) -> str | None:
+    """As `fault`; the parts may be of any type, since nobody has checked the package's."""
     if not isinstance(tool.name, str) or not _NAME.fullmatch(tool.name):
         return "its name must be 1 to 128 letters, digits, - or _"
     if not isinstance(tool.description, str) or not tool.description.strip():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from prime_ext.agent.tools.paths import Workspace
     from prime_ext.kernel.notebook_kernel import NotebookKernel
     from prime_ext.notebook.document import NotebookDocument
     from prime_ext.session.session import Session
@@ -68,6 +69,13 @@ class ToolContext:
     """Root of the Jupyter server's files; no path outside it is read or written."""
     progress: Callable[[dict[str, Any]], None]
     """Send a transient ``progress`` frame body, e.g. ``{"outputs": [...]}`` as they come."""
+
+    @property
+    def workspace(self) -> Workspace:
+        """The files that the agent may touch; checks every path that the model gives."""
+        from prime_ext.agent.tools.paths import Workspace
+
+        return Workspace(self.root, self.session.folder)
 
 
 _BLOCK = (
