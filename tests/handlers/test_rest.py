@@ -65,6 +65,22 @@ async def test_a_session_from_start_to_end(
     assert (await request_api("GET", f"sessions/{session_id}")).status == 404
 
 
+async def test_saving_and_restoring_are_settings_of_a_session(
+    request_api: Callable[..., Any], agent: NotedAgent, session: Session
+) -> None:
+    changed = await request_api(
+        "PATCH", f"sessions/{session.id}", {"restore": "never", "snapshots": False}
+    )
+    assert changed.json["snapshots"]["restore"] == "never"
+    (update,) = [call for call in agent.calls if call[0] == "update"]
+    assert (update[1]["restore"], update[1]["snapshots"]) == ("never", False)
+    for wrong in ({"restore": "sometimes"}, {"snapshots": "no"}):
+        answer = await request_api("PATCH", f"sessions/{session.id}", wrong)
+        assert (answer.status, answer.json["code"]) == (400, "invalid_request")
+    status = await request_api("GET", "status")
+    assert status.json["snapshots"]["limit_bytes"] > 0
+
+
 async def test_messages(
     request_api: Callable[..., Any], agent: NotedAgent, session: Session
 ) -> None:

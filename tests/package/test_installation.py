@@ -101,3 +101,10 @@ def test_the_package_is_typed_and_tells_its_version(installation: Installation) 
     imported, installed, typed = json.loads(told)
     assert imported == installed
     assert typed
+
+
+def test_jupyter_prime_is_a_command(installation: Installation) -> None:
+    told = installation.run("jupyter", "prime", "--help")
+
+    assert "import" in told
+    assert "sessions" in told

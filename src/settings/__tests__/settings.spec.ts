@@ -20,10 +20,12 @@ describe('fromComposite', () => {
       fromComposite({
         permissionMode: 'plan',
         model: 'm',
+        restoreVariables: 'never',
         toolCards: 'expanded'
       })
     ).toMatchObject({
       permissionMode: 'plan',
+      restoreVariables: 'never',
       model: 'm',
       toolCards: 'expanded',
       sendWith: 'enter'
