@@ -85,7 +85,7 @@ class Conversation:
         self._cache = PromptCache()
         self._before: list[Position] = []
         self._before_at = 0.0
-        self._rewritten = False
+        self._rewritten = ""
 
     def freeze(self, summary: str | None = None) -> None:
         """Make the system prompt anew, with a summary at its end."""
@@ -147,11 +147,11 @@ class Conversation:
                 world.price.cost(usage),
                 common_tokens(prompt, self._before),
                 self.now - self._before_at,
-                purpose == "turn" and self._rewritten,
+                self._rewritten if purpose == "turn" else "",
             )
         )
         if purpose == "turn":
-            self._before, self._before_at, self._rewritten = list(prompt), self.now, False
+            self._before, self._before_at, self._rewritten = list(prompt), self.now, ""
         return begun + world.latency.of_output(output)
 
     def compact(
@@ -168,7 +168,7 @@ class Conversation:
         self.now = self.send(summarise, self.world.summary_tokens, "summary")
         sent = self.run.requests[-1].tokens
         self.messages = list(then)
-        self._rewritten = True
+        self._rewritten = path
         self.run.waits.append(Wait(path, self.now - since, sent, before, self.tokens))
 
 

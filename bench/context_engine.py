@@ -39,10 +39,10 @@ class Observer:
         self._run = run
         self._price = known_capabilities(model).price
         self._reply_limit: int | None = None
-        self._pending: list[tuple[Received, Purpose, bool]] = []
+        self._pending: list[tuple[Received, Purpose, str]] = []
         self._prompt: list[Position] = []
         self._prompt_at = 0.0
-        self._rewritten = False
+        self._rewritten = ""
         self._compacting_since: float | None = None
         self._note: Purpose = "note"
 
@@ -63,10 +63,10 @@ class Observer:
         self._reply_limit = self._reply_limit or limit
         if limit != self._reply_limit:
             waited_for = self._compacting_since is not None
-            self._pending.append((received, "summary" if waited_for else self._note, False))
+            self._pending.append((received, "summary" if waited_for else self._note, ""))
             return ScriptedReply((Text(self._summary),))
         self._pending.append((received, "turn", self._rewritten))
-        self._rewritten = False
+        self._rewritten = ""
         step = self._steps.popleft()
         calls = (ToolCall(call.name, call.arguments, call.id) for call in step.calls)
         return ScriptedReply((Text(step.text), *calls))
@@ -85,7 +85,7 @@ class Observer:
                 reason = record.get("reason")
                 self._run.problems.append(f"compaction {record['outcome']}: {reason}")
                 return
-            self._rewritten = True
+            self._rewritten = record["path"]
             self._run.waits.append(
                 Wait(
                     record["path"],
@@ -107,7 +107,7 @@ class Observer:
                 still.append((received, purpose, rewritten))
         self._pending = still
 
-    def _count(self, received: Received, purpose: Purpose, rewritten: bool) -> None:
+    def _count(self, received: Received, purpose: Purpose, rewritten: str) -> None:
         usage, prompt = received.usage, received.positions
         cached = usage["cache_read_input_tokens"]
         self._run.requests.append(

@@ -38,8 +38,8 @@ class Sent:
     """Tokens at its beginning that the conversation's request before had at its own."""
     gap_s: float
     """Since the start of that request."""
-    rewritten: bool
-    """The context was compacted or pruned since that request."""
+    rewritten: str
+    """The path of the compaction since that request; empty if there was none."""
 
     @property
     def cold(self) -> bool:
@@ -86,7 +86,8 @@ class Run:
         sizes = [sent.tokens for sent in turn]
         kept = [s for s in turn[1:] if not s.rewritten]
         warm = [s for s in kept if not s.cold]
-        after = [s for s in turn if s.rewritten]
+        summarised = [s for s in turn if s.rewritten not in ("", "prune")]
+        pruned = [s for s in turn if s.rewritten == "prune"]
         total = sum(s.tokens for s in self.requests)
         cached = sum(s.cached for s in self.requests)
         seconds = [wait.seconds for wait in self.waits]
@@ -117,7 +118,8 @@ class Run:
             "resent_tokens_missed": sum(max(0, s.resent - s.cached) for s in warm),
             "requests_after_long_gaps": sum(s.cold for s in kept),
             "missed_after_long_gaps": sum(max(0, s.resent - s.cached) for s in kept if s.cold),
-            "missed_after_compaction_highest": max((s.tokens - s.cached for s in after), default=0),
+            "missed_after_summary_highest": _most_missed(summarised),
+            "missed_after_prune_highest": _most_missed(pruned),
             "wait_s_median": round(percentile(seconds, 0.5), 3),
             "wait_s_95": round(percentile(seconds, 0.95), 3),
             "wait_s_total": round(sum(seconds), 3),
@@ -145,6 +147,10 @@ def common_tokens(prompt: Sequence[Position], earlier: Sequence[Position]) -> in
             break
         tokens += position.tokens
     return tokens
+
+
+def _most_missed(requests: Sequence[Sent]) -> int:
+    return max((sent.tokens - sent.cached for sent in requests), default=0)
 
 
 def percentile(values: Sequence[float], share: float) -> float:
