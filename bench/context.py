@@ -103,17 +103,9 @@ def targets(runs: Sequence[Run]) -> list[Measure]:
             _less(ours["tokens_per_turn"], equal["tokens_per_turn"]),
             "%",
         ),
-        measure(
-            "largest context",
-            100 * ours["context_highest"] / ours["window"],
-            "% of window",
-            below=80,
-        ),
-        measure(
-            "the same with the full history's summary",
-            100 * full["context_highest"] / full["window"],
-            "% of window",
-        ),
+        measure("errors recorded", len(ours["problems"]), "", below=1),
+        measure("largest context", _of_window(ours), "% of window", below=80),
+        measure("largest context, full history", _of_window(full), "% of window"),
         measure(
             "tokens sent before that come from the cache",
             100 * ours["resent_tokens_cached"],
@@ -257,6 +249,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sessions.append(runs)
         print(f"\n{script.name}: {script.model}, window {script.window:,} tokens ({spent:.0f} s)\n")
         print(table(runs))
+        for problem in runs[0].problems:
+            print(f"\nRecorded: {problem}")
         measures += targets(runs)
     print(
         f"\nLatency: {LATENCY.first_token_s} s to the first token, "
