@@ -52,31 +52,49 @@ def cached_calls(wrapper: Any) -> list[Call] | None:
     The cache has no interface for that, but shows what it holds to the garbage collector.
     """
     count = wrapper.cache_info().currsize
-    held = gc.get_referents(wrapper)
-    if held and held[0] is type(wrapper):
-        del held[0]
-    mark = next((value for value in held[::-1] if type(value) is object), None)
+    if not count:
+        return []
     parameters = wrapper.cache_parameters()
+    held = [value for value in gc.get_referents(wrapper) if value is not type(wrapper)]
     if parameters["maxsize"] is None:
-        contents = held[0]
-        pairs = list(contents.items()) if isinstance(contents, dict) else []
+        contents = next((value for value in held if type(value) is dict), {})
+        pairs = list(contents.items())
     else:
-        # A key and a result for each entry, in some versions a type too; then the dictionary.
-        step = next((n for n in (3, 2) if _is_index(held, n, count)), 0)
-        pairs = [(held[n], held[n + 1]) for n in range(0, step * count, step)] if step else []
+        pairs = _in_order_of_use(held, count)
     if len(pairs) != count:
         return None
+    mark = _mark()
     return [(*_arguments(key, mark, parameters["typed"]), result) for key, result in pairs]
 
 
-def _is_index(held: list[Any], step: int, count: int) -> bool:
-    if len(held) <= step * count:
-        return False
-    index = held[step * count]
-    if type(index) is not dict or len(index) != count:
-        return False
+def _in_order_of_use(held: list[Any], count: int) -> list[tuple[Any, Any]]:
+    """For each entry a key, a result and, in some versions, a type; further on the dictionary."""
+    index = next((value for value in held if type(value) is dict and _is_index(value)), {})
     keys = {id(key) for key in index}
-    return all(id(held[n]) in keys for n in range(0, step * count, step))
+    pairs: list[tuple[Any, Any]] = []
+    position = 0
+    while len(pairs) < count and position + 1 < len(held) and id(held[position]) in keys:
+        pairs.append((held[position], held[position + 1]))
+        position += 2
+        if getattr(held[position], "__name__", "") == _ENTRY:
+            position += 1
+    return pairs
+
+
+_ENTRY = "_lru_list_elem"
+
+
+def _is_index(value: dict[Any, Any]) -> bool:
+    return bool(value) and all(type(entry).__name__ == _ENTRY for entry in value.values())
+
+
+@functools.lru_cache(maxsize=1)
+def _mark() -> Any:
+    """What stands in a key between positional arguments and keywords."""
+    probe: Any = functools.lru_cache(maxsize=None)(lambda **_keywords: None)
+    probe(a=1)
+    contents = next(value for value in gc.get_referents(probe) if type(value) is dict)
+    return next(iter(contents))[0]
 
 
 def _arguments(key: Any, mark: Any, typed: bool) -> tuple[tuple[Any, ...], dict[str, Any]]:

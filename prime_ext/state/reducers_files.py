@@ -33,8 +33,8 @@ def reduce_file(pickler: Reducing, file: Any) -> Any:
         return restore_closed_file, (type(file).__name__, _name(file), getattr(file, "mode", "r"))
     if isinstance(file, io.TextIOWrapper) and not isinstance(file.buffer, _PLAIN_BUFFERS):
         return _reduce_text_layer(pickler, file)
-    name = _name(file)
-    if not isinstance(name, str) or not _is_regular(file):
+    name = _path_of(file)
+    if name is None:
         return pickler.lose(file, "it is not a file on disk that can be opened again")
     if not _still_named(file, name):
         return pickler.lose(file, f"{name} was deleted or replaced since it was opened")
@@ -94,8 +94,8 @@ def reduce_compressed(pickler: Reducing, file: Any) -> Any:
     if file.writable():
         return pickler.lose(file, _COMPRESSING)
     inner = file.fileobj if type(file).__module__ == "gzip" else file._fp
-    name = _name(inner)
-    if not isinstance(name, str) or not _is_regular(inner):
+    name = _path_of(inner)
+    if name is None:
         return pickler.lose(file, "it is not a file on disk that can be opened again")
     if not _still_named(inner, name):
         return pickler.lose(file, f"{name} was deleted or replaced since it was opened")
@@ -136,6 +136,19 @@ def reduce_output_stream(pickler: Reducing, stream: Any) -> Any:
 
 def _name(file: Any) -> Any:
     return getattr(file, "name", None)
+
+
+def _path_of(file: Any) -> str | None:
+    """The name of a file on disk; also of one opened by its descriptor, where the system tells."""
+    if not _is_regular(file):
+        return None
+    name = _name(file)
+    if isinstance(name, int):
+        try:
+            name = os.readlink(f"/proc/self/fd/{file.fileno()}")
+        except OSError:
+            return None
+    return name if isinstance(name, str) else None
 
 
 def _is_regular(file: Any) -> bool:
