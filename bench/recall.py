@@ -272,7 +272,9 @@ def _found(planted: Sequence[Fact], session: Session) -> tuple[list[Measure], di
         )
     measures.append(Measure("summary turn", len(summary), "chars"))
     lost = {
-        "not found": [fact.query for fact in planted if fact not in searched],
+        "not found": {
+            fact.query: answers[_search_id(fact)] for fact in planted if fact not in searched
+        },
         "not in the summary turn": [fact.text for fact in kept if fact not in stands],
     }
     return measures, lost
