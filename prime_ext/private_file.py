@@ -7,9 +7,12 @@ import os
 import tempfile
 from pathlib import Path
 
+_ESCAPED = "backslashreplace"
+"""What becomes of half a surrogate pair, which UTF-8 cannot say."""
 
-def replace_private(path: Path, text: str) -> None:
-    """Write ``text`` to ``path`` with mode 0600, in a folder of mode 0700 that is made if needed.
+
+def replace_private(path: Path, content: str | bytes) -> None:
+    """Write ``content``, text as UTF-8, to ``path`` with mode 0600, in a folder of mode 0700 that is made if needed.
 
     Nobody ever sees a half of it, and a link that stands at ``path`` is replaced, not followed.
 
@@ -22,8 +25,10 @@ def replace_private(path: Path, text: str) -> None:
     # mkstemp makes the file anew with mode 0600.
     descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(text)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(
+                content if isinstance(content, bytes) else content.encode("utf-8", _ESCAPED)
+            )
             file.flush()
             os.fsync(file.fileno())
         Path(draft).replace(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import uuid
 import weakref
@@ -21,6 +22,7 @@ from prime_ext.notebook.cell import (
     clean_source,
     explain_missing,
     new_cell_id,
+    source_hash,
 )
 from prime_ext.notebook.lease import LeaseHub, LeaseLost
 from prime_ext.notebook.mirror import RunMirror
@@ -67,6 +69,8 @@ class Recorder(Protocol):
     def log(self) -> Log: ...
 
     def append(self, record: Any, /) -> Any: ...
+
+    def keep(self, name: str, data: bytes, *, text: str) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -131,6 +135,8 @@ class NotebookDocument:
         recorder: Recorder,
         turn: str | None,
         log: logging.Logger | logging.LoggerAdapter[Any],
+        *,
+        reverts: str | None = None,
     ) -> None:
         self._notebook = notebook
         self._hub = hub
@@ -138,6 +144,7 @@ class NotebookDocument:
         self._contents = contents
         self._recorder = recorder
         self._turn = turn
+        self._reverts = reverts
         self._log = log
         self.seen = seen
         """What the session knows of the cells."""
@@ -167,6 +174,21 @@ class NotebookDocument:
                 "source": clean_source(source),
                 "cell_type": cell_type,
                 "after": after,
+            }
+        )
+
+    async def bring_back(
+        self, cell_id: str, source: str, cell_type: str, after: str, cell: dict[str, Any] | None
+    ) -> Change:
+        """Insert a cell that was deleted under its old id, with what ``cell`` has beside that."""
+        return await self._change(
+            {
+                "op": "insert_cell",
+                "cell_id": cell_id,
+                "source": source,
+                "cell_type": cell_type,
+                "after": after,
+                **({} if cell is None else {"cell": cell}),
             }
         )
 
@@ -326,8 +348,15 @@ class NotebookDocument:
                 self._refused(op_id, operation, error)
                 raise
             before = applied.before or _state(known)
+            kept = self._keep(op_id, before.pop("cell", None)) if before else None
             op = self._record(
-                op_id, operation, "applied", writer=writer, before=before, after=applied.after
+                op_id,
+                operation,
+                "applied",
+                writer=writer,
+                before=_hashed(before),
+                after=_hashed(applied.after),
+                kept=kept,
             )
             cell = _cell_after(cell_id, applied.after or before or {}, known)
             if applied.after is None:
@@ -419,6 +448,13 @@ class NotebookDocument:
             reason=error.message,
         )
 
+    def _keep(self, op_id: str, cell: dict[str, Any] | None) -> str | None:
+        """Keep a deleted cell beside the log, outputs and all; the name it is kept under."""
+        if cell is None:
+            return None
+        name, text = f"cell-{op_id}.json", json.dumps(cell)
+        return name if self._recorder.keep(name, text.encode(), text=text) else None
+
     @property
     def _writer(self) -> str:
         return self._browser.name if self._hub.held(self.path) else self._contents.name
@@ -432,6 +468,7 @@ class NotebookDocument:
             cell_id=operation["cell_id"],
             status=status,
             turn=self._turn,
+            reverts=self._reverts,
             **fields,
         )
         self._recorder.append(op)
@@ -471,6 +508,11 @@ def _state(cell: Cell | None) -> dict[str, Any] | None:
     if cell is None:
         return None
     return {"source": cell.source, "cell_type": cell.cell_type, "index": cell.index}
+
+
+def _hashed(state: dict[str, Any] | None) -> dict[str, Any] | None:
+    """``state`` with the hash of its source: a record may hold the source with a key taken out."""
+    return None if state is None else {**state, "hash": source_hash(state["source"])}
 
 
 def _cell_after(cell_id: str, state: dict[str, Any], known: Cell | None) -> Cell:

@@ -25,12 +25,34 @@ class NotebookDocuments:
         self._contents = ContentsWriter(contents_manager, self._log)
         self._notebooks: dict[str, SharedNotebook] = {}
 
-    def get(self, path: str, session: Recorder, *, turn: str | None = None) -> NotebookDocument:
-        """The notebook at ``path`` for ``session``; operations are recorded under ``turn``."""
+    def get(
+        self,
+        path: str,
+        session: Recorder,
+        *,
+        turn: str | None = None,
+        reverts: str | None = None,
+    ) -> NotebookDocument:
+        """The notebook at ``path`` for ``session``; operations are recorded under ``turn``.
+
+        With ``reverts`` they undo that turn: it is the user who changes the cells, and the model
+        has seen nothing of it.
+        """
         path = normal_path(path)
         notebook = self._notebooks.get(path)
         if notebook is None:
             notebook = self._notebooks[path] = SharedNotebook(path)
+        if reverts is not None:
+            return NotebookDocument(
+                notebook,
+                self._hub,
+                self._contents,
+                SeenCells(),
+                session,
+                turn,
+                self._log,
+                reverts=reverts,
+            )
         seen = notebook.seen.get(session)
         if seen is None:
             # Nothing was called yet in a session that is new: this is made for its first call.

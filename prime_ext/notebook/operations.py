@@ -18,7 +18,9 @@ _VALID_ID = re.compile(r"[a-zA-Z0-9\-_]{1,64}")
 
 @dataclass(frozen=True)
 class Applied:
-    """The cell as ``{source, cell_type, index}`` before and after; ``None``: it was not there."""
+    """The cell as ``{source, cell_type, index, prev, next}`` before and after, the last two being
+    the ids of its neighbours; ``None``: it was not there. Before a deletion also ``cell``, all
+    of it as nbformat has it."""
 
     before: dict[str, Any] | None
     after: dict[str, Any] | None
@@ -47,7 +49,11 @@ def apply_operation(
         index = _find(cells, cell_id)
         if index is None:
             index = _index_behind(cells, operation["after"])
-            cells.insert(index, new_cell(cell_id, operation["cell_type"], operation["source"]))
+            fresh = new_cell(cell_id, operation["cell_type"], operation["source"])
+            # A cell that comes back brings along what it had beside its source.
+            kept = operation.get("cell") or {}
+            own = {key: fresh[key] for key in ("id", "cell_type", "source")}
+            cells.insert(index, {**fresh, **kept, **own})
         return Applied(None, _state(cells, index))
 
     index = _find(cells, cell_id)
@@ -66,7 +72,7 @@ def apply_operation(
     elif kind == "delete_cell":
         _expect(cell, operation)
         del cells[index]
-        return Applied(before, None)
+        return Applied({**before, "cell": cell}, None)
     elif kind == "move_cell":
         if operation["after"] != cell_id:
             # Look first: a place that does not exist must leave the cell where it is.
@@ -157,7 +163,13 @@ def _source(cell: dict[str, Any]) -> str:
 
 def _state(cells: list[dict[str, Any]], index: int) -> dict[str, Any]:
     cell = cells[index]
-    return {"source": _source(cell), "cell_type": cell["cell_type"], "index": index}
+    return {
+        "source": _source(cell),
+        "cell_type": cell["cell_type"],
+        "index": index,
+        "prev": cells[index - 1]["id"] if index > 0 else None,
+        "next": cells[index + 1]["id"] if index + 1 < len(cells) else None,
+    }
 
 
 def _expect(

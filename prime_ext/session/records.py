@@ -335,8 +335,44 @@ class NotebookOp(Record, frozen=True, kw_only=True, omit_defaults=True, tag="not
     """``browser`` or ``server``."""
     before: dict[str, Any] | None = None
     after: dict[str, Any] | None = None
-    """``{source, cell_type, index}`` of the cell before and after, what an undo needs."""
+    """``{source, hash, cell_type, index, prev, next}`` of the cell before and after, what an undo
+    needs. ``prev`` and ``next`` are the ids of its neighbours, ``hash`` is that of the source as
+    it was; of a conflict only the two sources."""
     reason: str | None = None
+    kept: str | None = None
+    """Name in ``outputs/`` of a deleted cell, in nbformat."""
+    reverts: str | None = None
+    """The operation undoes one of this turn, or, as a conflict, would have."""
+
+
+class FileChange(Record, frozen=True, kw_only=True, omit_defaults=True, tag="file_change"):
+    """A file was written by ``edit_file`` or ``write_file``."""
+
+    kind: ClassVar[str] = "file_change"
+
+    path: str
+    """Relative to the server's root."""
+    before_hash: str | None = None
+    """SHA-256 of the content before; ``None``: there was no file."""
+    after_hash: str
+    kept: str | None = None
+    """Name in ``outputs/`` of the content before. None if there was no file, if the turn's
+    earlier change of it left just that, or if it holds a key."""
+
+
+class Revert(Record, frozen=True, kw_only=True, omit_defaults=True, tag="revert"):
+    """The user has reverted what the agent changed in ``turn``."""
+
+    kind: ClassVar[str] = "revert"
+
+    cells: list[dict[str, Any]] = []
+    """``{cell_id, outcome, current?, earlier?, reason?}``: ``restored``, ``removed``,
+    ``inserted``, ``moved``; ``conflict`` or ``failed`` if it is left as it is, with the source it
+    has now and the one it had before the turn."""
+    files: list[dict[str, Any]] = []
+    """``{path, outcome, reason?}``: ``restored``, ``removed``, ``conflict`` or ``failed``."""
+    unsaved: str | None = None
+    """Why the notebook, though reverted in the browser, is not on disk yet."""
 
 
 class Title(Record, frozen=True, kw_only=True, omit_defaults=True, tag="title"):
@@ -367,5 +403,7 @@ AnyRecord = (
     | Interrupt
     | Error
     | NotebookOp
+    | FileChange
+    | Revert
     | Title
 )

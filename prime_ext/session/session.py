@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from prime_ext.errors import PrimeError
+from prime_ext.private_file import replace_private
 from prime_ext.session.log import mend
 from prime_ext.session.recall import Recall
 from prime_ext.session.records import (
@@ -196,6 +197,28 @@ class Session:
                 hint=f"Check free space and permissions of {self.folder}, then send again.",
                 status=507,
             ) from error
+
+    # --- What a record would be too long for ---------------------------------------------
+
+    def keep(self, name: str, data: bytes, *, text: str) -> bool:
+        """Keep ``data`` as ``outputs/{name}``; whether it could be.
+
+        It is not if ``text``, which is what it says, holds a secret.
+        """
+        if self.redact is not None and self.redact(text) != text:
+            return False
+        try:
+            replace_private(self.folder / "outputs" / name, data)
+        except OSError:
+            return False
+        return True
+
+    def kept(self, name: str) -> bytes | None:
+        """What was kept under ``name``; ``None`` if it is gone."""
+        try:
+            return (self.folder / "outputs" / name).read_bytes()
+        except OSError:
+            return None
 
     # --- Finding again ------------------------------------------------------------------------
 

@@ -92,6 +92,8 @@ export type INotebookOperation =
       cell_type: 'code' | 'markdown' | 'raw';
       /** Cell it goes behind; `null`: at the end. `""`: at the top. */
       after: string | null;
+      /** What a cell that comes back had beside its source (nbformat). */
+      cell?: Record<string, unknown>;
     }
   | {
       op: 'edit_cell';

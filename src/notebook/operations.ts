@@ -12,6 +12,9 @@ import { shortenOutputs } from './outputs';
 /** Characters of JSON in one answer to `read`; a server's socket takes 10 MiB at most. */
 const PIECE = 2_000_000;
 
+/** Characters of JSON of a deleted cell that go with its acknowledgement. */
+const LARGEST_CELL = 8_000_000;
+
 /** Why an operation was not applied. Nothing was changed. */
 export class OperationError extends Error {
   constructor(
@@ -28,10 +31,14 @@ export interface ICellState {
   source: string;
   cell_type: string;
   index: number;
+  /** Ids of its neighbours, `null` at the ends. */
+  prev: string | null;
+  next: string | null;
 }
 
 export interface IApplied {
-  before: ICellState | null;
+  /** Before a deletion also all of the cell. */
+  before: (ICellState & { cell?: nbformat.ICell }) | null;
   after: ICellState | null;
 }
 
@@ -57,11 +64,12 @@ export function applyEdit(notebook: ISharedNotebook, op: Edit): IApplied {
       index = indexBehind(notebook, op.after);
       keepIds(notebook);
       notebook.insertCell(index, {
+        // As Lab does for a cell that the user inserts.
+        metadata: op.cell_type === 'code' ? { trusted: true } : {},
+        ...op.cell,
         id: op.cell_id,
         cell_type: op.cell_type,
-        source: op.source,
-        // As Lab does for a cell that the user inserts.
-        metadata: op.cell_type === 'code' ? { trusted: true } : {}
+        source: op.source
       });
     }
     return { before: null, after: stateOf(notebook, index) };
@@ -78,11 +86,13 @@ export function applyEdit(notebook: ISharedNotebook, op: Edit): IApplied {
       }
       return { before, after: stateOf(notebook, index) };
     }
-    case 'delete_cell':
+    case 'delete_cell': {
       expect(before, op.cell_id, op.expected_hash);
       keepIds(notebook);
+      const cell = wholeCell(notebook.getCell(index));
       notebook.deleteCell(index);
-      return { before, after: null };
+      return { before: { ...before, cell }, after: null };
+    }
     case 'move_cell': {
       if (op.after === op.cell_id) {
         return { before, after: before };
@@ -234,7 +244,21 @@ function indexBehind(notebook: ISharedNotebook, after: string | null): number {
 
 function stateOf(notebook: ISharedNotebook, index: number): ICellState {
   const { source, cell_type } = notebook.getCell(index);
-  return { source, cell_type, index };
+  return {
+    source,
+    cell_type,
+    index,
+    prev: notebook.cells[index - 1]?.id ?? null,
+    next: notebook.cells[index + 1]?.id ?? null
+  };
+}
+
+/** All of a cell, as it can be inserted again; without outputs that no frame would take. */
+function wholeCell(cell: ISharedCell): nbformat.ICell {
+  const whole = cell.toJSON();
+  return JSON.stringify(whole).length > LARGEST_CELL
+    ? { ...whole, outputs: [] }
+    : whole;
 }
 
 function expect(state: ICellState, cellId: string, hash: string): void {

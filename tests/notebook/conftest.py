@@ -11,6 +11,7 @@ import nbformat
 import pytest
 
 from prime_ext.kernel.execution import Execution, Status
+from prime_ext.notebook.cell import source_hash
 from prime_ext.notebook.document import NotebookDocument
 from prime_ext.notebook.documents import NotebookDocuments
 from prime_ext.notebook.lease import LeaseHub
@@ -48,6 +49,20 @@ def notebook(*sources: str, minor: int = 5) -> dict[str, Any]:
     return notebook_of(cells, minor)
 
 
+def state(
+    source: str, index: int, prev: str | None, following: str | None, cell_type: str = "code"
+) -> dict[str, Any]:
+    """A cell as a record holds it before or after an operation."""
+    return {
+        "source": source,
+        "hash": source_hash(source),
+        "cell_type": cell_type,
+        "index": index,
+        "prev": prev,
+        "next": following,
+    }
+
+
 @dataclass
 class _Log:
     tool_results: Sequence[int]
@@ -61,11 +76,16 @@ class Recorded:
 
     def __init__(self, *tool_results: int) -> None:
         self.records: list[NotebookOp] = []
+        self.files: dict[str, bytes] = {}
         self.log = _Log(tool_results)
 
     def append(self, record: NotebookOp, /) -> NotebookOp:
         self.records.append(record)
         return record
+
+    def keep(self, name: str, data: bytes, *, text: str) -> bool:
+        self.files[name] = data
+        return True
 
 
 @dataclass

@@ -21,6 +21,7 @@ from tests.notebook.conftest import (
     code_cell,
     notebook,
     notebook_of,
+    state,
     text_cell,
 )
 
@@ -45,7 +46,7 @@ async def test_insert_at_each_place(
     assert [r.status for r in recorded.records] == ["applied"] * 3
     op = recorded.records[1]
     assert (op.op, op.writer, op.turn, op.before) == ("insert_cell", "server", "turn-1", None)
-    assert op.after == {"source": "# first", "cell_type": "markdown", "index": 0}
+    assert op.after == state("# first", 0, None, "a", "markdown")
 
 
 async def test_edit_delete_and_move(
@@ -57,11 +58,15 @@ async def test_edit_delete_and_move(
     await document.delete("c")
     assert sources(await disk()) == ["two\nlines", "1"]
     edit, move, delete = recorded.records
-    assert edit.before == {"source": "2", "cell_type": "code", "index": 1}
-    assert move.before == {"source": "1", "cell_type": "code", "index": 0}
-    assert move.after == {"source": "1", "cell_type": "code", "index": 2}
-    assert delete.before == {"source": "3", "cell_type": "code", "index": 1}
+    assert edit.before == state("2", 1, "a", "c")
+    assert move.before == state("1", 0, None, "b")
+    assert move.after == state("1", 2, "c", None)
+    assert delete.before == state("3", 1, "b", "a")
     assert delete.after is None
+    assert json.loads(recorded.files[delete.kept]) == {
+        **code_cell("3", "c"),
+        "metadata": {"trusted": True},
+    }
 
 
 async def test_a_stale_hash_is_a_conflict_and_changes_nothing(

@@ -25,6 +25,7 @@ from tests.notebook.conftest import (
     code_cell,
     notebook,
     notebook_of,
+    state,
 )
 
 PATH = "work.ipynb"
@@ -54,7 +55,8 @@ async def test_changes_go_to_the_browser_and_are_saved_by_it(
     assert sources(await disk()) == ["1", "2"], "the server must not write beside the browser"
     assert change.unsaved is None
     assert {r.writer for r in recorded.records} == {"browser"}
-    assert recorded.records[-1].before == {"source": "1", "cell_type": "code", "index": 1}
+    (added,) = [r.cell_id for r in recorded.records if r.op == "insert_cell"]
+    assert recorded.records[-1].before == state("1", 1, "b", added)
 
 
 async def test_reading_shows_what_is_not_saved_yet(

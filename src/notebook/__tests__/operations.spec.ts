@@ -185,6 +185,29 @@ describe('applyEdit', () => {
     expect(sources(shared)).toEqual(['by the user']);
   });
 
+  it('brings a deleted cell back with its outputs', () => {
+    const shared = notebook('1', '2', '3');
+    code(shared, 1).setOutputs([display('two')]);
+    code(shared, 1).execution_count = 7;
+    const whole = shared.getCell(1).toJSON();
+    const { before } = applyEdit(shared, {
+      op: 'delete_cell',
+      cell_id: 'b',
+      expected_hash: sourceHash('2')
+    });
+    expect(before).toMatchObject({ index: 1, prev: 'a', next: 'c' });
+    applyEdit(shared, {
+      op: 'insert_cell',
+      cell_id: 'b',
+      source: '2',
+      cell_type: 'code',
+      after: before!.prev,
+      cell: before!.cell
+    });
+    expect(ids(shared)).toEqual(['a', 'b', 'c']);
+    expect(shared.getCell(1).toJSON()).toEqual(whole);
+  });
+
   it('refuses to delete a cell that has changed', () => {
     const shared = notebook('by the user');
     const op = { op: 'delete_cell' as const, cell_id: 'a' };
