@@ -1,6 +1,7 @@
 /**
  * The records of a session as the server writes them. Fields at their default are left out.
  */
+import { IAttachment } from './attachments';
 import { IBlock, IOutput } from './frames';
 
 interface IBase {
@@ -45,7 +46,7 @@ export interface ISettingsRecord extends IBase {
 export interface IUserMessage extends IBase {
   kind: 'user_message';
   text: string;
-  attachments?: Record<string, unknown>[];
+  attachments?: IAttachment[];
   content: IBlock[];
 }
 
@@ -137,6 +138,13 @@ export interface IRestore extends IBase {
   reason?: string;
 }
 
+export interface ISnapshotRecord extends IBase {
+  kind: 'snapshot';
+  /** `removed`: all that was saved before is gone. */
+  outcome: 'ok' | 'unchanged' | 'skipped' | 'failed' | 'removed';
+  trigger: string;
+}
+
 export interface IApprovalRequest extends IBase {
   kind: 'approval_request';
   call_id: string;
@@ -157,7 +165,7 @@ export interface IApproval extends IBase {
 export interface IQueued extends IBase {
   kind: 'queued';
   text: string;
-  attachments?: Record<string, unknown>[];
+  attachments?: IAttachment[];
 }
 
 export interface IUnqueued extends IBase {
@@ -212,6 +220,7 @@ export type SessionRecord =
   | ITurnEnd
   | ICompactionStart
   | ICompactionEnd
+  | ISnapshotRecord
   | IRestore
   | IApprovalRequest
   | IApproval

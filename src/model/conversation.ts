@@ -9,6 +9,7 @@ import {
   IAssistantMessage,
   ICompactionEnd,
   ISettingsRecord,
+  ISnapshotRecord,
   SessionRecord
 } from '../api/records';
 import { IActivity, IConversation, IQueuedMessage } from './items';
@@ -16,6 +17,7 @@ import { LiveMessage, messageItems } from './liveMessage';
 import {
   errorItem,
   noteItem,
+  removedItem,
   runningCompaction,
   userItem
 } from './recordItems';
@@ -172,13 +174,21 @@ export class Conversation {
       case 'compaction_end':
         this._compactionEnd(record);
         break;
+      case 'snapshot':
+        this._snapshotRecord(record);
+        break;
       case 'restore':
         this._transcript.addRestore(record);
         break;
       case 'queued':
         this._queue = [
           ...this._queue,
-          { seq: record.seq, text: record.text, user: record.user ?? null }
+          {
+            seq: record.seq,
+            text: record.text,
+            user: record.user ?? null,
+            attachments: record.attachments ?? []
+          }
         ];
         break;
       case 'unqueued':
@@ -205,6 +215,16 @@ export class Conversation {
     const note = noteItem(record, this._begun);
     if (note) {
       this._transcript.add(note);
+    }
+  }
+
+  private _snapshotRecord(record: ISnapshotRecord): void {
+    if (record.outcome === 'removed') {
+      this._transcript.settleOffers();
+      const note = removedItem(record);
+      if (note) {
+        this._transcript.add(note);
+      }
     }
   }
 

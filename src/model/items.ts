@@ -2,6 +2,7 @@
  * What the panel shows, as plain immutable data: an item that changes is replaced by a new object,
  * one that does not keeps its identity.
  */
+import { IAttachment } from '../api/attachments';
 import { IBlock, IOutput } from '../api/frames';
 import { ICellImage, IKernelStateInfo, IUsage } from '../api/records';
 
@@ -17,7 +18,7 @@ export interface IUserItem extends IItem {
   readonly ts: string;
   readonly user: string | null;
   readonly text: string;
-  readonly attachments: readonly Record<string, unknown>[];
+  readonly attachments: readonly IAttachment[];
 }
 
 export interface ITextItem extends IItem {
@@ -152,6 +153,8 @@ export interface INoteItem extends IItem {
   readonly notebook: string | null;
   /** The notebook's variables are saved from here on, or no longer. */
   readonly snapshots: boolean | null;
+  /** What was saved is gone, because all sessions together had saved too much. */
+  readonly removed: boolean;
   readonly user: string | null;
 }
 
@@ -181,6 +184,7 @@ export interface IQueuedMessage {
   readonly seq: number;
   readonly text: string;
   readonly user: string | null;
+  readonly attachments: readonly IAttachment[];
 }
 
 export interface IRetryState {

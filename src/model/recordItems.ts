@@ -1,6 +1,8 @@
 /**
  * Items that one record alone makes, or that it makes of the item before.
  */
+import { IAttachment } from '../api/attachments';
+import { IBlock } from '../api/frames';
 import {
   IApproval,
   IApprovalRequest,
@@ -9,6 +11,7 @@ import {
   IErrorRecord,
   IRestore,
   ISettingsRecord,
+  ISnapshotRecord,
   IToolResult,
   ITurnEnd,
   IUserMessage
@@ -41,8 +44,19 @@ export function userItem(record: IUserMessage): IUserItem {
     ts: record.ts,
     user: record.user ?? null,
     text: record.text,
-    attachments: record.attachments ?? []
+    attachments: (record.attachments ?? []).map(attachment =>
+      withImage(attachment, record.content)
+    )
   };
+}
+
+/** An attached image is in the record once, as a block for the model. */
+function withImage(attachment: IAttachment, content: IBlock[]): IAttachment {
+  if (attachment.type !== 'image' || attachment.content_index === undefined) {
+    return attachment;
+  }
+  const data = content[attachment.content_index]?.source?.data;
+  return typeof data === 'string' ? { ...attachment, data } : attachment;
 }
 
 /**
@@ -72,8 +86,26 @@ export function noteItem(
     modelPending: begun,
     notebook: notebook ?? null,
     snapshots: snapshots ?? null,
+    removed: false,
     user: record.user ?? null
   };
+}
+
+/** `null` where the person has asked for it: the note of that says it. */
+export function removedItem(record: ISnapshotRecord): INoteItem | null {
+  return record.trigger === 'limit'
+    ? {
+        ...base(record),
+        kind: 'note',
+        permissionMode: null,
+        model: null,
+        modelPending: false,
+        notebook: null,
+        snapshots: null,
+        removed: true,
+        user: null
+      }
+    : null;
 }
 
 export function errorItem(record: IErrorRecord): IErrorItem {

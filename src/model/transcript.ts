@@ -183,13 +183,13 @@ export class Transcript {
   addRestore(record: IRestore): void {
     const item = restoreItem(record);
     if (item) {
-      this._settleOffers();
+      this.settleOffers();
       this.add(item);
     }
   }
 
-  /** What came after an offer to restore has answered it. */
-  private _settleOffers(): void {
+  /** What came after an offer to restore has answered it, or there is nothing to restore now. */
+  settleOffers(): void {
     this._items.forEach((item, index) => {
       if (item.kind === 'restore' && item.snapshotId !== null) {
         this._items[index] = { ...item, snapshotId: null };

@@ -10,6 +10,7 @@ import {
   Item
 } from '../model/items';
 import { ApprovalCard } from './approval';
+import { AttachmentChips } from './attachmentChips';
 import { CompactionBanner } from './compactionBanner';
 import { CopyButton } from './codeView';
 import { usePanel, usePanelState } from './context';
@@ -19,7 +20,7 @@ import { thinkingIcon } from './icons';
 import { MarkdownView } from './markdownView';
 import { modeName } from './permissionModes';
 import { RestoreCard } from './restoreCard';
-import { answerText, retryText } from './state';
+import { answerText, IPanelState, retryText } from './state';
 import { ToolCard } from './toolCard';
 
 /** One item of the conversation. Items are immutable: the same object is never drawn again. */
@@ -69,15 +70,18 @@ function UserMessage(props: { item: IUserItem }): JSX.Element {
         <div className="jp-prime-User-name">{item.user}</div>
       )}
       <div className="jp-prime-User-text">{item.text}</div>
+      <AttachmentChips attachments={item.attachments} />
     </article>
   );
 }
 
 /** A message on its way: shown as sent, fainter. */
-export function SendingMessage(props: { text: string }): JSX.Element {
+export function SendingMessage(props: { state: IPanelState }): JSX.Element {
+  const { sending, sendingAttachments } = props.state;
   return (
     <article className="jp-prime-User" data-sending>
-      <div className="jp-prime-User-text">{props.text}</div>
+      <div className="jp-prime-User-text">{sending}</div>
+      <AttachmentChips attachments={sendingAttachments} />
     </article>
   );
 }
@@ -172,6 +176,13 @@ function Note(props: { item: INoteItem }): JSX.Element {
   }
   if (item.notebook !== null) {
     parts.push(trans.__('Notebook: %1', item.notebook));
+  }
+  if (item.removed) {
+    parts.push(
+      trans.__(
+        'The saved variables were removed: all sessions together had reached the limit'
+      )
+    );
   }
   if (item.snapshots !== null) {
     parts.push(

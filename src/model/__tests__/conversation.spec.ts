@@ -591,6 +591,36 @@ describe('Conversation, compaction and restore', () => {
     ]);
   });
 
+  it.each([
+    ['off', 1],
+    ['limit', 2]
+  ])(
+    'takes an offer back when what was saved is gone: %s',
+    (trigger, count) => {
+      const log = new Log();
+      log.add('restore', {
+        outcome: 'offered',
+        mode: 'cold',
+        trigger: 'resume',
+        snapshot_id: 's1'
+      });
+      log.add('snapshot', { outcome: 'ok', trigger: 'turn' });
+      log.add('snapshot', { outcome: 'removed', trigger });
+      const { items } = replay(log.records).snapshot();
+      expect(items).toHaveLength(count);
+      expect(items[0]).toMatchObject({ kind: 'restore', snapshotId: null });
+    }
+  );
+
+  it('notes that saving was switched, and no change of a preference', () => {
+    const log = new Log();
+    log.add('settings', { restore: 'never' });
+    log.add('settings', { snapshots: false });
+    expect(replay(log.records).snapshot().items).toMatchObject([
+      { kind: 'note', snapshots: false }
+    ]);
+  });
+
   it('tells of a restore after a crash, not of one that compaction did', () => {
     const log = new Log();
     log.add('restore', { outcome: 'ok', mode: 'hot', trigger: 'compaction' });
