@@ -189,6 +189,7 @@ class ToolCalls:
             document=self._document(turn),
             root=self._root,
             progress=progress if self._registry.package(tool.name) is None else progress.plain,
+            turn=turn,
         )
         decision = decide(self._mode(), tool.approval, tool.name, self._history.granted)
         if decision == "refuse":

@@ -356,8 +356,8 @@ class FileChange(Record, frozen=True, kw_only=True, omit_defaults=True, tag="fil
     """SHA-256 of the content before; ``None``: there was no file."""
     after_hash: str
     kept: str | None = None
-    """Name in ``outputs/`` of the content before. None if there was no file, if the turn's
-    earlier change of it left just that, or if it holds a key."""
+    """Name in ``outputs/`` of the content before; ``None`` if there was no file, or if it holds a
+    key."""
 
 
 class Revert(Record, frozen=True, kw_only=True, omit_defaults=True, tag="revert"):

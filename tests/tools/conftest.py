@@ -33,11 +33,27 @@ def session_folder(tmp_path: Path) -> Path:
     return folder
 
 
+class _Session:
+    """Keeps what is recorded."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.records: list[Any] = []
+
+    def append(self, record: Any) -> Any:
+        self.records.append(record)
+        return record
+
+    def keep(self, name: str, data: bytes, *, text: str) -> bool:
+        (self.folder / "outputs" / name).write_bytes(data)
+        return True
+
+
 @pytest.fixture
 def context(root: Path, session_folder: Path) -> ToolContext:
     return ToolContext(
         call_id="call-1",
-        session=SimpleNamespace(folder=session_folder),  # type: ignore[arg-type]
+        session=_Session(session_folder),  # type: ignore[arg-type]
         kernel=SimpleNamespace(language="python"),  # type: ignore[arg-type]
         document=None,  # type: ignore[arg-type]
         root=root,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from prime_ext.agent.tools import search_worker
+from prime_ext.agent.tools.file_writing import FileWriting
 from prime_ext.agent.tools.paths import (
     NOT_SECRET_NAMES,
     SECRET_NAMES,
@@ -23,7 +24,6 @@ from prime_ext.agent.tools.text_files import (
     read_text,
     size_text,
     unified_diff,
-    write_text,
 )
 from prime_ext.agent.tools.tool import Tool, ToolContext, ToolOutcome
 from prime_ext.errors import PrimeError
@@ -266,14 +266,14 @@ async def _run_search(job: dict[str, Any]) -> tuple[list[dict[str, Any]], bool]:
 
 
 async def _edit_file(context: ToolContext, arguments: dict[str, Any]) -> ToolOutcome:
-    def edit() -> str:
+    def edit(writing: FileWriting) -> str:
         workspace = _workspace(context)
         before, after, target = _edited(workspace, arguments)
         shown = workspace.relative(target)
-        write_text(target, after, shown, like=read_text(target, shown))
+        writing.write(target, after, shown, read_text(target, shown))
         return f"Edited {shown}:\n{unified_diff(before, after, shown)}"
 
-    return ToolOutcome.text(await asyncio.to_thread(edit))
+    return ToolOutcome.text(await FileWriting(context).carry_out(edit))
 
 
 def _edited(workspace: Workspace, arguments: dict[str, Any]) -> tuple[str, str, Path]:
@@ -300,23 +300,23 @@ def _edited(workspace: Workspace, arguments: dict[str, Any]) -> tuple[str, str, 
 
 
 async def _write_file(context: ToolContext, arguments: dict[str, Any]) -> ToolOutcome:
-    def write() -> str:
+    def write(writing: FileWriting) -> str:
         workspace = _workspace(context)
         target = workspace.target(arguments["path"])
         _no_notebook(target)
         shown = workspace.relative(target)
         content = clean_source(arguments["content"])
         if not target.exists():
-            write_text(target, content, shown)
+            writing.write(target, content, shown, None)
             lines = content.count("\n") + (not content.endswith("\n") and content != "")
             return f"Wrote {shown}: {lines} lines, {size_text(len(content.encode()))}."
         existing = read_text(target, shown)
         if existing.text == content:
             return f"{shown} holds exactly this already."
-        write_text(target, content, shown, like=existing)
+        writing.write(target, content, shown, existing)
         return f"Replaced {shown}:\n{unified_diff(existing.text, content, shown)}"
 
-    return ToolOutcome.text(await asyncio.to_thread(write))
+    return ToolOutcome.text(await FileWriting(context).carry_out(write))
 
 
 async def _preview_edit(context: ToolContext, arguments: dict[str, Any]) -> str | None:

@@ -77,8 +77,8 @@ def read_text(path: Path, shown: str) -> TextFile:
     return TextFile(text.replace("\r\n", "\n"), encoding, newline, status.st_mtime_ns)
 
 
-def write_text(path: Path, text: str, shown: str, *, like: TextFile | None = None) -> None:
-    """Replace a file, or create it and its folders, in one step.
+def write_text(path: Path, text: str, shown: str, *, like: TextFile | None = None) -> bytes:
+    """Replace a file, or create it and its folders, in one step; returns what it holds now.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def write_text(path: Path, text: str, shown: str, *, like: TextFile | None = Non
                 hint="Read it again.",
                 status=409,
             )
-        _replace(path, data)
+        replace_file(path, data)
     except OSError as error:
         raise PrimeError(
             f"{shown!r} could not be written: {error.strerror or error}.",
@@ -118,9 +118,17 @@ def write_text(path: Path, text: str, shown: str, *, like: TextFile | None = Non
             hint="Is the folder read-only, or the disk full?",
             status=403,
         ) from error
+    return data
 
 
-def _replace(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes) -> None:
+    """Replace a file, or create it, in one step; its mode stays.
+
+    Raises
+    ------
+    OSError
+        What was there before is still there then.
+    """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     # Mode as `open` gives it, the user's umask included; tempfile's 0600 is for secrets.
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)

@@ -69,6 +69,8 @@ class ToolContext:
     """Root of the Jupyter server's files; no path outside it is read or written."""
     progress: Callable[[dict[str, Any]], None]
     """Send a transient ``progress`` frame body, e.g. ``{"outputs": [...]}`` as they come."""
+    turn: str | None = None
+    """Id of the turn that the call belongs to."""
 
     @property
     def workspace(self) -> Workspace:

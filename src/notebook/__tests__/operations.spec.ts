@@ -96,7 +96,7 @@ describe('applyEdit', () => {
     const { before, after: state } = applyEdit(shared, op);
     expect(sources(shared)).toEqual(expected);
     expect(before).toBeNull();
-    expect(state).toEqual({
+    expect(state).toMatchObject({
       source: 'new',
       cell_type: 'code',
       index: expected.indexOf('new')

@@ -1,0 +1,63 @@
+"""Write files so that it can be undone: what was there is kept first, the change is recorded."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prime_ext.agent.tools.text_files import TextFile, write_text
+from prime_ext.session.records import FileChange
+
+if TYPE_CHECKING:
+    from prime_ext.agent.tools.tool import ToolContext
+
+
+class FileWriting:
+    """The writing of one tool call."""
+
+    def __init__(self, context: ToolContext) -> None:
+        self._context = context
+        self._changes: list[FileChange] = []
+
+    async def carry_out(self, work: Callable[[FileWriting], str]) -> str:
+        """Do ``work`` in a thread and record what it has written.
+
+        A thread cannot be stopped: whoever is cancelled meanwhile waits for its end, so that no
+        file is changed without a record.
+        """
+        thread = asyncio.ensure_future(asyncio.to_thread(work, self))
+        try:
+            return await asyncio.shield(thread)
+        except asyncio.CancelledError:
+            await asyncio.wait([thread])
+            raise
+        finally:
+            for change in self._changes:
+                self._context.session.append(change)
+
+    def write(self, path: Path, text: str, shown: str, like: TextFile | None) -> None:
+        """As ``write_text``; ``like`` is the file as it was read, ``None`` if there is none."""
+        before: bytes | None = None
+        kept: str | None = None
+        if like is not None:
+            before = path.read_bytes()
+            name = f"file-{content_hash(before)[:32]}.bin"
+            kept = name if self._context.session.keep(name, before, text=like.text) else None
+        after = write_text(path, text, shown, like=like)
+        self._changes.append(
+            FileChange(
+                path=shown,
+                before_hash=None if before is None else content_hash(before),
+                after_hash=content_hash(after),
+                kept=kept,
+                turn=self._context.turn,
+            )
+        )
+
+
+def content_hash(data: bytes) -> str:
+    """SHA-256, in hex."""
+    return hashlib.sha256(data).hexdigest()
