@@ -8,13 +8,16 @@ maps it.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import mmap
 import os
 import stat
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any
 
 from . import digests, packing
 from .errors import SnapshotCorrupt
@@ -34,6 +37,25 @@ _HASH_BESIDE = 64 * 1024
 
 Progress = Callable[[bool], None]
 """Called now and then by a writer; true before a step that may take long without a sign of life."""
+
+
+def _find_sync_file_range() -> Any:
+    """The system call of Linux that starts writing a part of a file and does not wait for it.
+
+    Looked up at import, because a forked child must not load libraries.
+    """
+    if sys.platform != "linux":
+        return None
+    try:
+        function = ctypes.CDLL(None).sync_file_range
+    except (OSError, AttributeError):
+        return None
+    function.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
+    return function
+
+
+_sync_file_range = _find_sync_file_range()
+_START_WRITING = 2  # SYNC_FILE_RANGE_WRITE
 
 
 class SegmentWriter:
@@ -108,14 +130,11 @@ class SegmentWriter:
             data = data[os.write(self._descriptor, data) :]
 
     def _write_back(self) -> None:
-        """Let the disk begin: the sync at the end then finds most of the work done.
-
-        Of pages that are not on the disk yet this advice makes Linux write them, not drop them.
-        """
+        """Let the disk begin: the sync at the end then finds most of the work done."""
         length = self._position - self._on_its_way
-        if length >= _WRITE_BACK and hasattr(os, "posix_fadvise"):
-            with contextlib.suppress(OSError):  # a file system that takes no advice
-                os.posix_fadvise(self._descriptor, self._on_its_way, length, os.POSIX_FADV_DONTNEED)
+        if length >= _WRITE_BACK and _sync_file_range is not None:
+            # Whether it succeeds is nothing to rely on: the sync at the end tells of every error.
+            _sync_file_range(self._descriptor, self._on_its_way, length, _START_WRITING)
             self._on_its_way = self._position
 
     def finish(self) -> None:
