@@ -306,6 +306,13 @@ class AgentService:
         """Answer an approval. See ``Approvals.decide``."""
         (await self.agent(session)).approvals.decide(call_id, decision, scope, user)
 
+    def summary_of(self, name: str, arguments: Any) -> str:
+        """One line for people about a tool call; the tool's name where it has none."""
+        try:
+            return self._services.tools.get(name).summary(arguments) or name
+        except Exception:  # arguments that do not fit, or a tool of a package
+            return name
+
     async def unqueue(self, session: Session, seq: int, user: str | None) -> None:
         """Take a queued message back. See ``Agent.unqueue``."""
         (await self.agent(session)).unqueue(seq, user)

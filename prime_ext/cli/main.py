@@ -7,10 +7,10 @@ import sys
 from collections.abc import Sequence
 
 from prime_ext import __version__
-from prime_ext.cli import import_snapshot, sessions, stats
+from prime_ext.cli import import_snapshot, run, sessions, stats
 from prime_ext.errors import PrimeError
 
-COMMANDS = (sessions, stats, import_snapshot)
+COMMANDS = (run, sessions, stats, import_snapshot)
 """Each module's ``add(commands)`` adds its parser, with ``set_defaults(run=run)``; its
 ``run(arguments)`` returns the exit status and raises `PrimeError` for what the person can mend.
 What is heavy is imported in ``run``."""
@@ -30,7 +30,12 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
-    chosen = parser().parse_args(arguments)
+    whole = parser()
+    chosen, rest = whole.parse_known_args(arguments)
+    if getattr(chosen, "takes_traits", False):
+        chosen.traits, rest = run.split_traits(rest)
+    if rest:
+        whole.error(f"unrecognized arguments: {' '.join(rest)}")
     try:
         status: int = chosen.run(chosen)
     except PrimeError as error:

@@ -161,6 +161,17 @@ class SessionStore:
         with self._mutex:
             return frozenset(self._open)
 
+    def is_held_elsewhere(self, session_id: str) -> bool:
+        """Whether another process has the session open."""
+        with self._mutex:
+            if session_id in self._open:
+                return False
+            try:
+                self._acquire(self._existing(session_id)).release()
+            except PrimeError as error:
+                return error.code == "session_locked"
+            return False
+
     @contextlib.contextmanager
     def exclusive(self, session_id: str) -> Iterator[SessionLog]:
         """The log of a session that nobody has open, held for as long as the block runs.

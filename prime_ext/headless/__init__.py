@@ -1,0 +1,1 @@
+"""The agent without a browser: the parts of ``jupyter prime run``."""

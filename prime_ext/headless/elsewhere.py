@@ -1,0 +1,116 @@
+"""Whether a notebook is at work in another process, so that there are never two writers."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from prime_ext.errors import PrimeError
+from prime_ext.models.credentials import is_loopback
+
+if TYPE_CHECKING:
+    from prime_ext.session.store import SessionStore
+
+SECONDS = 3.0
+"""How long a server has to say what it has open."""
+
+
+@contextmanager
+def only_run(folder: Path, notebook: Path) -> Iterator[None]:
+    """Hold the notebook against other runs on this machine for as long as the block takes.
+
+    Raises
+    ------
+    PrimeError
+        ``open_elsewhere``.
+    """
+    from filelock import FileLock, Timeout
+
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    digest = hashlib.sha256(str(notebook.resolve()).encode("utf-8", "surrogateescape"))
+    lock = FileLock(folder / f"{digest.hexdigest()[:32]}.lock", timeout=0, mode=0o600)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise PrimeError(
+            f"Another `jupyter prime run` is working on {notebook}.",
+            code="open_elsewhere",
+            hint="Wait until it has ended.",
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+async def refuse_if_open(
+    notebook: Path, path: str, store: SessionStore, log: logging.Logger
+) -> None:
+    """Look for a server that has the notebook's kernel, or a conversation about it.
+
+    Parameters
+    ----------
+    path:
+        The notebook below the root, as sessions name it.
+
+    Raises
+    ------
+    PrimeError
+        ``open_elsewhere``, naming the server.
+    """
+    from jupyter_server.serverapp import list_running_servers
+
+    def look() -> tuple[Path, list[dict[str, Any]]]:
+        servers = list(list_running_servers(log=log))
+        for server in servers:
+            server["root_dir"] = str(Path(server.get("root_dir", "/")).resolve())
+        return notebook.resolve(), servers
+
+    file, servers = await asyncio.to_thread(look)
+    asked = await asyncio.gather(*(_has_open(server, file, log) for server in servers))
+    for server, is_open in zip(servers, asked, strict=True):
+        if is_open:
+            raise PrimeError(
+                f"{notebook} is open in the Jupyter server at {server['url']}.",
+                code="open_elsewhere",
+                hint="Ask the agent there, or shut the notebook's kernel down there first.",
+            )
+    for summary in await asyncio.to_thread(store.list, path):
+        if await asyncio.to_thread(store.is_held_elsewhere, summary.id):
+            raise PrimeError(
+                f"A conversation about {notebook} is open in another Jupyter server.",
+                code="open_elsewhere",
+                hint="Ask the agent there, or shut that server down.",
+            )
+
+
+async def _has_open(server: dict[str, Any], file: Path, log: logging.Logger) -> bool:
+    """Whether a running server has a kernel for the notebook; ``False`` if it does not say."""
+    from tornado.httpclient import AsyncHTTPClient
+
+    url = urlsplit(server.get("url", ""))
+    root = Path(server["root_dir"])
+    if url.scheme not in ("http", "https") or not file.is_relative_to(root):
+        return False
+    path = file.relative_to(root).as_posix()
+    try:
+        answer = await AsyncHTTPClient().fetch(
+            f"{server['url']}api/sessions",
+            headers={"Authorization": f"token {server.get('token', '')}"},
+            request_timeout=SECONDS,
+            follow_redirects=False,
+            # The certificate of a server on this machine is usually its own.
+            validate_cert=not is_loopback(url.hostname or ""),
+        )
+        sessions = json.loads(answer.body)
+        return any(str(s["path"]).removeprefix("RTC:").strip("/") == path for s in sessions)
+    except Exception as error:
+        log.info("%s does not say what it has open: %s", server.get("url"), error)
+        return False

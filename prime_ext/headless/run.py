@@ -1,0 +1,296 @@
+"""One task, carried out on a notebook by the agent that the panel talks to."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import shutil
+import signal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prime_ext.errors import PrimeError
+from prime_ext.headless.elsewhere import only_run, refuse_if_open
+from prime_ext.headless.outcome import ExitStatus, Outcome
+from prime_ext.headless.report import Report
+from prime_ext.headless.server import HeadlessServer
+from prime_ext.headless.terminal import Terminal
+from prime_ext.session.records import (
+    AnyRecord,
+    ApprovalRequest,
+    AssistantMessage,
+    CompactionEnd,
+    Error,
+    ToolResult,
+    TurnEnd,
+)
+
+if TYPE_CHECKING:
+    from prime_ext.agent.service import AgentService
+    from prime_ext.session.session import Session
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be done, and how much of it unasked."""
+
+    notebook: Path
+    text: str
+    output: Path | None = None
+    """Work on a copy of the notebook here."""
+    model: str | None = None
+    mode: str | None = None
+    yes: bool = False
+    """Allow whatever the agent asks for."""
+    keep_kernel: bool = False
+    traits: Sequence[str] = ()
+
+
+class Run:
+    """Carries out one `Task`. ``outcome`` is filled in as things happen."""
+
+    def __init__(self, task: Task, report: Report, terminal: Terminal | None) -> None:
+        self.outcome = Outcome(notebook=str(task.output or task.notebook))
+        self._task = task
+        self._report = report
+        self._terminal = terminal
+        self._agents: AgentService
+        self._session: Session | None = None
+        self._calls: dict[str, dict[str, Any]] = {}
+        self._asking: set[asyncio.Task[None]] = set()
+        self._declined = False
+        self._stops = 0
+
+    async def carry_out(self) -> None:
+        """From the start of the server to its end. Does not raise."""
+        try:
+            with self._stopped_by_signals(), self._output():
+                await self._serve()
+        except asyncio.CancelledError:
+            self.outcome.status = ExitStatus.INTERRUPTED
+        except PrimeError as failure:
+            self._failed(failure.code, failure.message, failure.hint)
+        except Exception as failure:  # a script still gets its JSON
+            logging.getLogger("prime_ext").exception("The run failed")
+            what = f"The run failed unexpectedly: {type(failure).__name__}: {failure}"
+            self._failed("internal_error", what, "")
+
+    async def _serve(self) -> None:
+        notebook = self._task.output or self._task.notebook
+        server = HeadlessServer.begin(notebook, self._task.traits)
+        self._agents = server.agents
+        if self._task.keep_kernel:
+            server.leave_kernels()
+        try:
+            path = server.path_of(notebook)
+            locks = server.store.folder.parent / "runs"
+            with only_run(locks, notebook):
+                await refuse_if_open(notebook, path, server.store, server.log)
+                await self._converse(path, server.chooses_offline)
+        finally:
+            if self._task.keep_kernel:
+                for file in server.connection_files():
+                    self._report.line(f"The kernel goes on: jupyter console --existing {file}")
+            await server.end(keep_kernels=self._task.keep_kernel)
+
+    async def _converse(self, path: str, offline: bool) -> None:
+        session = self._session = await self._start_session(path, offline)
+        self.outcome.session, self.outcome.model = session.id, session.model
+        async with session.subscribe(session.log.last_seq) as frames:
+            await self._agents.submit(session, self._task.text, None, None)
+            async for frame in frames:
+                if frame["type"] == "record":
+                    record = session.log.get(frame["record"]["seq"])
+                    if record is not None:
+                        self._record(record)
+                    if isinstance(record, TurnEnd):
+                        break
+                else:
+                    self._transient(frame)
+        for asking in self._asking:
+            asking.cancel()
+
+    async def _start_session(self, path: str, offline: bool) -> Session:
+        status = self._agents.status()
+        # In the panel the offline agent is a welcome; a script would take its answer for a model's.
+        if status["offline"] and not offline and self._task.model != "offline":
+            raise PrimeError(
+                "No model is connected.",
+                code="no_credentials",
+                hint="Set PRIME_API_KEY, enter a key in the panel, or name a server with "
+                "--ModelConfig.base_url=URL. --model offline runs the offline agent.",
+            )
+        if self._task.yes and "auto" not in status["permission_modes"]:
+            raise PrimeError(
+                "--yes is not available here: the mode auto is switched off for this server.",
+                code="permission_mode_forbidden",
+                hint=f"Choose a --mode: {', '.join(status['permission_modes'])}.",
+            )
+        return await self._agents.start_session(
+            path,
+            model=self._task.model,
+            permission_mode="auto" if self._task.yes else self._task.mode,
+        )
+
+    # --- what happens ---------------------------------------------------------------------
+
+    def _record(self, record: AnyRecord) -> None:
+        if isinstance(record, AssistantMessage):
+            self._message(record)
+        elif isinstance(record, ToolResult):
+            self._result(record)
+        elif isinstance(record, ApprovalRequest):
+            asking = asyncio.ensure_future(self._decide(record))
+            self._asking.add(asking)
+            asking.add_done_callback(self._asking.discard)
+        elif isinstance(record, Error):
+            self._failed(record.code, record.message, record.hint)
+        elif isinstance(record, CompactionEnd) and record.outcome == "ok":
+            self._report.line("  (the conversation was compacted)")
+        elif isinstance(record, TurnEnd):
+            self.outcome.requests = record.requests
+            self.outcome.usage = record.usage
+            self.outcome.cost_usd = record.cost_usd
+            self.outcome.duration_ms = record.duration_ms
+            self.outcome.end(record.status, declined=self._declined)
+
+    def _message(self, record: AssistantMessage) -> None:
+        text = "\n\n".join(b["text"] for b in record.content if b["type"] == "text")
+        if text.strip():
+            self.outcome.reply = text
+        self._calls.update({b["id"]: b for b in record.content if b["type"] == "tool_use"})
+        self._report.message(text)
+
+    def _result(self, record: ToolResult) -> None:
+        summary = self._summary(record.tool_use_id, record.name)
+        self.outcome.tools.append(
+            {
+                "name": record.name,
+                "summary": summary,
+                "is_error": record.is_error,
+                "duration_ms": record.duration_ms,
+            }
+        )
+        self._report.tool(summary, record)
+
+    def _failed(self, code: str, message: str, hint: str) -> None:
+        self.outcome.fail(PrimeError(message, code=code, hint=hint))
+        self._report.failure(message, hint)
+
+    def _transient(self, frame: dict[str, Any]) -> None:
+        if frame["type"] == "delta" and frame["block"] == "text":
+            self._report.delta(frame["text"])
+        elif frame["type"] == "delta_reset":
+            self._report.broke_off()
+        elif frame["type"] == "progress" and frame["what"] == "tool" and "started" in frame:
+            call = self._calls.get(frame["call_id"])
+            if call is not None:
+                self._report.started(self._summary(call["id"], call["name"]))
+        elif frame["type"] == "progress" and frame.get("message"):
+            self._report.line(f"  ({frame['message']})")
+
+    def _summary(self, call_id: str, name: str) -> str:
+        call = self._calls.get(call_id)
+        return self._agents.summary_of(name, call["input"]) if call else name
+
+    # --- who decides ----------------------------------------------------------------------
+
+    async def _decide(self, request: ApprovalRequest) -> None:
+        decision, scope = "deny", "once"
+        if request.what == "tool" and self._task.yes:
+            decision = "allow"
+        elif request.what == "limit" and (self._task.yes or self._terminal is None):
+            # It is there for runs that nobody watches.
+            self._report.line(f"  ({request.summary} No: raise the limit beforehand if need be.)")
+        elif self._terminal is None:
+            await self._stop_for_want_of(request)
+            return
+        else:
+            choices = {"y": "yes", "n": "no"}
+            if request.what == "tool":
+                choices = {"y": "yes", "a": f"always allow {request.tool}", "n": "no"}
+            self._report.question(request.summary, request.detail)
+            chosen = await self._terminal.choose(choices)
+            decision = "deny" if chosen == "n" else "allow"
+            scope = "session" if chosen == "a" else "once"
+            self._declined = self._declined or (decision == "deny" and request.what == "tool")
+        assert self._session is not None
+        with contextlib.suppress(PrimeError):  # the turn has ended meanwhile
+            await self._agents.decide(self._session, request.call_id, decision, scope, None)
+
+    async def _stop_for_want_of(self, request: ApprovalRequest) -> None:
+        """Nobody can be asked: end here, with a status that says so."""
+        if request.what == "consent":
+            hint = (
+                "Answer once on a terminal or in the panel; or, if that is settled, set "
+                "--ModelConfig.consent=never. --yes is no consent."
+            )
+        else:
+            hint = "Run it on a terminal, with --yes, or with a --mode that allows it."
+        self._failed(
+            "approval_needed",
+            f"This has to be approved, and there is no terminal to ask on: {request.summary.rstrip('.')}.",
+            hint,
+        )
+        assert self._session is not None
+        await self._agents.interrupt(self._session, None)
+
+    # --- stopping -------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _stopped_by_signals(self) -> Iterator[None]:
+        """Ctrl+C is Stop; twice, it gives up at once."""
+        loop, me = asyncio.get_running_loop(), asyncio.current_task()
+        assert me is not None
+
+        def stop() -> None:
+            self._stops += 1
+            if self._stops == 1 and self._session is not None:
+                self._report.line("Stopping … (Ctrl+C again gives up at once)")
+                stopping = asyncio.ensure_future(self._agents.interrupt(self._session, None))
+                self._asking.add(stopping)  # type: ignore[arg-type]
+            else:
+                me.cancel()
+
+        before = {
+            number: signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop))
+            for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    @contextlib.contextmanager
+    def _output(self) -> Iterator[None]:
+        """Work on a copy, if asked to; one of a notebook that could not be begun is removed."""
+        output, notebook = self._task.output, self._task.notebook
+        if output is None:
+            yield
+            return
+        if output.exists():
+            raise PrimeError(
+                f"{output} exists already.",
+                code="output_exists",
+                hint="Remove it first, or give another --output.",
+            )
+        try:
+            output.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(notebook, output)
+        except FileNotFoundError:
+            raise PrimeError(
+                f"There is no notebook {str(notebook)!r}.", code="notebook_not_found"
+            ) from None
+        except OSError as error:
+            raise PrimeError(
+                f"{output} could not be written: {error.strerror}.", code="output_not_written"
+            ) from None
+        try:
+            yield
+        finally:
+            if self._session is None:
+                output.unlink()

@@ -1,0 +1,129 @@
+"""A Jupyter server inside this process: its managers and the extension, but no port."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jupyter_server.serverapp import ServerApp
+from traitlets import default
+
+from prime_ext.cli.place import CONFIG_FILES
+from prime_ext.errors import PrimeError
+
+if TYPE_CHECKING:
+    from prime_ext.agent.service import AgentService
+    from prime_ext.session.store import SessionStore
+
+
+class HeadlessServer(ServerApp):
+    """Contents, kernels and sessions as the configuration has them.
+
+    It binds no port, writes no runtime file, so that nobody finds it, and loads no extension but
+    this one and those that ``ServerApp.jpserver_extensions`` names.
+    """
+
+    root_if_unset: str = ""
+    """Root folder, where the configuration has none."""
+
+    @classmethod
+    def begin(cls, notebook: Path, traits: Sequence[str]) -> HeadlessServer:
+        """Start one that can open ``notebook``. An event loop is running.
+
+        Parameters
+        ----------
+        traits:
+            Configuration as on the command line, ``--Class.trait=value`` each.
+        """
+        server = cls(
+            jpserver_extensions={"prime_ext": True},
+            reraise_server_extension_failures=True,
+            shutdown_no_activity_timeout=0,
+        )
+        here = Path.cwd()
+        folder = notebook.absolute().parent
+        server.root_if_unset = str(here if folder.is_relative_to(here) else folder)
+        # Said at each save; a notebook that a person has not opened here yet is never trusted.
+        server.log.addFilter(lambda record: "is not trusted" not in record.getMessage())
+        server.initialize(argv=list(traits), find_extensions=False, new_httpserver=False)
+        return server
+
+    @property
+    def agents(self) -> AgentService:
+        service: AgentService = self.web_app.settings["prime_agent"]
+        return service
+
+    @property
+    def store(self) -> SessionStore:
+        store: SessionStore = self.web_app.settings["prime_sessions"]
+        return store
+
+    @property
+    def chooses_offline(self) -> bool:
+        """Whether the configuration, and not the want of a key, makes the offline agent answer."""
+        return bool(self.config.ModelConfig.get("provider") == "offline")
+
+    def path_of(self, notebook: Path) -> str:
+        """The path below the root by which the contents manager knows ``notebook``.
+
+        Raises
+        ------
+        PrimeError
+            ``notebook_outside_root``.
+        """
+        root = Path(self.root_dir)
+        for file, folder in (
+            (notebook.absolute(), root.absolute()),
+            (notebook.resolve(), root.resolve()),
+        ):
+            if file.is_relative_to(folder):
+                return file.relative_to(folder).as_posix()
+        if not notebook.is_absolute() and not notebook.exists():
+            return notebook.as_posix()  # of a contents manager that has no files here
+        raise PrimeError(
+            f"{notebook} is outside of the server's root, {root}.",
+            code="notebook_outside_root",
+            hint="Add --ServerApp.root_dir=FOLDER with a folder above the notebook.",
+        )
+
+    def leave_kernels(self) -> None:
+        """Start kernels so that they can go on when this process has ended."""
+        manager: Any = self.kernel_manager
+        manager.start_kernel = partial(manager.start_kernel, independent=True)
+
+    def connection_files(self) -> list[str]:
+        """Of the kernels that run, by which ``jupyter console --existing`` finds them."""
+        manager: Any = self.kernel_manager
+        return [
+            str(getattr(manager.get_kernel(kernel_id), "connection_file", kernel_id))
+            for kernel_id in manager.list_kernel_ids()
+        ]
+
+    async def end(self, *, keep_kernels: bool) -> None:
+        """Save the kernels' variables, close the sessions, and shut the kernels down."""
+        try:
+            await self.cleanup_extensions()
+        finally:
+            if not keep_kernels:
+                await self.cleanup_kernels()
+            self.session_manager.close()
+
+    def load_config_file(self, suppress_errors: bool = True) -> None:  # type: ignore[override]
+        """Read what a server that runs the extension would read."""
+        for name in CONFIG_FILES:
+            self.config_file_name = name
+            super().load_config_file(suppress_errors)
+
+    def init_signal(self) -> None:
+        """Leave the signals to whoever runs this."""
+
+    @default("root_dir")
+    def _default_root_dir(self) -> str:
+        return self.root_if_unset or str(Path.cwd())
+
+    @default("log_level")
+    def _default_log_level(self) -> int:
+        return logging.WARNING
