@@ -195,14 +195,16 @@ class KernelState:
         if self._shared[process]:
             return _Place(connection, {"folder": str(folder)}, None)
         store = f"{self._store}/{folder.name}" if self._store else ""
-        params = {"token": folder.name, "store": store}
-
-        async def ask(
-            op: str, more: dict[str, Any], *, timeout: float, buffers: Sequence[bytes]
-        ) -> dict[str, Any]:
-            return await _ask(connection, op, {**params, **more}, timeout=timeout, buffers=buffers)
-
-        return _Place(connection, params, Transfer(ask, folder, key, bool(store)))
+        place = _elsewhere(connection, folder, key, store)
+        if not self._store.startswith("file:"):
+            return place
+        try:  # The kernel works right there, which it may not be able to.
+            await _ask(connection, "files_look", place.params, timeout=READ_SECONDS)
+        except PrimeError as error:
+            if error.code not in ("store_unavailable", "snapshot_write_error"):
+                raise
+            return _elsewhere(connection, folder, key, "", error.message)
+        return place
 
     async def _ask(
         self,
@@ -217,6 +219,19 @@ class KernelState:
         """On the main shell, between cells: no user code runs against half a state."""
         more = {"channel": channel, "timeout": timeout, "buffers": [key]}
         return await _ask(place.connection, op, {**place.params, **params}, **more)
+
+
+def _elsewhere(
+    connection: KernelConnection, folder: Path, key: bytes, store: str, problem: str | None = None
+) -> _Place:
+    params = {"token": folder.name, "store": store}
+
+    async def ask(
+        op: str, more: dict[str, Any], *, timeout: float, buffers: Sequence[bytes]
+    ) -> dict[str, Any]:
+        return await _ask(connection, op, {**params, **more}, timeout=timeout, buffers=buffers)
+
+    return _Place(connection, params, Transfer(ask, folder, key, bool(store), problem))
 
 
 async def _shares_files(connection: KernelConnection, folder: Path) -> bool:

@@ -50,12 +50,15 @@ class Transfer:
         The session's.
     has_store:
         Whether segments are kept at the store's URL.
+    problem:
+        Why they cannot be, although they should.
     """
 
     ask: Ask
     folder: Path
     key: bytes
     has_store: bool
+    problem: str | None = None
 
     async def follow(self) -> None:
         """Let the kernel's directory have the heads of the folder, and no others."""
@@ -92,6 +95,13 @@ class Transfer:
         if here:
             await self._ask("files_settle", {"names": here, "gone": []})
         there = [name for name in lacking if name not in here]
+        if there and self.problem is not None:
+            raise PrimeError(
+                self.problem,
+                code="store_unavailable",
+                hint="Try again once the kernel can use SnapshotConfig.store.",
+                status=503,
+            )
         if there and self.has_store:
             await self._ask("files_pull", {"names": there}, seconds=PULL_SECONDS)
 
@@ -110,7 +120,7 @@ class Transfer:
 
         head = await self._fetch_small("current")
         manifest = await asyncio.to_thread(self._parse, head)
-        problem = await self._push(manifest) if self.has_store else None
+        problem = await self._push(manifest) if self.has_store else self.problem
         lacking: list[str] = []
         if not self.has_store or problem is not None:
             lacking = await asyncio.to_thread(replica.missing, self.folder, manifest)

@@ -317,18 +317,20 @@ class TestStore:
 class TestStoreThatCannotBeUsed:
     """The snapshots are sent to the server, and the report says why."""
 
-    @pytest.fixture
-    def store(self) -> str:
-        return "s3://name:password@bucket/prime"
-
-    @pytest.mark.parametrize("kernelspec", ["bare", "stocked"])
+    @pytest.mark.parametrize(
+        ("kernelspec", "store", "reason"),
+        [
+            ("bare", "s3://name:password@bucket/prime", "fsspec"),
+            ("stocked", "s3://name:password@bucket/prime", "s3fs"),
+            ("bare", "file:///proc/nowhere", "nowhere"),
+        ],
+    )
     async def test_sent_here_instead(
-        self, kernel: NotebookKernel, folder: Path, kernelspec: str
+        self, kernel: NotebookKernel, folder: Path, kernelspec: str, store: str, reason: str
     ) -> None:
         await run(kernel, WORK)
-        report = await save(kernel, folder)
-        (note,) = report["notes"]
-        assert ("fsspec" if kernelspec == "bare" else "s3fs") in note
+        (note,) = (await save(kernel, folder))["notes"]
+        assert reason in note
         assert "password" not in note
         await crash(kernel)
         assert (await load(kernel, folder))["complete"]
