@@ -3,7 +3,8 @@
 One run: every way of saving, interleaved, on every namespace; medians, ratios and targets as
 tables, as JSON and as a plot. Every save ends on the disk (fsync), in new files.
 
-    python -m bench.state --rounds 5 --plot docs/images/kernel-state-bench.png
+    python -m bench.state --markdown docs/kernel-state.md \\
+        --plot docs/images/kernel-state-bench.png
 """
 
 from __future__ import annotations
@@ -253,6 +254,15 @@ def targets_table(lines: list[Measure]) -> str:
     return "\n".join(rows)
 
 
+def put_into(page: Path, text: str) -> None:
+    """Replace what stands between the marks ``<!-- bench -->`` and ``<!-- end of bench -->``."""
+    before, begin, rest = page.read_text("utf-8").partition("<!-- bench -->")
+    _, end, after = rest.partition("<!-- end of bench -->")
+    if not (begin and end):
+        raise SystemExit(f"{page} lacks the marks <!-- bench --> and <!-- end of bench -->.")
+    page.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}", "utf-8")
+
+
 def plot(results: dict[str, Rounds], path: Path) -> None:
     """Seconds until durable, a group of bars for each namespace, on a logarithmic scale."""
     import matplotlib
@@ -302,6 +312,7 @@ def main() -> int:
     )
     parser.add_argument("--only", action="append", choices=list(NAMESPACES))
     parser.add_argument("--plot", type=Path)
+    parser.add_argument("--markdown", type=Path, help="a page with the marks of `put_into`")
     parser.add_argument("--folder", type=Path, help="where to write; default: a temporary one")
     options = parser.parse_args()
     results: dict[str, Rounds] = {}
@@ -322,6 +333,12 @@ def main() -> int:
     print(f"\n{table(results)}\n\n{targets_table(lines)}")
     if options.plot:
         plot(results, options.plot)
+    if options.markdown:
+        about = (
+            f"One run: medians of {options.rounds} interleaved rounds in seconds, {os.cpu_count()} "
+            f"processors, other work on the machine at the end: {os.getloadavg()[1]:.1f}."
+        )
+        put_into(options.markdown, "\n\n".join([about, targets_table(lines), table(results)]))
     details = {
         name: {"medians": found.medians(), "rounds": found.values, "failures": found.failures}
         for name, found in results.items()
