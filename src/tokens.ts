@@ -8,9 +8,9 @@ import { Token } from '@lumino/coreutils';
 import { IDisposable } from '@lumino/disposable';
 import { ISignal } from '@lumino/signaling';
 
+import { IAttachment } from './api/attachments';
 import { ClientFrame, ServerFrame } from './api/frames';
 import {
-  IAttachment,
   INewSession,
   ISessionChanges,
   ISessionDetail,
@@ -132,10 +132,17 @@ export interface IChatPanel {
   open(): void;
 
   /** Send a message as if the person had typed it; starts a session if there is none. */
-  submit(text: string, attachments?: IAttachment[]): Promise<void>;
+  submit(text: string, attachments?: readonly IAttachment[]): Promise<void>;
 
-  /** Put text into the composer, for the person to edit and send. */
-  compose(text: string): void;
+  /**
+   * Put text into the composer, for the person to edit and send.
+   *
+   * @param attachments - Go with it. Cells without `source` are read when the message is sent.
+   */
+  compose(text: string, attachments?: IAttachment[]): void;
+
+  /** Attach to the message that is being written. */
+  attach(...attachments: IAttachment[]): void;
 
   /** Stop what the agent is doing. */
   interrupt(): Promise<void>;

@@ -4,6 +4,7 @@
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 
+import { IAttachment, IVariable } from './attachments';
 import { IRecord, ISessionState } from './frames';
 
 export type PermissionMode = 'ask' | 'edit' | 'auto' | 'plan';
@@ -83,13 +84,6 @@ export interface ISessionChanges {
   snapshots?: boolean;
 }
 
-/** Same shape as the attachments of `@jupyter/chat`. */
-export interface IAttachment {
-  type: 'file' | 'notebook';
-  value: string;
-  [key: string]: unknown;
-}
-
 export interface ISnapshotInfo {
   id: string;
   created: string;
@@ -122,6 +116,16 @@ export class PrimeApi {
   async models(): Promise<IModelInfo[]> {
     return (await this._request<{ models: IModelInfo[] }>('GET', ['models']))
       .models;
+  }
+
+  /** Variables of the notebook's kernel, oldest first; none if it has no kernel. */
+  async variables(notebook: string): Promise<IVariable[]> {
+    const { variables } = await this._request<{ variables: IVariable[] }>(
+      'GET',
+      ['variables'],
+      { query: { notebook } }
+    );
+    return variables;
   }
 
   async sessions(notebook?: string): Promise<ISessionSummary[]> {

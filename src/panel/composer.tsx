@@ -2,13 +2,16 @@ import { caretDownIcon, stopIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
 import { PermissionMode } from '../api/rest';
+import { attachedTo } from '../mentions/text';
+import { AttachmentChips } from './attachmentChips';
+import { CompletionList } from './completionList';
+import { useCompletions } from './completions';
 import { usePanel } from './context';
 import { ContextMeter } from './contextMeter';
 import { InputHistory } from './inputHistory';
 import { sendIcon } from './icons';
 import { modeDescription, modeName } from './permissionModes';
 import { ModelButton } from './modelButton';
-import { completions, ISlashCommand, slashCommands } from './slash';
 import { IPanelState, isBusy, permissionModeOf } from './state';
 
 /** Tallest the text may get before it scrolls, as a share of the window. */
@@ -19,16 +22,20 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
   const { state } = props;
   const { controller, trans, settings } = usePanel();
   const text = React.useRef<HTMLTextAreaElement>(null);
-  const commands = React.useMemo(() => slashCommands(trans), [trans]);
-  const [dismissed, setDismissed] = React.useState<string | null>(null);
-  const [active, setActive] = React.useState(0);
+  const [cursor, setCursor] = React.useState<number | null>(null);
   const listId = React.useId();
   const history = React.useRef(new InputHistory());
   const busy = isBusy(state);
   const disabled = state.notebook === null;
-  const matches =
-    dismissed === state.draft ? [] : completions(commands, state.draft);
-  const chosen = Math.min(active, matches.length - 1);
+  const completions = useCompletions(state, cursor, place => {
+    setCursor(place);
+    requestAnimationFrame(() => {
+      text.current?.focus();
+      text.current?.setSelectionRange(place, place);
+    });
+  });
+  const isCompleting = completions.count > 0;
+  const attached = attachedTo(state.draft, state.attachments);
 
   React.useEffect(() => {
     const focus = (): void => {
@@ -60,11 +67,6 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
       void controller.sendDraft();
     }
   };
-  const complete = (command: ISlashCommand): void => {
-    controller.setDraft(`/${command.name}${command.argument ? ' ' : ''}`);
-    setDismissed(`/${command.name}`);
-    text.current?.focus();
-  };
   const recall = (direction: 'older' | 'newer'): boolean => {
     const sent = (state.conversation?.items ?? []).flatMap(item =>
       item.kind === 'user' ? [item.text] : []
@@ -90,8 +92,8 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
     const handled = ((): boolean => {
       switch (event.key) {
         case 'Escape':
-          if (matches.length > 0) {
-            setDismissed(state.draft);
+          if (isCompleting) {
+            completions.dismiss();
             return true;
           }
           if (busy) {
@@ -100,29 +102,26 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
           }
           return false;
         case 'Tab':
-          if (matches.length > 0 && !event.shiftKey) {
-            complete(matches[chosen]);
+          if (isCompleting && !event.shiftKey) {
+            completions.choose();
             return true;
           }
           return false;
         case 'ArrowDown':
-          if (matches.length > 0) {
-            setActive((chosen + 1) % matches.length);
+          if (isCompleting) {
+            completions.move(1);
             return true;
           }
           return selectionEnd === state.draft.length && recall('newer');
         case 'ArrowUp':
-          if (matches.length > 0) {
-            setActive((chosen + matches.length - 1) % matches.length);
+          if (isCompleting) {
+            completions.move(-1);
             return true;
           }
           return selectionStart === 0 && selectionEnd === 0 && recall('older');
         case 'Enter':
-          if (
-            matches.length > 0 &&
-            `/${matches[chosen].name}` !== state.draft
-          ) {
-            complete(matches[chosen]);
+          if (isCompleting && !completions.isWhole && !event.shiftKey) {
+            completions.choose();
             return true;
           }
           if (sends(event, settings.sendWith)) {
@@ -130,6 +129,15 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
             return true;
           }
           return false;
+        case 'Backspace': {
+          const last = attached[attached.length - 1];
+          // Held down it clears the text, and then stops.
+          if (selectionEnd > 0 || event.repeat || !last) {
+            return false;
+          }
+          controller.detach(last);
+          return true;
+        }
         default:
           return false;
       }
@@ -142,35 +150,22 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
 
   return (
     <div className="jp-prime-Composer" data-disabled={disabled}>
-      {matches.length > 0 && (
-        <ul
-          className="jp-prime-Completions"
-          role="listbox"
+      {isCompleting && (
+        <CompletionList
           id={listId}
-          aria-label={trans.__('Commands')}
-        >
-          {matches.map((command, index) => (
-            <li
-              key={command.name}
-              id={`${listId}-${index}`}
-              role="option"
-              aria-selected={index === chosen}
-              onMouseDown={event => {
-                event.preventDefault();
-                complete(command);
-              }}
-            >
-              <span className="jp-prime-Completions-name">
-                /{command.name}
-                {command.argument && <i> {command.argument}</i>}
-              </span>
-              <span className="jp-prime-Completions-text">
-                {command.description}
-              </span>
-            </li>
-          ))}
-        </ul>
+          label={completions.label}
+          groups={completions.groups}
+          chosen={completions.chosen}
+        />
       )}
+      <div className="jp-prime-VisuallyHidden" role="status">
+        {isCompleting &&
+          trans._n('%1 suggestion', '%1 suggestions', completions.count)}
+      </div>
+      <AttachmentChips
+        attachments={attached}
+        onRemove={attachment => controller.detach(attachment)}
+      />
       <textarea
         ref={text}
         rows={1}
@@ -181,21 +176,23 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
             ? trans.__('Open a notebook first')
             : busy
               ? trans.__('Write on; it is queued')
-              : trans.__('Ask, or type / for commands')
+              : trans.__('Ask; @ to mention, / for commands')
         }
         aria-label={trans.__('Message to the agent')}
         aria-autocomplete="list"
-        aria-controls={matches.length > 0 ? listId : undefined}
+        aria-controls={isCompleting ? listId : undefined}
         aria-activedescendant={
-          matches.length > 0 ? `${listId}-${chosen}` : undefined
+          isCompleting ? `${listId}-${completions.chosen}` : undefined
         }
         spellCheck={true}
         onChange={event => {
-          setActive(0);
-          setDismissed(null);
+          completions.typed();
           history.current.reset();
+          setCursor(cursorOf(event.target));
           controller.setDraft(event.target.value);
         }}
+        onSelect={event => setCursor(cursorOf(event.currentTarget))}
+        onBlur={() => setCursor(null)}
         onKeyDown={onKeyDown}
       />
       <div className="jp-prime-Composer-bar">
@@ -265,6 +262,12 @@ function ModeSelect(props: { state: IPanelState }): JSX.Element {
       </select>
     </label>
   );
+}
+
+/** Where the cursor is; `null` while something is selected. */
+function cursorOf(element: HTMLTextAreaElement): number | null {
+  const { selectionStart, selectionEnd } = element;
+  return selectionStart === selectionEnd ? selectionStart : null;
 }
 
 /** As tall as its text, or its placeholder. */

@@ -3,6 +3,7 @@ import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
+import { IMentionSources } from '../mentions/sources';
 import { IPanelSettings } from '../settings/settings';
 import { PanelController } from './controller';
 import { IPanelState } from './state';
@@ -25,6 +26,9 @@ export interface IPanelContext {
   readonly rendermime: IRenderMimeRegistry;
   readonly languages: IEditorLanguageRegistry | null;
   readonly notebookView: INotebookView;
+  readonly mentions: IMentionSources;
+  /** Open a file, or show a folder. */
+  readonly openPath: (path: string) => void;
   readonly settings: IPanelSettings;
   /** Name of the person at this browser; others are shown by name. */
   readonly userName: string | null;

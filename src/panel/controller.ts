@@ -4,14 +4,15 @@
  */
 import { ISignal, Signal } from '@lumino/signaling';
 
+import { IAttachment } from '../api/attachments';
 import { ServerFrame } from '../api/frames';
 import {
   ApiError,
-  IAttachment,
   ISessionSummary,
   PermissionMode,
   PrimeApi
 } from '../api/rest';
+import { attachedTo, isSame, withoutMention } from '../mentions/text';
 import { IConversation } from '../model/items';
 import {
   ConnectionStatus,
@@ -96,9 +97,27 @@ export class PanelController implements IChatPanel {
     this._requestFocus();
   }
 
-  compose(text: string): void {
+  compose(text: string, attachments: IAttachment[] = []): void {
     this.setDraft(text);
+    this.attach(...attachments);
     this.open();
+  }
+
+  attach(...attachments: IAttachment[]): void {
+    const others = this._state.attachments.filter(
+      known => !attachments.some(attachment => isSame(known, attachment))
+    );
+    this._setAttachments([...others, ...attachments]);
+  }
+
+  /** Take an attachment back, and its mention out of the text. */
+  detach(attachment: IAttachment): void {
+    this._setAttachments(
+      this._state.attachments.filter(known => known !== attachment)
+    );
+    if (attachment.mention !== undefined) {
+      this.setDraft(withoutMention(this._state.draft, attachment.mention));
+    }
   }
 
   setDraft(draft: string): void {
@@ -117,21 +136,28 @@ export class PanelController implements IChatPanel {
     if (text === '' || notebook === null || this._state.sending !== null) {
       return;
     }
+    const attached = attachedTo(text, this._state.attachments);
     this.setDraft('');
+    this._setAttachments([]);
     try {
-      await this.submit(text);
+      await this.submit(text, attached);
     } catch {
       // `submit` has said why. What was typed meanwhile stays behind it.
       if (this._state.notebook === notebook) {
         const typed = this._state.draft;
         this.setDraft(typed === '' ? text : `${text}\n${typed}`);
+        this._setAttachments([...attached, ...this._state.attachments]);
       } else {
         this._options.drafts.save(notebook, text);
+        this._options.drafts.saveAttachments(notebook, attached);
       }
     }
   }
 
-  async submit(text: string, attachments: IAttachment[] = []): Promise<void> {
+  async submit(
+    text: string,
+    attachments: readonly IAttachment[] = []
+  ): Promise<void> {
     const command = localCommand(text);
     if (command?.name === 'new') {
       await this.newSession();
@@ -145,7 +171,12 @@ export class PanelController implements IChatPanel {
       await this.compact(command.rest);
       return;
     }
-    this._store.set({ sending: text, failure: null, stopping: false });
+    this._store.set({
+      sending: text,
+      sendingAttachments: attachments,
+      failure: null,
+      stopping: false
+    });
     const sent = this._send(text, attachments);
     this._sent = sent.catch(() => undefined);
     try {
@@ -338,6 +369,8 @@ export class PanelController implements IChatPanel {
     this._store.set({
       notebook,
       draft: notebook === null ? '' : this._options.drafts.load(notebook),
+      attachments:
+        notebook === null ? [] : this._options.drafts.loadAttachments(notebook),
       sending: null,
       stopping: false,
       failure: null
@@ -347,9 +380,16 @@ export class PanelController implements IChatPanel {
 
   /** The notebook on show was renamed; its session goes with it. */
   renameNotebook(notebook: string): void {
-    const { draft } = this._state;
-    this._options.drafts.save(notebook, draft);
+    const { draft, notebook: before } = this._state;
+    // The cells that are attached are in the notebook still.
+    const attachments = this._state.attachments.map(attachment =>
+      attachment.value === before
+        ? { ...attachment, value: notebook }
+        : attachment
+    );
     this._store.set({ notebook });
+    this._options.drafts.save(notebook, draft);
+    this._setAttachments(attachments);
   }
 
   /** Find the session of the notebook on show. */
@@ -387,8 +427,23 @@ export class PanelController implements IChatPanel {
     return this._options.api.models();
   }
 
-  private async _send(text: string, attachments: IAttachment[]): Promise<void> {
+  private _setAttachments(attachments: readonly IAttachment[]): void {
     const { notebook } = this._state;
+    if (notebook !== null) {
+      this._options.drafts.saveAttachments(notebook, attachments);
+    }
+    this._store.set({ attachments });
+  }
+
+  private async _send(
+    text: string,
+    attachments: readonly IAttachment[]
+  ): Promise<void> {
+    const { notebook } = this._state;
+    // Now, not when the session is there: it is what the person sees.
+    const filled = attachments.map(attachment =>
+      this._options.fill(attachment)
+    );
     if (notebook === null) {
       throw new ApiError(
         0,
@@ -409,7 +464,7 @@ export class PanelController implements IChatPanel {
       });
       id = session.id;
     }
-    await this._options.api.send(id, text, attachments);
+    await this._options.api.send(id, text, filled);
   }
 
   private _onSessionsChanged(_: ISessions, change: ISessions.IChange): void {
@@ -474,6 +529,8 @@ export namespace PanelController {
     sessions: ISessions;
     streams: ISessionStreams;
     drafts: Drafts;
+    /** The attachment with what an open notebook has of its cells. */
+    fill: (attachment: IAttachment) => IAttachment;
     /** Bring the panel to the front. */
     activate: () => void;
     isVisible: () => boolean;

@@ -77,7 +77,7 @@ function Conversation(props: { state: IPanelState }): JSX.Element {
   }
   return (
     <MessageList items={items} resetKey={`${state.sessionId} ${state.sending}`}>
-      {state.sending !== null && <SendingMessage text={state.sending} />}
+      {state.sending !== null && <SendingMessage state={state} />}
       <ActivityLine
         activity={conversation.activity}
         last={items[items.length - 1]}
@@ -106,11 +106,11 @@ function Loading(): JSX.Element {
 
 /** The first message, while its session is being made. */
 function SendingOnly(props: { state: IPanelState }): JSX.Element {
-  const { sending, stopping } = props.state;
+  const { stopping } = props.state;
   return (
     <div className="jp-prime-Messages">
       <div className="jp-prime-Messages-content">
-        <SendingMessage text={sending ?? ''} />
+        <SendingMessage state={props.state} />
         <ActivityLine
           activity={IDLE}
           last={undefined}

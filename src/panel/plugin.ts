@@ -6,6 +6,7 @@ import {
   JupyterFrontEndPlugin
 } from '@jupyterlab/application';
 import { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
+import { IEditorTracker } from '@jupyterlab/fileeditor';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import {
   IRenderMimeRegistry,
@@ -15,6 +16,7 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { PrimeApi } from '../api/rest';
+import { MentionSources } from '../mentions/sources';
 import { PanelSettings } from '../settings/settings';
 import { IChatPanel, ISessions, ISessionStreams } from '../tokens';
 import { PanelController } from './controller';
@@ -42,7 +44,8 @@ export const panel: JupyterFrontEndPlugin<IChatPanel> = {
     ISettingRegistry,
     IEditorLanguageRegistry,
     ILabShell,
-    ILayoutRestorer
+    ILayoutRestorer,
+    IEditorTracker
   ],
   activate: (
     app: JupyterFrontEnd,
@@ -54,7 +57,8 @@ export const panel: JupyterFrontEndPlugin<IChatPanel> = {
     settingRegistry: ISettingRegistry | null,
     languages: IEditorLanguageRegistry | null,
     labShell: ILabShell | null,
-    restorer: ILayoutRestorer | null
+    restorer: ILayoutRestorer | null,
+    editors: IEditorTracker | null
   ): IChatPanel => {
     const trans = (translator ?? nullTranslator).load('prime_ext');
     const { contents, serverSettings, user } = app.serviceManager;
@@ -71,11 +75,22 @@ export const panel: JupyterFrontEndPlugin<IChatPanel> = {
       });
     }
 
+    const api = new PrimeApi(serverSettings);
+    const mentions = new MentionSources({
+      tracker,
+      editors,
+      shell: app.shell,
+      contents,
+      api,
+      trans
+    });
+
     const controller: PanelController = new PanelController({
-      api: new PrimeApi(serverSettings),
+      api,
       sessions,
       streams,
       drafts: new Drafts(window.localStorage, serverSettings.baseUrl),
+      fill: attachment => mentions.fill(attachment),
       activate: () => app.shell.activateById(widget.id),
       isVisible: () => widget.isVisible && !document.hidden,
       schedule: callback => {
@@ -116,6 +131,10 @@ export const panel: JupyterFrontEndPlugin<IChatPanel> = {
           sessions,
           contents
         ),
+        mentions,
+        openPath: path => {
+          void app.commands.execute('filebrowser:open-path', { path });
+        },
         userName: user.identity?.username ?? null,
         openSettings: app.commands.hasCommand('settingeditor:open')
           ? () => {

@@ -1,7 +1,9 @@
 import { closeIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
+import { IAttachment } from '../api/attachments';
 import { IQueuedMessage } from '../model/items';
+import { describeAttachment } from '../mentions/describe';
 import { usePanel } from './context';
 
 /** Messages that are sent when the agent is free, in order; after Stop, behind the next message. */
@@ -21,6 +23,7 @@ export function QueueList(props: {
           <span className="jp-prime-Queue-text" title={message.text}>
             {message.text}
           </span>
+          <AttachmentCount attachments={message.attachments} />
           <button
             type="button"
             className="jp-prime-IconButton"
@@ -40,5 +43,23 @@ export function QueueList(props: {
         </li>
       )}
     </ul>
+  );
+}
+
+/** A line has no room for chips; what they would say is in its title. */
+function AttachmentCount(props: {
+  attachments: readonly IAttachment[];
+}): JSX.Element | null {
+  const { trans } = usePanel();
+  const { attachments } = props;
+  return attachments.length === 0 ? null : (
+    <span
+      className="jp-prime-Queue-label"
+      title={attachments
+        .map(attachment => describeAttachment(attachment, trans).label)
+        .join('\n')}
+    >
+      {trans._n('%1 attached', '%1 attached', attachments.length)}
+    </span>
   );
 }

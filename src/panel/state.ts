@@ -1,3 +1,4 @@
+import { IAttachment } from '../api/attachments';
 import { ApiError, IStatus, PermissionMode } from '../api/rest';
 import { IConversation, IErrorItem } from '../model/items';
 import { ConnectionStatus } from '../tokens';
@@ -32,8 +33,12 @@ export interface IPanelState {
     readonly model: string | null;
   };
   readonly draft: string;
+  /** Chosen for the draft; what is mentioned goes along only while its mention is in the text. */
+  readonly attachments: readonly IAttachment[];
   /** Text on its way to the server. */
   readonly sending: string | null;
+  /** What goes with it. */
+  readonly sendingAttachments: readonly IAttachment[];
   /** Stop was asked for and has not taken effect yet. */
   readonly stopping: boolean;
   /** Approvals whose decision is on its way. */
@@ -52,7 +57,9 @@ export const EMPTY_STATE: IPanelState = {
   connection: null,
   newSession: { permissionMode: null, model: null },
   draft: '',
+  attachments: [],
   sending: null,
+  sendingAttachments: [],
   stopping: false,
   deciding: new Set(),
   failure: null,

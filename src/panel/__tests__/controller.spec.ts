@@ -97,6 +97,7 @@ describe('PanelController', () => {
         }
       } as ISessionStreams,
       drafts: drafts(),
+      fill: attachment => ({ ...attachment, value: `${attachment.value}!` }),
       activate: jest.fn(),
       isVisible: () => true,
       schedule: callback => scheduled.push(callback),

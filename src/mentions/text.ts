@@ -1,0 +1,114 @@
+/**
+ * Mentions in the text of a message: where one is being typed, and which are still there.
+ */
+import { IAttachment } from '../api/attachments';
+
+/** A mention that is being typed. */
+export interface ITrigger {
+  /** Where its `@` stands. */
+  readonly start: number;
+  /** What follows the `@`, up to the cursor. */
+  readonly query: string;
+}
+
+/** The mention at the cursor; an `@` inside a word is none. */
+export function triggerAt(text: string, cursor: number): ITrigger | null {
+  const match = text.slice(0, cursor).match(/(?:^|[\s([{"'`])@([^\s@]*)$/);
+  return match
+    ? { start: cursor - match[1].length - 1, query: match[1] }
+    : null;
+}
+
+/**
+ * Put a mention where it was being typed.
+ *
+ * @returns The text, and where the cursor belongs.
+ */
+export function insertMention(
+  text: string,
+  trigger: ITrigger,
+  mention: string
+): { text: string; cursor: number } {
+  const before = text.slice(0, trigger.start);
+  const after = text.slice(trigger.start + 1 + trigger.query.length);
+  // A folder goes on: what is in it comes next.
+  const space = mention.endsWith('/') || /^\s/.test(after) ? '' : ' ';
+  const cursor = before.length + mention.length + (space || after ? 1 : 0);
+  return {
+    text: `${before}${mention}${space}${after}`,
+    cursor: mention.endsWith('/') ? before.length + mention.length : cursor
+  };
+}
+
+/** Whether the text has the mention, as a word of its own. */
+export function hasMention(text: string, mention: string): boolean {
+  return placesOf(text, mention).length > 0;
+}
+
+/** The text without the mention. */
+export function withoutMention(text: string, mention: string): string {
+  return placesOf(text, mention).reduceRight((left, place) => {
+    const before = left.slice(0, place);
+    const after = left.slice(place + mention.length);
+    return before === '' || /\s$/.test(before)
+      ? before + after.replace(/^ /, '')
+      : before + after;
+  }, text);
+}
+
+/** `mention`, with a number if another attachment goes by it already. */
+export function freeMention(
+  mention: string,
+  attachments: readonly IAttachment[]
+): string {
+  const taken = new Set(attachments.map(attachment => attachment.mention));
+  let free = mention;
+  for (let n = 2; taken.has(free); n++) {
+    free = `${mention}-${n}`;
+  }
+  return free;
+}
+
+/** What goes with the text: what is mentioned goes as long as its mention is there. */
+export function attachedTo(
+  text: string,
+  attachments: readonly IAttachment[]
+): readonly IAttachment[] {
+  return attachments.filter(
+    ({ mention }) => mention === undefined || hasMention(text, mention)
+  );
+}
+
+/** Whether two attachments are of the same thing. */
+export function isSame(one: IAttachment, other: IAttachment): boolean {
+  return identity(one) === identity(other);
+}
+
+function identity(attachment: IAttachment): string {
+  const { type, value } = attachment;
+  const cells = 'cells' in attachment ? (attachment.cells ?? []) : [];
+  return JSON.stringify([
+    type,
+    value,
+    'selection' in attachment ? attachment.selection : null,
+    cells.map(({ id, selection }) => [id, selection]),
+    attachment.type === 'image' ? attachment.data : null
+  ]);
+}
+
+function placesOf(text: string, mention: string): number[] {
+  const places: number[] = [];
+  for (
+    let place = text.indexOf(mention);
+    place >= 0;
+    place = text.indexOf(mention, place + 1)
+  ) {
+    const before = text[place - 1] ?? ' ';
+    const after = text.slice(place + mention.length);
+    // A full stop behind it may end the sentence, a name goes on.
+    if (!/\w/.test(before) && !/^(?:[\w/-]|\.\w)/.test(after)) {
+      places.push(place);
+    }
+  }
+  return places;
+}
