@@ -193,7 +193,8 @@ async def test_what_people_run_is_saved_though_nobody_watches(
     model = await jp_serverapp.session_manager.create_session(
         path=notebook, name=notebook, type="notebook", kernel_name="python3"
     )
-    client = jp_serverapp.kernel_manager.get_kernel(model["kernel"]["id"]).client()
+    manager: Any = jp_serverapp.kernel_manager.get_kernel(model["kernel"]["id"])
+    client = manager.client()
     client.start_channels()
     try:
         await client.wait_for_ready(timeout=60)
@@ -300,7 +301,7 @@ def test_recipes_come_from_cells_before_what_the_agent_ran() -> None:
 
 
 def test_the_model_is_told_what_is_live_what_a_placeholder_and_what_missing() -> None:
-    names = {
+    names: dict[str, dict[str, Any]] = {
         "frame": {"status": "verified", "action": "loaded"},
         "mine": {"status": "verified", "action": "kept", "reason": "it was changed since"},
         "stream": {"status": "degraded", "action": "loaded", "reason": "generator"},

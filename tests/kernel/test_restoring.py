@@ -55,6 +55,14 @@ def flag(tmp_path: Path) -> Path:
     return tmp_path / "flag"
 
 
+def arm(flag: Path) -> None:
+    flag.touch()
+
+
+def disarm(flag: Path) -> None:
+    flag.unlink()
+
+
 def damage(path: Path, at: float = 0.5) -> None:
     data = bytearray(path.read_bytes())
     data[int(len(data) * at)] ^= 0xFF
@@ -126,7 +134,7 @@ async def test_a_component_that_raises_costs_its_own_names_only(
     code = BOMB.format(flag=str(flag), effect="raise OSError('gone')")
     await kernel.execute(code + "bomb = Bomb(1); x = [1, 2]", store_history=True)
     await keeper.capture("turn")
-    flag.touch()
+    arm(flag)
     await crash(kernel)
     restored = await keeper.restore("crash", "cold")
     assert restored.outcome == "partial"
@@ -143,7 +151,7 @@ async def test_what_ends_the_kernel_is_found_and_left_out(
         f"before = [1]\n{code}bomb = Bomb(1)\nafter = {{'a': 2}}", store_history=True
     )
     await keeper.capture("turn")
-    flag.touch()
+    arm(flag)
     await crash(kernel)
     generation = kernel.generation
     restored = await keeper.restore("crash", "cold")
@@ -166,7 +174,7 @@ async def test_it_gives_up_before_the_kernel_is_lost_for_good(
     )
     await kernel.execute(f"{bombs}x = 1", store_history=True)
     await keeper.capture("turn")
-    flag.touch()
+    arm(flag)
     await crash(kernel)
     generation = kernel.generation
     restored = await keeper.restore("crash", "cold")
@@ -175,7 +183,7 @@ async def test_it_gives_up_before_the_kernel_is_lost_for_good(
     await until(lambda: kernel.state in ("idle", "starting"))
     assert kernel.generation == generation + MAX_DEATHS
     # The kernel goes on, and a person can have what does no harm.
-    flag.unlink()
+    disarm(flag)
     assert (await keeper.restore("manual", "cold")).outcome == "ok"
     assert await value(kernel, "x, bomb5.number") == "(1, 5)"
 
