@@ -432,10 +432,14 @@ class Loader:
 
     def _tell_degraded(self, values: dict[str, Any], restored: Restored, problem: str) -> None:
         """A component has a placeholder in it; of its names those are degraded that hold it."""
-        for name, value in values.items():
-            found = placeholder_in(value, self.context.namespace, problem)
-            if found:
-                restored.degraded[name] = verification.join(problem, found)
+        found = {
+            name: placeholder_in(value, self.context.namespace, problem)
+            for name, value in values.items()
+        }
+        everywhere = not any(found.values())
+        for name, why in found.items():
+            if why or everywhere:
+                restored.degraded[name] = verification.join(problem, why)
 
     def read(
         self, record: ComponentRecord, own: list[str], kind: Any = ComponentUnpickler

@@ -195,21 +195,25 @@ def reduce_instance(pickler: Reducing, value: Any) -> Any:
     elif _has_method(kind, "__getnewargs__"):
         args = _new_arguments(kind, value)
     own_state = _has_method(kind, "__getstate__")
+    sets_itself = _has_method(kind, "__setstate__")
     state = kind.__getstate__(value) if own_state else _state_of(value)
     early = None
     if not own_state and _python_method(kind, "__hash__"):
         # What a hash is most often made of: set before anything can refer to the object.
         early = _atoms_of(state)
-    if not own_state and isinstance(value, (list, dict)):
-        # After the attributes, and past any method of the class.
-        items = list.copy(value) if isinstance(value, list) else dict.copy(value)
-        state = (*state, items)
-    listitems: Any = iter(value) if own_state and isinstance(value, list) else None
-    dictitems: Any = iter(dict.items(value)) if own_state and isinstance(value, dict) else None
+    if own_state or sets_itself:
+        if not own_state and not state[1]:
+            state = state[0]  # without slots a class expects the dictionary alone
+        listitems: Any = iter(value) if isinstance(value, list) else None
+        dictitems: Any = iter(dict.items(value)) if isinstance(value, dict) else None
+    else:
+        listitems = dictitems = None
+        if isinstance(value, (list, dict)):
+            # After the attributes, and past any method of the class.
+            items = list.copy(value) if isinstance(value, list) else dict.copy(value)
+            state = (*state, items)
     made = (restore_instance, (kind, args, kwargs, early), state, listitems, dictitems)
-    if _has_method(kind, "__setstate__"):
-        return made
-    return (*made, set_instance_state)
+    return made if sets_itself else (*made, set_instance_state)
 
 
 def _new_arguments(kind: Any, value: Any) -> tuple[Any, ...]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import types
-from typing import Any
+import io
+import pickle
+from collections.abc import Iterable
+from typing import Any, ClassVar
 
-from .pickling import ComponentUnpickler, describe
+from .pickling import PROTOCOL, ComponentUnpickler, describe
+from .restorers import ALIAS
 from .unrestorable import Unrestorable
 
 
@@ -39,26 +42,91 @@ def lost_class(what: str, why: str) -> type[Lost]:
     return type("Lost", (Lost,), {"__slots__": (), "_what": what, "_why": why, "_shown": ""})
 
 
-class TolerantUnpickler(ComponentUnpickler):
-    """Puts placeholders where a class is gone or a function fails."""
+class TolerantUnpickler(pickle._Unpickler):
+    """Puts placeholders where a class is gone, or an object cannot be made or filled.
+
+    The one written in Python, in which each step can be watched: recovery may be slow.
+    """
+
+    memo: Any
+    stack: list[Any]
+    dispatch: ClassVar[dict[int, Any]] = dict(pickle._Unpickler.dispatch)
+
+    def __init__(self, stream: bytes | memoryview, buffers: Iterable[Any]) -> None:
+        super().__init__(io.BytesIO(stream), buffers=buffers)
+        self._finder = ComponentUnpickler(pickle.dumps(None, PROTOCOL), ())
+        self._finder.load()  # by which it learns the protocol, on which finding depends
 
     def find_class(self, module: str, name: str) -> Any:
         try:
-            found = super().find_class(module, name)
+            return self._finder.find_class(module, name)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             return lost_class(f"{module}.{name}", describe(error))
-        if not isinstance(found, types.FunctionType):
-            return found
 
-        def guarded(*args: Any, **kwargs: Any) -> Any:
-            try:
-                return found(*args, **kwargs)
-            except KeyboardInterrupt:
-                raise
-            except BaseException as error:
-                lost = [value._why for value in args if isinstance(value, Unrestorable)]
-                return lost_class(f"{module}.{name}", lost[0] if lost else describe(error))()
+    def _lost(self, what: Any, arguments: Any, error: BaseException) -> Lost:
+        if isinstance(error, KeyboardInterrupt):
+            raise error
+        told = [value._why for value in arguments if isinstance(value, Unrestorable)]
+        name = f"{getattr(what, '__module__', '')}.{getattr(what, '__qualname__', '')}"
+        return lost_class(name, told[0] if told else describe(error))()
 
-        return guarded
+    def _make(self, make: Any, what: Any, arguments: Any) -> None:
+        try:
+            self.stack.append(make())
+        except BaseException as error:
+            self.stack.append(self._lost(what, arguments, error))
+
+    def load_reduce(self) -> None:
+        arguments = self.stack.pop()
+        function = self.stack.pop()
+        try:
+            self.stack.append(function(*arguments))
+        except BaseException as error:
+            lost = self._lost(function, arguments, error)
+            if _fills(function) and self.stack:
+                self._replace(arguments[0], self._lost(type(arguments[0]), (), error))
+            self.stack.append(lost)
+
+    def load_newobj(self) -> None:
+        arguments = self.stack.pop()
+        cls = self.stack.pop()
+        self._make(lambda: cls.__new__(cls, *arguments), cls, arguments)
+
+    def load_newobj_ex(self) -> None:
+        named = self.stack.pop()
+        arguments = self.stack.pop()
+        cls = self.stack.pop()
+        self._make(lambda: cls.__new__(cls, *arguments, **named), cls, arguments)
+
+    def load_build(self) -> None:
+        unfilled = self.stack[-2]
+        try:
+            pickle._Unpickler.load_build(self)  # type: ignore[attr-defined]
+        except BaseException as error:
+            if not isinstance(unfilled, Unrestorable):
+                self._replace(unfilled, self._lost(type(unfilled), (), error))
+
+    def _replace(self, unfilled: Any, lost: Lost) -> None:
+        """An object without its content is worse than none: it looks as if it were whole."""
+        self.stack[-1] = lost
+        for number, value in list(self.memo.items()):
+            if value is unfilled:
+                self.memo[number] = lost
+
+    def load_readonly_buffer(self) -> None:
+        if not isinstance(self.stack[-1], Unrestorable):
+            pickle._Unpickler.load_readonly_buffer(self)  # type: ignore[attr-defined]
+
+    dispatch[pickle.REDUCE[0]] = load_reduce
+    dispatch[pickle.NEWOBJ[0]] = load_newobj
+    dispatch[pickle.NEWOBJ_EX[0]] = load_newobj_ex
+    dispatch[pickle.BUILD[0]] = load_build
+    dispatch[pickle.READONLY_BUFFER[0]] = load_readonly_buffer
+
+
+def _fills(function: Any) -> bool:
+    """Whether it is a restorer that gives an object its content, as ``BUILD`` does."""
+    name = getattr(function, "__name__", "")
+    return getattr(function, "__module__", "") == ALIAS and name.startswith(("set_", "fill_"))

@@ -248,7 +248,8 @@ CASES = [
     ),
     Case(
         "awkward_instances",
-        "Delegate NeedsArgs Picky Failure delegate needs picky failure os_failure self_set keyed",
+        "Delegate NeedsArgs Picky Failure delegate needs picky failure os_failure self_set keyed "
+        "unpacks unpacks_plain",
         """
         class Delegate:
             def __init__(self, inner): self._inner = inner
@@ -269,6 +270,16 @@ CASES = [
             def __init__(self, name): self.name, self.peers = name, set()
             def __hash__(self): return hash(self.name)
             def __eq__(self, other): return self.name == other.name
+        class Unpacks:
+            __slots__ = ("x", "__dict__")
+            def __init__(self, x): self.x, self.y = x, [x]
+            def __hash__(self): return 3
+            def __setstate__(self, state): self.y, self.x = state[0]["y"], state[1]["x"]
+        class UnpacksPlain:
+            def __init__(self): self.z = [1]
+            def __hash__(self): return 4
+            def __setstate__(self, state): self.z = state["z"]
+        unpacks, unpacks_plain = Unpacks(2), {UnpacksPlain()}
         delegate, needs = Delegate([1, 2, 3]), NeedsArgs(7)
         picky, failure = Picky("quiet", loud=True), Failure(3, detail="d")
         os_failure = FileNotFoundError(2, "No such file", "x.txt")
@@ -277,6 +288,7 @@ CASES = [
         keyed = {self_set: 1, Hashed("other"): 2}
         """,
         """
+        assert unpacks.x == 2 and unpacks.y == [2] and next(iter(unpacks_plain)).z == [1]
         assert delegate.count(2) == 1 and delegate._inner == [1, 2, 3]
         assert needs.size == 7 and NeedsArgs(1).size == 1
         assert picky == "QUIET" and picky.loud and type(picky) is Picky

@@ -22,6 +22,7 @@ CELLS = [
     "mixed = {'model': model, 'array': source, 'kept': [1, 2, 3]}",
     "class Sub(Helper):\n    def more(self): return self.value + 1",
     "sub = Sub(4); apart = {'a': 1}; text = 'untouched'",
+    "mixed['functions'] = [np.linalg.norm, len, Model]",
 ]
 MODULE = """
 DEFAULT = 2.5
@@ -87,6 +88,7 @@ def test_module_that_is_gone(saved: Path, kernel_at: Callable[..., Kernel], tmp_
         assert text == "untouched" and apart == {"a": 1} and scaled[2] == 5.0 and scale(2) == 5.0
         assert mixed["kept"] == [1, 2, 3] and mixed["array"] is source and source[7] == 7
         assert mixed["model"] is model and model.weights == [1, 2]
+        assert mixed["functions"] == [np.linalg.norm, len, Model]
         for lost in (helper, model.helper, sub):
             assert "Unrestorable" in repr(lost) and "vanishing" in repr(lost), repr(lost)
         try:
@@ -186,6 +188,9 @@ def test_what_fails_while_it_is_loaded(kernel_at: Callable[..., Kernel], tmp_pat
         spin = "while True:\\n try:\\n  while True: pass\\n except Exception: pass"
         swallowing = [Loads(spin), 4]
         fine, fine_too = Loads("pass"), {"x": [1]}
+        class Hashed(Loads):
+            def __hash__(self): return 1
+        hashed = {Hashed("1 / 0"): "value"}
         """
     )
     kernel.run(
@@ -198,9 +203,18 @@ def test_what_fails_while_it_is_loaded(kernel_at: Callable[..., Kernel], tmp_pat
     names = load(fresh, tmp_path / "s", ", seconds_per_component=1.0")["names"]
     assert "ZeroDivisionError" in names["raising"]["reason"]
     assert "SystemExit" in names["exiting"]["reason"]
+    assert "ZeroDivisionError" in names["hashed"]["reason"]
     assert "longer than 1 s" in names["hanging"]["reason"]
     assert "longer than 1 s" in names["swallowing"]["reason"]
     for name in ("raising", "exiting", "hanging", "swallowing"):
         assert "class Loads" in names[name]["recipe"]["source"]
     assert names["fine"]["status"] == names["fine_too"]["status"] == "verified"
-    fresh.run("assert fine.how == 'pass' and fine_too == {'x': [1]}")
+    for name in ("raising", "exiting", "hashed"):
+        assert names[name]["status"] == "degraded", "nothing is left half filled"
+    fresh.run(
+        """
+        assert fine.how == 'pass' and fine_too == {'x': [1]} and raising[1] == 1
+        for lost in (raising[0], exiting[0], *hashed):
+            assert "Unrestorable" in repr(lost), lost
+        """
+    )
