@@ -12,9 +12,9 @@ _ESCAPED = "backslashreplace"
 
 
 def replace_private(path: Path, content: str | bytes) -> None:
-    """Write ``content``, text as UTF-8, to ``path`` with mode 0600, in a folder of mode 0700 that is made if needed.
+    """Write ``content`` to ``path`` with mode 0600, in a folder of mode 0700 that is made if needed.
 
-    Nobody ever sees a half of it, and a link that stands at ``path`` is replaced, not followed.
+    Text becomes UTF-8. Nobody ever sees a half of it, and a link that stands at ``path`` is replaced, not followed.
 
     Raises
     ------

@@ -15,6 +15,7 @@ from prime_ext.agent.history import History
 from prime_ext.agent.permissions import in_force
 from prime_ext.agent.prompts import user_content
 from prime_ext.agent.repair import missing_records
+from prime_ext.agent.revert import revert_turn
 from prime_ext.agent.services import AgentServices
 from prime_ext.agent.session_context import SessionContext
 from prime_ext.agent.session_kernel import SessionKernel
@@ -31,6 +32,7 @@ from prime_ext.session.records import (
     Error,
     Interrupt,
     Queued,
+    Revert,
     Title,
     TurnEnd,
     Unqueued,
@@ -48,6 +50,7 @@ HISTORY_KINDS = (
     "compaction_start",
     "settings",
     "restore",
+    "revert",
 )
 """Kinds that ``History`` looks at; the others, tool results above all, need not be read."""
 
@@ -239,6 +242,28 @@ class Agent:
             self._drive(None)
         return compaction_id
 
+    async def revert(self, turn: str, user: str | None) -> Revert:
+        """Take back what the agent changed in a turn that has ended. See ``revert_turn``.
+
+        Raises
+        ------
+        PrimeError
+            ``turn_running`` (409), and what ``revert_turn`` raises.
+        """
+        if self._driver is not None:
+            raise PrimeError(
+                "The agent is at work.",
+                code="turn_running",
+                hint="Wait until it is done, or stop it first.",
+                status=409,
+            )
+        # What is sent meanwhile waits, as it would for a turn.
+        async with self._services.turns.one(self.session.notebook, lambda: None):
+            document = self._services.documents.get(
+                self.session.notebook, self.session, reverts=turn
+            )
+            return await revert_turn(self.session, document, self._services.root, turn, user)
+
     async def close(self, *, save_for: float | None = None) -> None:
         """Stop everything, for good.
 
@@ -256,7 +281,9 @@ class Agent:
     # --- turns --------------------------------------------------------------------------------
 
     def _begin(self, text: str, attachments: list[dict[str, Any]], user: str | None) -> UserMessage:
-        content, shown = user_content(text, attachments, self.history.kernel_events)
+        content, shown = user_content(
+            text, attachments, self.history.kernel_events, self.history.notebook_events
+        )
         record = self._append(
             UserMessage(
                 text=text,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from prime_ext.agent.kernel_events import restore_event
+from prime_ext.agent.revert import revert_event
 from prime_ext.session.records import (
     AnyRecord,
     Approval,
@@ -11,6 +12,7 @@ from prime_ext.session.records import (
     CompactionStart,
     Queued,
     Restore,
+    Revert,
     Settings,
     TurnEnd,
     Unqueued,
@@ -35,6 +37,8 @@ class History:
         self.open_compaction: CompactionStart | None = None
         self.kernel_events: list[str] = []
         """What happened to the kernel outside turns since the user last wrote."""
+        self.notebook_events: list[str] = []
+        """What the user reverted since they last wrote."""
         self.next_model: tuple[str, str] | None = None
         """Provider and model that the next compaction switches to."""
         self.telemetry = Telemetry()
@@ -45,6 +49,7 @@ class History:
         if isinstance(record, UserMessage):
             self.open_turn = record.turn
             self.kernel_events.clear()
+            self.notebook_events.clear()
         elif isinstance(record, TurnEnd):
             self.open_turn = None
             self.pending.clear()
@@ -72,6 +77,10 @@ class History:
             event = restore_event(record)
             if event:
                 self.kernel_events.append(event)
+        elif isinstance(record, Revert):
+            event = revert_event(record)
+            if event:
+                self.notebook_events.append(event)
 
     def _settle(self, record: Approval) -> None:
         request = self.pending.pop(record.call_id, None)

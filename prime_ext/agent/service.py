@@ -24,6 +24,7 @@ from prime_ext.session.session import Session
 if TYPE_CHECKING:
     from prime_ext.agent.agent import Agent
     from prime_ext.agent.attachment import Attachment
+    from prime_ext.session.store import SessionSummary
 
 SERVER_END_SECONDS = 20.0
 """How long a server that stops waits for the variables of its kernels to be saved."""
@@ -183,6 +184,15 @@ class AgentService:
             if agent.session.notebook == session.notebook:
                 agent.publish_state()
 
+    async def without_notebook(self) -> list[SessionSummary]:
+        """Sessions whose notebook is not where it was: moved outside of Jupyter, or deleted."""
+        summaries = await asyncio.to_thread(self._services.store.list)
+        gone = {
+            notebook: await self._is_gone(notebook)
+            for notebook in {summary.notebook for summary in summaries}
+        }
+        return [summary for summary in summaries if gone[summary.notebook]]
+
     async def _is_gone(self, notebook: str) -> bool:
         try:
             await self._services.kernel_name(notebook)
@@ -305,6 +315,10 @@ class AgentService:
     ) -> None:
         """Answer an approval. See ``Approvals.decide``."""
         (await self.agent(session)).approvals.decide(call_id, decision, scope, user)
+
+    async def revert(self, session: Session, turn: str, user: str | None) -> dict[str, Any]:
+        """Take back what the agent changed in a turn; returns the ``revert`` record."""
+        return _as_dict(await (await self.agent(session)).revert(turn, user))
 
     def summary_of(self, name: str, arguments: Any) -> str:
         """One line for people about a tool call; the tool's name where it has none."""

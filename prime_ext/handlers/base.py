@@ -126,6 +126,23 @@ class PrimeHandler(APIHandler):
         """
         return clipped_integer(self.get_query_argument(name, ""), name, default, least, most)
 
+    def query_flag(self, name: str) -> bool:
+        """``true`` or ``false`` of the query string; left out it is false.
+
+        Raises
+        ------
+        PrimeError
+            400 if it is anything else.
+        """
+        text = self.get_query_argument(name, "false")
+        if text not in ("true", "false"):
+            raise PrimeError(
+                f"`{name}` is neither true nor false: {text[:40]!r}.",
+                code="invalid_request",
+                hint=f"Give `{name}=true`, or leave it out.",
+            )
+        return text == "true"
+
     def answer(self, value: Any, status: int = HTTPStatus.OK) -> None:
         """Finish with ``value`` as JSON."""
         self.set_status(status)

@@ -68,7 +68,11 @@ class SessionsHandler(PrimeHandler):
     @authorized("read")
     async def get(self) -> None:
         notebook = self.get_query_argument("notebook", None)
-        found = await asyncio.to_thread(self.sessions.list, notebook)
+        if self.query_flag("missing"):
+            found = await self.agent.without_notebook()
+            found = [one for one in found if notebook in (None, one.notebook)]
+        else:
+            found = await asyncio.to_thread(self.sessions.list, notebook)
         self.answer({"sessions": found})
 
     @web.authenticated
@@ -217,6 +221,16 @@ class ApprovalHandler(PrimeHandler):
         body = self.body(Decision)
         await self.agent.decide(session, call_id, body.decision, body.scope, self.user)
         self.answer_nothing()
+
+
+class RevertHandler(PrimeHandler):
+    """``POST sessions/{id}/turns/{turn}/revert``."""
+
+    @web.authenticated
+    @authorized("execute")
+    async def post(self, session_id: str, turn: str) -> None:
+        session = await self.session(session_id)
+        self.answer(await self.agent.revert(session, turn, self.user))
 
 
 class QueueHandler(PrimeHandler):

@@ -17,7 +17,9 @@ from prime_ext.handlers.server import NotFoundHandler
 from prime_ext.session.store import SessionSummary
 
 VERBS = ("get", "post", "put", "patch", "delete")
-EXAMPLES = {"session_id": "abc", "call_id": "toolu_1", "seq": "7", "snapshot_id": "s1"}
+EXAMPLES = {
+    "session_id": "abc", "call_id": "toolu_1", "seq": "7", "snapshot_id": "s1", "turn": "t1"
+}  # fmt: skip
 
 
 def description() -> dict[str, Any]:
