@@ -62,7 +62,7 @@ class Outcome:
     reply: str = ""
     """Text of the last message."""
     tools: list[dict[str, Any]] = field(default_factory=list)
-    """``{name, summary, is_error, duration_ms}`` of each call, in order."""
+    """``{name, summary, is_error, duration_ms}`` of each call, as they ended."""
     requests: int = 0
     usage: dict[str, int] = field(default_factory=dict)
     cost_usd: float | None = None

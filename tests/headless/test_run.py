@@ -1,0 +1,315 @@
+"""What ``jupyter prime run`` does, prints and ends with."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from tests.headless.conftest import Start, appears, is_alive
+from tests.messages_api.script import Failure, Fault, call, reply
+from tests.messages_api.server import MessagesAPI
+
+WORK = "work.ipynb"
+
+
+def read(path: Path) -> Any:
+    node = nbformat.read(path, as_version=nbformat.NO_CONVERT)
+    nbformat.validate(node)
+    return node
+
+
+def inserted_and_run(source: str) -> list[Any]:
+    """Replies that insert a cell, run it by the id it was given, and say so."""
+
+    def run(request: Any) -> Any:
+        text = request.tool_result_text
+        return reply(call("run_cell", cell_id=text.split("id ")[1].split()[0].strip(".,:`'")))
+
+    return [reply("A new cell.", call("insert_cell", source=source)), run, reply("It is there.")]
+
+
+@pytest.fixture
+def script(messages_api: MessagesAPI) -> Any:
+    """Answers that may depend on the request, in order."""
+
+    def play(answers: list[Any]) -> None:
+        waiting = list(answers)
+
+        def respond(request: Any) -> Any:
+            answer = waiting.pop(0)
+            return answer(request) if callable(answer) else answer
+
+        messages_api.respond = respond
+
+    return play
+
+
+def test_it_works_on_the_notebook_and_says_so(
+    start: Start, folder: Path, environment: dict[str, str], script: Any
+) -> None:
+    script(inserted_and_run("import os\nprint(os.getpid())\nkept = 7"))
+    run = start(WORK, "Add a cell.", "--yes")
+    assert run.end() == 0
+    assert run.out == "A new cell.\nIt is there.\n"
+    assert "✓ Insert a code cell" in run.err
+    assert "done, 3 requests, about $" in run.err
+    node = read(folder / WORK)
+    assert [cell.cell_type for cell in node.cells] == ["markdown", "code", "code"]
+    assert node.cells[-1].execution_count == 1
+    assert not is_alive(int(node.cells[-1].outputs[0].text))
+    listed = subprocess.run(
+        [sys.executable, "-m", "prime_ext.cli.main", "sessions", "--json"],
+        env=environment,
+        capture_output=True,
+        check=True,
+    )
+    (session,) = json.loads(listed.stdout)
+    assert session["notebook"] == WORK
+    assert "kept" in session["snapshots"][0]["names"]
+
+
+def test_json_has_all_a_script_may_want(
+    start: Start, folder: Path, messages_api: MessagesAPI
+) -> None:
+    before = (folder / WORK).read_bytes()
+    messages_api.enqueue(
+        reply("Looking.", call("read_notebook"), call("read_file", path="gone.csv")),
+        reply("Two cells."),
+    )
+    run = start(WORK, "-", "--json", "--output", "copies/out.ipynb", stdin="What is in it?\n")
+    assert run.end() == 0
+    result = run.json
+    assert (result["status"], result["exit_status"]) == ("done", 0)
+    assert (result["notebook"], result["reply"]) == ("copies/out.ipynb", "Two cells.")
+    assert sorted((t["name"], t["is_error"]) for t in result["tools"]) == [
+        ("read_file", True),
+        ("read_notebook", False),
+    ]
+    assert result["requests"] == 2
+    assert result["usage"]["output_tokens"] > 0
+    assert result["cost_usd"] > 0
+    assert result["error"] is None
+    assert messages_api.requests[0].user_text == "What is in it?\n"
+    assert (folder / WORK).read_bytes() == before
+    read(folder / "copies" / "out.ipynb")
+
+
+# --- what it is not allowed to do -------------------------------------------------------------
+
+
+def test_without_a_terminal_it_stops_where_it_would_have_to_ask(
+    start: Start, folder: Path, messages_api: MessagesAPI
+) -> None:
+    before = (folder / WORK).read_bytes()
+    messages_api.enqueue(reply("I will.", call("insert_cell", source="y = 2")))
+    run = start(WORK, "Add a cell.")
+    assert run.end() == 3
+    assert "no terminal to ask on: Insert a code cell" in run.err
+    assert "--yes" in run.err
+    assert (folder / WORK).read_bytes() == before
+    assert len(messages_api.requests) == 1
+
+
+def test_on_a_terminal_it_asks(start: Start, folder: Path, messages_api: MessagesAPI) -> None:
+    messages_api.enqueue(
+        reply(call("insert_cell", source="y = 2"), call("insert_cell", source="z = 3")),
+        reply(call("run_code", code="1 + 1")),
+        reply("Two cells, nothing run."),
+    )
+    run = start(WORK, "Add cells.", terminal=True)
+    run.see("y = 2")
+    run.see("[a] always allow insert_cell")
+    run.type("what?\n")
+    run.see("[n] no: ", times=2)
+    run.type("a\n")
+    run.see("1 + 1")
+    run.see("[n] no: ", times=3)
+    run.type("n\n")
+    assert run.end() == 4
+    assert [cell.source for cell in read(folder / WORK).cells[2:]] == ["y = 2", "z = 3"]
+    assert run.out == "Two cells, nothing run.\n"
+    assert "declined" in messages_api.requests[2].tool_result_text
+
+
+def test_plan_mode_changes_nothing(start: Start, folder: Path, messages_api: MessagesAPI) -> None:
+    before = (folder / WORK).read_bytes()
+    messages_api.enqueue(reply(call("insert_cell", source="y = 2")), reply("I would add a cell."))
+    run = start(WORK, "Add a cell.", "--mode", "plan")
+    assert run.end() == 0
+    assert (folder / WORK).read_bytes() == before
+
+
+def test_yes_is_no_consent_and_consent_is_given_once(
+    start: Start, messages_api: MessagesAPI
+) -> None:
+    asking = (WORK, "Hello?", "--ModelConfig.consent=always")
+    run = start(*asking, "--yes")
+    assert run.end() == 3
+    assert "--yes is no consent" in run.err
+    assert messages_api.requests == []
+
+    refused = start(*asking, terminal=True)
+    refused.see("[n] no: ")
+    refused.type("\x04")
+    assert refused.end() == 4
+    assert messages_api.requests == []
+
+    messages_api.enqueue(reply("Hello."), reply("Hello again."))
+    agreed = start(*asking, terminal=True)
+    agreed.see("[n] no: ")
+    agreed.type("y\n")
+    assert agreed.end() == 0
+    again = start(*asking)
+    assert (again.end(), again.out) == (0, "Hello again.\n")
+
+
+def test_yes_does_not_go_past_what_the_administrator_allows(
+    start: Start, environment: dict[str, str], messages_api: MessagesAPI
+) -> None:
+    config = Path(environment["JUPYTER_CONFIG_DIR"])
+    config.mkdir(parents=True)
+    (config / "jupyter_lab_config.py").write_text(
+        "c.PermissionConfig.allowed_modes = ['ask', 'plan']\n"
+    )
+    run = start(WORK, "Go.", "--yes")
+    assert run.end() == 1
+    assert "--mode: ask, plan" in run.err
+    assert messages_api.requests == []
+
+
+# --- stopping ---------------------------------------------------------------------------------
+
+
+def test_ctrl_c_stops_the_model(start: Start, folder: Path, messages_api: MessagesAPI) -> None:
+    messages_api.enqueue(reply("One two three.", fault=Fault("pause", after=4)))
+    run = start(WORK, "Count.")
+    messages_api.wait_for_requests(1)
+    run.interrupt()
+    run.see("Stopping")
+    assert run.end() == 130
+    read(folder / WORK)
+
+
+def test_ctrl_c_interrupts_a_cell_and_keeps_what_it_had_put_out(
+    start: Start, folder: Path, script: Any
+) -> None:
+    script(
+        inserted_and_run(
+            "import os, time\nprint(os.getpid(), flush=True)\n"
+            "open('running', 'w').close()\ntime.sleep(600)"
+        )
+    )
+    run = start(WORK, "Wait.", "--yes", "--json")
+    run.see("Insert a code cell")
+    appears(folder / "running")
+    run.interrupt()
+    assert run.end() == 130
+    assert run.json["status"] == "interrupted"
+    outputs = read(folder / WORK).cells[-1].outputs
+    assert not is_alive(int(outputs[0].text))
+
+
+def test_ctrl_c_twice_gives_up_at_once(
+    start: Start, folder: Path, messages_api: MessagesAPI
+) -> None:
+    messages_api.enqueue(
+        reply(call("run_code", code="import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)")),
+        reply(
+            call("run_code", code="open('deaf', 'w').close()\nimport time\ntime.sleep(600)"),
+        ),
+    )
+    run = start(WORK, "Wait.", "--yes")
+    appears(folder / "deaf")
+    run.interrupt()
+    run.see("Stopping")
+    run.interrupt()
+    assert run.end() == 130
+
+
+# --- exit statuses ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "status", "told"),
+    [
+        (("gone.ipynb", "Go."), {}, 6, "There is no notebook 'gone.ipynb'"),
+        (("notes.txt", "Go."), {}, 6, "cannot be opened as a notebook"),
+        (("../other/n.ipynb", "Go.", "--ServerApp.root_dir=."), {}, 6, "--ServerApp.root_dir"),
+        ((WORK, "Go.", "--output", WORK), {}, 6, "exists already"),
+        ((WORK, "Go."), {"PRIME_API_KEY": None, "ANTHROPIC_BASE_URL": None}, 7, "PRIME_API_KEY"),
+        ((WORK, "Go."), {"PRIME_API_KEY": "wrong-key-0123456789"}, 7, "key"),
+        ((WORK, "Go.", "--model", "claude-nothing-1"), {}, 7, "claude-nothing-1"),
+        ((WORK, "Go.", "--mode", "root"), {}, 2, "invalid choice"),
+        ((WORK, "Go.", "--nonsense"), {}, 2, "unrecognized arguments: --nonsense"),
+        ((WORK, "  "), {}, 1, "The task is empty"),
+    ],
+    ids=lambda value: None if isinstance(value, dict) else str(value)[:40],
+)
+def test_what_cannot_begin_ends_with_a_status_of_its_own(
+    start: Start,
+    folder: Path,
+    arguments: tuple[str, ...],
+    variables: dict[str, str | None],
+    status: int,
+    told: str,
+) -> None:
+    (folder / "notes.txt").write_text("no notebook")
+    (folder.parent / "other").mkdir()
+    (folder.parent / "other" / "n.ipynb").write_text("{}")
+    run = start(*arguments, variables=variables)
+    assert (run.end(), run.out) == (status, "")
+    assert told in run.err
+    assert "Traceback" not in run.err
+
+
+def test_a_server_that_fails_is_a_failure(start: Start, messages_api: MessagesAPI) -> None:
+    messages_api.enqueue(Failure(500))
+    run = start(WORK, "Go.", "--json", "--ModelConfig.max_attempts=1")
+    assert run.end() == 1
+    assert run.json["error"]["code"] == "server_error"
+
+
+def test_the_limit_of_a_turn_holds_with_yes(start: Start, messages_api: MessagesAPI) -> None:
+    messages_api.enqueue(reply(call("list_variables")))
+    run = start(WORK, "Go on.", "--yes", "--ModelConfig.max_requests_per_turn=1")
+    assert run.end() == 5
+    assert "1 requests" in run.err
+
+
+def test_the_offline_agent_answers_when_asked_to(start: Start, folder: Path) -> None:
+    run = start(
+        WORK,
+        "add a cell with y = 2",
+        "--yes",
+        "--model",
+        "offline",
+        variables={"PRIME_API_KEY": None, "ANTHROPIC_BASE_URL": None},
+    )
+    assert run.end() == 0
+    assert "y = 2" in [cell.source for cell in read(folder / WORK).cells]
+
+
+def test_the_kernel_is_kept_when_asked_to(
+    start: Start, messages_api: MessagesAPI, folder: Path
+) -> None:
+    messages_api.enqueue(
+        reply(call("run_code", code="import os\nopen('pid', 'w').write(str(os.getpid()))")),
+        reply("Running."),
+    )
+    run = start(WORK, "Go.", "--yes", "--keep-kernel")
+    assert run.end() == 0
+    pid = int((folder / "pid").read_text())
+    try:
+        assert is_alive(pid)
+        connection = run.err.split("jupyter console --existing ")[1].split("\n")[0].strip()
+        assert json.loads(Path(connection).read_text())["shell_port"]
+    finally:
+        os.kill(pid, signal.SIGKILL)
