@@ -90,7 +90,8 @@ class KernelState:
             self._moving.release()
             raise
         # It becomes durable by itself, whether or not anybody waits for it.
-        finishing = connection.spawn(self._finish(place, key, saving, report))
+        finishing = connection.spawn(self._finish(place, key, saving))
+        finishing.add_done_callback(lambda _: self._moving.release())
         await asyncio.wait({finishing}, timeout=max(0.0, wait - (time.monotonic() - started)))
         if not finishing.done():
 
@@ -118,9 +119,7 @@ class KernelState:
         report: dict[str, Any] = (await self._ask(place, "state_save", params, key))["report"]
         return report
 
-    async def _finish(
-        self, place: _Place, key: bytes, saving: str, report: dict[str, Any]
-    ) -> dict[str, Any]:
+    async def _finish(self, place: _Place, key: bytes, saving: str) -> dict[str, Any]:
         """Wait until it is durable, bring it here, and have it read back."""
         try:
             params = {
@@ -131,7 +130,7 @@ class KernelState:
             answer = await self._ask(place, "state_saved", params, key, channel="control")
             if answer["report"] is None:
                 raise kernel_busy("The snapshot is not written yet.")
-            report = answer["report"]
+            report: dict[str, Any] = answer["report"]
             if place.transfer is not None:
                 problem = await place.transfer.fetch()
                 if problem is not None:
@@ -140,8 +139,6 @@ class KernelState:
         except PrimeError as error:
             self._log.warning("A snapshot did not get to the disk: %s", error.message)
             raise
-        finally:
-            self._moving.release()
         if place.transfer is not None and not report["unchanged"]:
             place.connection.spawn(self._read_back(place, key, saving))
         return report
