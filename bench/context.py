@@ -141,6 +141,11 @@ def targets(runs: Sequence[Run]) -> list[Measure]:
                 "ms",
                 below=50.001,
             ),
+            measure(
+                "processor time of a swap, 95 %",
+                1000 * percentile([wait.processor_s for wait in swaps], 0.95),
+                "ms",
+            ),
         ]
     if equal["compactions"]:
         measures.append(measure("wait for a single pass, 95 %", 1000 * equal["wait_s_95"], "ms"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -44,6 +45,7 @@ class Observer:
         self._prompt_at = 0.0
         self._rewritten = ""
         self._compacting_since: float | None = None
+        self._worked_before = 0.0
         self._note: Purpose = "note"
 
     def expect(self, steps: Iterable[Step]) -> None:
@@ -78,6 +80,7 @@ class Observer:
             self._note = "rolled note" if record.get("rolled") else "note"
         elif record["kind"] == "compaction_start":
             self._compacting_since = now
+            self._worked_before = time.process_time()
         elif record["kind"] == "compaction_end":
             virtual = now - (now if self._compacting_since is None else self._compacting_since)
             self._compacting_since = None
@@ -93,6 +96,7 @@ class Observer:
                     record.get("request_tokens", 0),
                     record["tokens_before"],
                     record["tokens_after"],
+                    time.process_time() - self._worked_before,
                 )
             )
 

@@ -55,6 +55,8 @@ class Wait:
     sent_tokens: int
     before: int
     after: int
+    processor_s: float = 0.0
+    """Processor time of this machine in it, where it was measured."""
 
 
 @dataclass
