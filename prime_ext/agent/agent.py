@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from prime_ext.agent.approvals import Approvals
+from prime_ext.agent.approvals import Approvals, Suspended
 from prime_ext.agent.attachment import Attachment
 from prime_ext.agent.attachment_reader import AttachmentReader
 from prime_ext.agent.calls import ToolCalls
@@ -128,6 +128,19 @@ class Agent:
         await self.variables.open()
         self.publish_state()
         self._in_background(self._show_size())
+        if self.history.waiting_turn is not None:
+            await self._take_up(self.history.waiting_turn)
+
+    async def _take_up(self, turn: str) -> None:
+        """Go on with a turn that waited for a person when the server stopped."""
+        messages = await asyncio.to_thread(self.session.records_of, "user_message")
+        message = next(record for record in reversed(messages) if record.turn == turn)
+        assert isinstance(message, UserMessage)
+        records = await asyncio.to_thread(self.session.log.read, message.seq - 1)
+        self._set_phase("approval", turn)
+        self._driver = asyncio.create_task(
+            self._drive_on(message, [record for record in records if record.turn == turn])
+        )
 
     async def _show_size(self) -> None:
         try:
@@ -268,8 +281,10 @@ class Agent:
         """Stop everything, for good.
 
         ``save_for``: the server stops; save the kernel's variables first, within so many seconds.
+        A turn that waits for a person then goes on when the server is back.
         """
-        self.interrupt()
+        if save_for is None or not self.approvals.suspend():
+            self.interrupt()
         if self._driver is not None:
             await asyncio.gather(self._driver, return_exceptions=True)
         await self.variables.close(save_for)
@@ -309,16 +324,20 @@ class Agent:
         self._set_phase("model" if first else "compaction", first.turn if first else None)
         self._driver = asyncio.create_task(self._drive_on(first))
 
-    async def _drive_on(self, message: UserMessage | None) -> None:
+    async def _drive_on(
+        self, message: UserMessage | None, so_far: Sequence[AnyRecord] = ()
+    ) -> None:
         try:
             go_on = True
             while go_on:
-                work = self._compact_alone() if message is None else self._carry(message)
+                work = self._compact_alone() if message is None else self._carry(message, so_far)
                 go_on = await self._stoppable(work) == "ok"
-                message = None
+                message, so_far = None, ()
                 if self._pending_compaction is None:
                     go_on = go_on and bool(self.history.queue)
                     message = self._next_queued() if go_on else None
+        except Suspended:
+            self._log.info("Session %s goes on when the server is back", self.session.id)
         finally:
             self._driver = None
             self._work = None
@@ -342,17 +361,26 @@ class Agent:
             return "interrupted"
         return status
 
-    async def _carry(self, message: UserMessage) -> str:
-        """One turn from its message to ``turn_end``; returns its status."""
+    async def _carry(self, message: UserMessage, so_far: Sequence[AnyRecord]) -> str:
+        """One turn from its message to ``turn_end``; returns its status.
+
+        ``so_far`` are the records of a turn that was begun before the server was restarted, and
+        waits for a person.
+        """
         turn = message.turn or ""
-        self._set_phase("model", turn)
+        self._set_phase("approval" if so_far else "model", turn)
         try:
+            if so_far:
+                # Before anything else: neither model nor kernel is needed to wait.
+                for call_id in list(self.history.pending):
+                    await self.approvals.answered(call_id)
             async with self._services.turns.one(
                 self.session.notebook, lambda: self._wait_for_kernel(turn)
             ):
                 model = self._model.get(message.text)
                 await self._model.ask_consent(model, turn, message.user)
-                return (await (await self._make_turn(turn, model)).run()).status
+                run = await self._make_turn(turn, model)
+                return (await (run.go_on(so_far) if so_far else run.run())).status
         except asyncio.CancelledError:
             return self._end_early("interrupted", turn)
         except PrimeError as failure:
@@ -373,6 +401,7 @@ class Agent:
         """End a turn that did not get as far as its first request."""
         if status == "interrupted":
             self._append(Interrupt(phase=self._phase, turn=turn))
+        self._calls.close_open(turn)
         self._append(TurnEnd(status=status, turn=turn), sync=True)
         return status
 

@@ -192,6 +192,9 @@ class ToolCalls:
             turn=turn,
         )
         decision = decide(self._mode(), tool.approval, tool.name, self._history.granted)
+        if decision == "allow" and self._approvals.asked(context.call_id) is not None:
+            # Asked before a restart: what the person has answered counts.
+            decision = "ask"
         if decision == "refuse":
             return ToolOutcome.text(PLAN_REFUSAL, is_error=True)
         if decision == "ask" and not await self._approved(tool, context, arguments, turn):
@@ -210,6 +213,7 @@ class ToolCalls:
         self, tool: Tool, context: ToolContext, arguments: dict[str, Any], turn: str
     ) -> bool:
         detail = await tool.preview(context, arguments) if tool.preview else tool.detail(arguments)
+        before = self._approvals.asked(context.call_id)
         self._phase("approval")
         answer = await self._approvals.ask(
             ApprovalRequest(
@@ -222,7 +226,17 @@ class ToolCalls:
                 turn=turn,
             )
         )
-        return answer.decision == "allow"
+        if answer.decision != "allow":
+            return False
+        if before is not None and not _same_detail(before.detail, self._session.clean(detail)):
+            raise PrimeError(
+                "This was approved before the server was restarted, and what it is about has "
+                "changed since. Nothing was done.",
+                code="approval_outdated",
+                hint="Look at it again, and make the call again if it still fits.",
+                status=409,
+            )
+        return True
 
     def _record(
         self,
@@ -287,6 +301,17 @@ class _Progress:
         self.outputs = body.get("outputs", self.outputs)
         frame = {"type": "progress", "what": "tool", "turn": self._turn, "call_id": self._call_id}
         self._session.publish({**body, **frame})
+
+
+def _same_detail(one: str | None, other: str | None) -> bool:
+    """Whether the person would be shown the same; a fence names its language only once the kernel
+    has told it."""
+    return _unfenced(one) == _unfenced(other)
+
+
+def _unfenced(detail: str | None) -> str:
+    first, _, rest = (detail or "").partition("\n")
+    return rest if first.startswith("```") else detail or ""
 
 
 def _sentences(*parts: str) -> str:

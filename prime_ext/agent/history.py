@@ -43,6 +43,12 @@ class History:
         """Provider and model that the next compaction switches to."""
         self.telemetry = Telemetry()
 
+    @property
+    def waiting_turn(self) -> str | None:
+        """A turn that waits for a person, and goes on with the answer."""
+        waits = any(request.turn == self.open_turn for request in self.pending.values())
+        return self.open_turn if waits else None
+
     def observe(self, record: AnyRecord) -> None:
         """Take in one record."""
         self.telemetry.observe(record)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from prime_ext.agent.history import History
 from prime_ext.context.projection import LOST_RESULT, open_calls
-from prime_ext.session.records import AnyRecord, CompactionEnd, ToolResult, TurnEnd
+from prime_ext.session.records import AnyRecord, Approval, CompactionEnd, ToolResult, TurnEnd
 
 
 def missing_records(history: History, context: Sequence[AnyRecord]) -> list[AnyRecord]:
@@ -15,6 +15,9 @@ def missing_records(history: History, context: Sequence[AnyRecord]) -> list[AnyR
     A compaction that did not end has failed: the context is still the one of before. Every call
     without a result gets one that says so, or the API would refuse the next request. Then the
     turn ends. Queued messages stay queued.
+
+    A turn that waits for a person is none of it: it goes on with the answer. What was asked
+    outside of any turn is declined; whoever wants it asks again.
 
     Parameters
     ----------
@@ -38,8 +41,13 @@ def missing_records(history: History, context: Sequence[AnyRecord]) -> list[AnyR
                 turn=start.turn,
             )
         )
+    records.extend(
+        Approval(call_id=request.call_id, decision="deny")
+        for request in history.pending.values()
+        if request.turn is None
+    )
     turn = history.open_turn
-    if turn is not None:
+    if turn is not None and turn != history.waiting_turn:
         records.extend(
             ToolResult(
                 tool_use_id=call["id"],

@@ -110,16 +110,16 @@ class SessionModel:
         """
         endpoint = model.endpoint
         who = user or ""
-        if (
-            endpoint is None
-            or not self._needs_consent(model)
-            or self._services.consents.given(who, endpoint)
-        ):
+        call_id = f"consent-{turn or self._session.log.last_seq}"
+        if endpoint is None or not self._needs_consent(model):
+            return
+        asked = self._approvals.asked(call_id) is not None
+        if not asked and self._services.consents.given(who, endpoint):
             return
         self._phase("approval")
         answer = await self._approvals.ask(
             ApprovalRequest(
-                call_id=f"consent-{turn or self._session.log.last_seq}",
+                call_id=call_id,
                 what="consent",
                 summary=f"Send this conversation to {endpoint}?",
                 detail=consent.explanation(endpoint, model.id),

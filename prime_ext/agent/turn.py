@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from prime_ext.agent.reply import StreamedReply
 from prime_ext.agent.tools.compact import COMPACT_CONTEXT
 from prime_ext.context.breakpoints import place_marks
-from prime_ext.context.projection import Projection
+from prime_ext.context.projection import Projection, open_calls
 from prime_ext.models.model import (
     Capabilities,
     ContextOverflow,
@@ -24,6 +24,8 @@ from prime_ext.models.model import (
     Retry,
 )
 from prime_ext.session.records import (
+    AnyRecord,
+    Approval,
     ApprovalRequest,
     AssistantMessage,
     Block,
@@ -67,6 +69,17 @@ class _Spent:
         for key, value in usage.items():
             if isinstance(value, int):
                 self.usage[key] = self.usage.get(key, 0) + value
+
+    @classmethod
+    def so_far(cls, records: Sequence[AnyRecord]) -> _Spent:
+        """What the records of a turn say that it has spent."""
+        spent = cls()
+        for record in records:
+            if isinstance(record, AssistantMessage):
+                spent.add(record.usage, record.cost_usd)
+            elif isinstance(record, Approval) and record.call_id.startswith("limit-"):
+                spent.asked()
+        return spent
 
     def over(self, caps: TurnCaps) -> str | None:
         """Which cap is reached since the person was last asked, in words."""
@@ -150,12 +163,28 @@ class Turn:
     async def run(self) -> TurnEnd:
         """Run the turn; it always ends with a ``turn_end`` record, which is returned.
 
-        Cancelling the task stops the turn: what has arrived is recorded, open calls are closed,
-        and ``turn_end`` says ``interrupted``. The cancellation does not go on from here.
+        The one exception is ``Suspended``: the server stops while a person is asked, and
+        ``go_on`` takes the turn up again. Cancelling the task stops the turn: what has arrived is
+        recorded, open calls are closed, and ``turn_end`` says ``interrupted``. The cancellation
+        does not go on from here.
         """
+        return await self._run([])
+
+    async def go_on(self, records: Sequence[AnyRecord]) -> TurnEnd:
+        """Run the rest of a turn that waited for a person when the server stopped.
+
+        Parameters
+        ----------
+        records:
+            Those of the turn so far.
+        """
+        self._spent = _Spent.so_far(records)
+        return await self._run(open_calls(records))
+
+    async def _run(self, calls: list[Block]) -> TurnEnd:
         status = "ok"
         try:
-            await self._requests()
+            await self._requests(calls)
         except asyncio.CancelledError:
             status = "interrupted"
             self._session.append(Interrupt(phase=self._phase, turn=self._turn))
@@ -177,7 +206,9 @@ class Turn:
         self._calls.close_open(self._turn)
         return self._end(status)
 
-    async def _requests(self) -> None:
+    async def _requests(self, calls: list[Block]) -> None:
+        if calls:
+            await self._answer(calls)
         while True:
             await self._check_caps()
             await self._compact_if_due()
@@ -193,16 +224,19 @@ class Turn:
             for call in [c for c in calls if c["id"] in reply.invalid_inputs]:
                 calls.remove(call)
                 self._calls.refuse(call, self._turn, _not_json(reply.invalid_inputs[call["id"]]))
-            self.set_phase("tool")
-            self._calls.ran_code = False
-            await self._calls.run(calls, self._turn, self._context.limits.tool_result_cap)
-            if self._calls.ran_code:
-                self._after_run()
-            await self._compact_if_called(calls)
+            await self._answer(calls)
         self._session.publish(
             {"type": "message_complete", "turn": self._turn, "seq": self._session.log.last_seq}
         )
         await self._compact_if_due("turn_end")
+
+    async def _answer(self, calls: list[Block]) -> None:
+        self.set_phase("tool")
+        self._calls.ran_code = False
+        await self._calls.run(calls, self._turn, self._context.limits.tool_result_cap)
+        if self._calls.ran_code:
+            self._after_run()
+        await self._compact_if_called(calls)
 
     async def _check_caps(self) -> None:
         reached = self._spent.over(self._caps)
@@ -243,6 +277,8 @@ class Turn:
                 )
             return
         if not self._crossed:
+            if trigger == "threshold" and await self._context.goes_on():
+                return
             self._crossed = True
             await self._give_up_if_refilled()
             await self._compact_now(trigger, None)

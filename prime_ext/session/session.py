@@ -200,6 +200,10 @@ class Session:
 
     # --- What a record would be too long for ---------------------------------------------
 
+    def clean(self, text: str | None) -> str | None:
+        """``text`` as a record holds it."""
+        return text if text is None or self.redact is None else self.redact(mend(text))
+
     def keep(self, name: str, data: bytes, *, text: str) -> bool:
         """Keep ``data`` as ``outputs/{name}``; whether it could be.
 

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -92,7 +93,7 @@ class Server:
             headers=HEADERS,
             timeout=30,
         )
-        return response.json()
+        return response.json() if response.content else None
 
     def stop(self, how: signal.Signals) -> None:
         self.process.send_signal(how)
@@ -142,3 +143,41 @@ def test_killed_and_started_again_a_session_goes_on(tmp_path: Path) -> None:
                     open_turns.add(record["turn"])
                 elif record["kind"] == "turn_end":
                     open_turns.discard(record["turn"])
+
+
+def waiting_for(server: Server, at: str, kind: str) -> dict[str, Any]:
+    """The first record of ``kind``, once it is there."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        for record in server.call("GET", f"{at}/records")["records"]:
+            if record["kind"] == kind:
+                found: dict[str, Any] = record
+                return found
+        time.sleep(0.05)
+    pytest.fail(f"No {kind} came.")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_what_waits_for_a_person_waits_across_a_restart(
+    tmp_path: Path, how: signal.Signals
+) -> None:
+    with running(tmp_path) as first:
+        made = first.call("POST", "sessions", {"notebook": "a.ipynb", "permission_mode": "ask"})
+        at = f"sessions/{made['id']}"
+        first.call("POST", f"{at}/messages", {"text": "```python\nprint(6 * 7)\n```"})
+        call_id = waiting_for(first, at, "approval_request")["call_id"]
+        first.stop(how)
+    with running(tmp_path) as second:
+        # The answer may be the first that the server hears of the session.
+        answer = {"decision": "allow"}
+        assert second.call("POST", f"{at}/approvals/{call_id}", answer) is None
+        assert waiting_for(second, at, "turn_end")["status"] == "ok"
+        records = second.call("GET", f"{at}/records")["records"]
+        assert [r["kind"] for r in records].count("approval_request") == 1
+        (result,) = [r for r in records if r["kind"] == "tool_result"]
+        assert result["tool_use_id"] == call_id
+        assert "42" in str(result["content"])
+        assert second.call("POST", f"{at}/approvals/{call_id}", answer)["code"] == (
+            "approval_decided"
+        )
