@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,8 @@ from prime_ext.errors import PrimeError
 from prime_ext.session.records import ToolResult
 from tests.agent.conftest import NewSession
 from tests.agent.driver import Driver
-from tests.messages_api.script import call, reply
+from tests.messages_api.received import Received
+from tests.messages_api.script import ToolCall, call, reply
 from tests.messages_api.server import MessagesAPI
 
 
@@ -55,6 +59,164 @@ async def test_a_kernel_that_cannot_start_is_an_error_the_model_can_act_on(
     assert isinstance(result, ToolResult)
     assert result.is_error
     assert "no-such-kernel" in result.content[0]["text"]
+
+
+def write_odd_files(root: Path) -> None:
+    (root / "data.parquet").write_bytes(b"PAR1\0\0\0" + bytes(range(256)) * 8)
+    with (root / "huge.txt").open("wb") as file:
+        file.truncate(200_000_000)
+    (root.parent / "outside.txt").write_text("not yours")
+    (root / "link.txt").symlink_to(root.parent / "outside.txt")
+
+
+BAD_CALLS = [
+    (call("edit_cell", cell_id="nope", source="1"), ["no cell with the id 'nope'"]),
+    (call("run_cell", cell_id="1"), ["'1'", "position", "{code}"]),
+    (call("delete_cell", cell_id="0"), ["'0'", "position", "{text}"]),
+    (call("edit_cell", cell_id=1, source="y"), ["1 is not of type 'string'"]),
+    (
+        call("edit_cell", cell_id="{code}", source="x = 2", expected_hash="0" * 64),
+        ["Nothing was done", "x = 1", "merge yours into it"],
+    ),
+    (call("edit_cell", cell_id="{code}", source="x = 2", expected_hash="1"), ["expected_hash"]),
+    (call("edit_cell", cell_id="{code}"), ["'source' is a required property"]),
+    (call("run_cell", cell_id="{text}"), ["markdown cell"]),
+    (call("move_cell", cell_id="{code}", after="nope"), ["no cell with the id 'nope'"]),
+    (call("insert_cell", source="1", cell_type="chart"), ["'chart' is not one of"]),
+    (call("insert_cell", source="1", colour="red"), ["'colour' was unexpected"]),
+    (call("read_file", path="../outside.txt"), ["outside of the server's root", "relative to it"]),
+    (call("read_file", path="link.txt"), ["outside of the server's root"]),
+    (call("write_file", path="/etc/motd", content="x"), ["outside of the server's root"]),
+    (call("read_file", path="data.parquet"), ["binary", "pandas.read_parquet"]),
+    (call("read_file", path="huge.txt"), ["200"]),
+    (call("write_file", path="work.ipynb", content="{}"), ["cell tools"]),
+    (call("read_file", path="gone.csv"), ["no file or folder 'gone.csv'", "list_files"]),
+    (call("launch_rocket"), ["no tool called 'launch_rocket'", "run_code"]),
+    (ToolCall("run_code", {}, raw_json='{"code": "pri'), ["not valid JSON", '{"code": "pri']),
+    (ToolCall("run_code", {}, raw_json="[1, 2]"), ["JSON"]),
+]
+"""What a model may send, and what it has to be told to do better. ``{code}`` and ``{text}`` stand
+for the ids of the notebook's cells."""
+
+
+async def test_bad_calls_are_errors_the_model_can_act_on_and_change_nothing(
+    new_session: NewSession, jp_root_dir: Path
+) -> None:
+    write_odd_files(jp_root_dir)
+    session = await new_session()
+    before = (jp_root_dir / "work.ipynb").read_bytes()
+    text, code = (cell["id"] for cell in json.loads(before)["cells"])
+
+    def fill(value: Any) -> Any:
+        return {"{code}": code, "{text}": text}.get(value, value)
+
+    calls = [
+        replace(bad, input={name: fill(value) for name, value in bad.input.items()})
+        for bad, _ in BAD_CALLS
+    ]
+    session.api.enqueue(reply(call("read_notebook")), reply(*calls), reply("None of it worked."))
+    end = await session.ask("Do everything wrong.")
+    assert (end.status, end.requests) == ("ok", 3)
+    results = session.api.requests[2].tool_results
+    for bad, (_, told), result in zip(calls, BAD_CALLS, results, strict=True):
+        assert result["is_error"], bad
+        for words in told:
+            assert fill(words) in result["content"][0]["text"], bad
+    assert (jp_root_dir / "work.ipynb").read_bytes() == before
+    assert (jp_root_dir.parent / "outside.txt").read_text() == "not yours"
+
+
+OLD = {
+    "3.0": {
+        "metadata": {"name": ""},
+        "nbformat": 3,
+        "nbformat_minor": 0,
+        "worksheets": [
+            {
+                "metadata": {},
+                "cells": [
+                    {
+                        "cell_type": "code",
+                        "collapsed": False,
+                        "input": "x = 1",
+                        "language": "python",
+                        "metadata": {},
+                        "outputs": [],
+                    }
+                ],
+            }
+        ],
+    },
+    "4.2": {
+        "metadata": {},
+        "nbformat": 4,
+        "nbformat_minor": 2,
+        "cells": [
+            {
+                "cell_type": "code",
+                "metadata": {},
+                "source": ["x = 1"],
+                "outputs": [],
+                "execution_count": None,
+            }
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize("version", OLD)
+async def test_an_old_notebook_is_worked_on_and_valid_after_each_step(
+    service: AgentService, jp_root_dir: Path, messages_api: MessagesAPI, version: str
+) -> None:
+    path = jp_root_dir / "old.ipynb"
+    path.write_text(json.dumps(OLD[version]))
+
+    def valid() -> list[Any]:
+        node = nbformat.read(path, as_version=nbformat.NO_CONVERT)
+        nbformat.validate(node)
+        return list(nbformat.convert(node, 4).cells)
+
+    def step(name: str, **arguments: Any) -> Any:
+        def respond(request: Received) -> Any:
+            valid()
+            shown = str(request.body["messages"])
+            cell_id = re.findall(r"\[([0-9a-f]{8,})\] cell 1", shown)[0]
+            return reply(call(name, cell_id=cell_id, **arguments))
+
+        return respond
+
+    steps = [
+        lambda _: reply(call("read_notebook")),
+        step("edit_cell", source="x = 2\nx"),
+        step("run_cell"),
+        lambda _: reply(call("insert_cell", source="## End", cell_type="markdown")),
+        lambda _: reply("Done."),
+    ]
+    messages_api.respond = lambda request: steps.pop(0)(request)
+    session = Driver(
+        service, await service.start_session("old.ipynb", permission_mode="auto"), messages_api
+    )
+    end = await session.ask("Bring it up to date.")
+    assert end.status == "ok"
+    assert [r.is_error for r in session.records("tool_result")] == [False] * 4  # type: ignore[union-attr]
+    code, text = valid()
+    assert (code.source, text.source) == ("x = 2\nx", "## End")
+    assert code.outputs[0]["data"]["text/plain"] == "2"
+
+
+async def test_a_notebook_that_is_damaged_meanwhile_is_left_as_it_is(
+    new_session: NewSession, jp_root_dir: Path
+) -> None:
+    session = await new_session()
+    (jp_root_dir / "work.ipynb").write_text('{"cells": [')
+    session.api.enqueue(
+        reply(call("read_notebook"), call("insert_cell", source="1")), reply("It is damaged.")
+    )
+    assert (await session.ask("Add a cell.")).status == "ok"
+    for result in session.api.requests[1].tool_results:
+        assert result["is_error"]
+        assert "work.ipynb" in result["content"][0]["text"]
+    assert (jp_root_dir / "work.ipynb").read_text() == '{"cells": ['
 
 
 class TestUnreachable:

@@ -1,0 +1,83 @@
+"""A notebook that somebody else works on is left alone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jupyter_server.serverapp import ServerApp
+
+from prime_ext.errors import PrimeError
+from prime_ext.headless.elsewhere import only_run, refuse_if_open
+from prime_ext.session.store import SessionStore
+from tests.headless.conftest import Start
+from tests.messages_api.script import Fault, reply
+from tests.messages_api.server import MessagesAPI
+from tests.session.conftest import session_start
+
+
+async def test_a_server_that_has_the_kernel_is_named(
+    jp_serverapp: ServerApp, jp_fetch: Any, jp_root_dir: Path, tmp_path: Path
+) -> None:
+    import logging
+
+    import nbformat
+
+    for name in ("open.ipynb", "closed.ipynb"):
+        nbformat.write(nbformat.v4.new_notebook(), jp_root_dir / name)
+    body = {"path": "open.ipynb", "name": "", "type": "notebook", "kernel": {"name": "python3"}}
+    await jp_fetch("api", "sessions", method="POST", body=json.dumps(body))
+    jp_serverapp.write_server_info_file()
+    store = SessionStore(tmp_path / "sessions", logging.getLogger("tests"))
+    try:
+        with pytest.raises(PrimeError) as error:
+            await refuse_if_open(jp_root_dir / "open.ipynb", "open.ipynb", store, jp_serverapp.log)
+        assert error.value.code == "open_elsewhere"
+        assert jp_serverapp.connection_url in error.value.message
+        await refuse_if_open(jp_root_dir / "closed.ipynb", "closed.ipynb", store, jp_serverapp.log)
+    finally:
+        jp_serverapp.remove_server_info_file()
+        store.close()
+
+
+def test_a_conversation_that_a_server_has_open_is_in_the_way(
+    start: Start, environment: dict[str, str], messages_api: MessagesAPI
+) -> None:
+    import logging
+
+    folder = Path(environment["JUPYTER_DATA_DIR"]) / "prime" / "sessions"
+    store = SessionStore(folder, logging.getLogger("tests"))
+    store.create(session_start(notebook="work.ipynb"))
+    run = start("work.ipynb", "Go.")
+    assert run.end() == 8
+    assert "open in another Jupyter server" in run.err
+    store.close()
+    messages_api.enqueue(reply("Here."))
+    assert start("work.ipynb", "Go.").end() == 0
+
+
+def test_two_runs_do_not_meet(start: Start, messages_api: MessagesAPI) -> None:
+    messages_api.enqueue(reply("One two three.", fault=Fault("pause", after=4)))
+    first = start("work.ipynb", "Count.")
+    messages_api.wait_for_requests(1)
+    second = start("./work.ipynb", "Go.")
+    assert second.end() == 8
+    assert "Another `jupyter prime run`" in second.err
+    messages_api.resume()
+    assert first.end() == 0
+
+
+async def test_the_lock_is_that_of_the_file_whatever_it_is_called(tmp_path: Path) -> None:
+    notebook = tmp_path / "n.ipynb"
+    notebook.touch()
+    link = tmp_path / "link.ipynb"
+    link.symlink_to(notebook)
+    with only_run(tmp_path / "locks", notebook):
+        with pytest.raises(PrimeError), only_run(tmp_path / "locks", link):
+            pass
+        await asyncio.sleep(0)
+    with only_run(tmp_path / "locks", link):
+        pass
