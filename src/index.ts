@@ -3,6 +3,7 @@
  */
 import { sessions, streams } from './api/plugins';
 import { notebookWriter } from './notebook';
+import { cellCommands } from './panel/cellCommands';
 import { commands } from './panel/commands';
 import { introduction } from './panel/introduction';
 import { notifications } from './panel/notifications';
@@ -16,6 +17,7 @@ export default [
   streams,
   panel,
   commands,
+  cellCommands,
   introduction,
   notifications,
   status,

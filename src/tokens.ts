@@ -128,6 +128,9 @@ export interface IChatPanel {
   readonly isVisible: boolean;
   readonly changed: ISignal<IChatPanel, void>;
 
+  /** What is being written. */
+  readonly draft: string;
+
   /** Show the panel and put the cursor into the composer. */
   open(): void;
 

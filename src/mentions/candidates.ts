@@ -18,8 +18,10 @@ export interface ICandidate {
   readonly mention: string;
   /** `null` for a folder that is gone on from. */
   readonly attachment: IAttachment | null;
-  /** What one may type to find it. */
+  /** Names that one may type to find it. */
   readonly words: readonly string[];
+  /** What it holds, to find it by as well; a name counts for more. */
+  readonly content?: string;
   /** The one that matters more goes first where nothing is typed. */
   readonly weight?: number;
 }
@@ -88,8 +90,9 @@ export function rank(
 }
 
 function scoreOf(candidate: ICandidate, sought: string): number {
+  const content = candidate.content?.toLowerCase().includes(sought) ? 1 : 0;
   return Math.max(
-    0,
+    content,
     ...candidate.words.map(word => scoreOfWord(word.toLowerCase(), sought))
   );
 }
@@ -99,11 +102,11 @@ function scoreOfWord(word: string, sought: string): number {
     return 1;
   }
   if (word === sought) {
-    return 4;
+    return 5;
   }
   const place = word.indexOf(sought);
   if (place < 0) {
     return 0;
   }
-  return place === 0 ? 3 : /[a-z0-9]/.test(word[place - 1]) ? 1 : 2;
+  return place === 0 ? 4 : /[a-z0-9]/.test(word[place - 1]) ? 2 : 3;
 }

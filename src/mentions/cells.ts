@@ -3,7 +3,6 @@
  */
 import { ICellModel, ICodeCellModel } from '@jupyterlab/cells';
 import * as nbformat from '@jupyterlab/nbformat';
-import { INotebookModel } from '@jupyterlab/notebook';
 
 import { IAttachedCell, IAttachment } from '../api/attachments';
 import { IOutput } from '../api/frames';
@@ -21,26 +20,31 @@ export function cellReference(cell: ICellModel, index: number): IAttachedCell {
   return {
     id: cell.id,
     input_type: cell.type as IAttachedCell['input_type'],
-    index
+    index,
+    first_line: firstLine(cell)
   };
 }
 
-/** The attachment with what its cells hold now; a cell that is gone stays as it is. */
+/**
+ * The attachment as it is sent: with what its cells hold now. The server looks for a cell that is
+ * not among them.
+ *
+ * @param cells - Of the notebook that it names; none if that is not open.
+ */
 export function filled(
   attachment: IAttachment,
-  notebook: INotebookModel
+  cells: readonly ICellModel[]
 ): IAttachment {
-  if (attachment.type !== 'notebook' && attachment.type !== 'error') {
+  if (!('cells' in attachment)) {
     return attachment;
   }
-  const models = [...notebook.cells];
   return {
     ...attachment,
-    cells: attachment.cells?.map(attached => {
-      const index = models.findIndex(({ id }) => id === attached.id);
+    cells: attachment.cells?.map(({ first_line: _, ...attached }) => {
+      const index = cells.findIndex(({ id }) => id === attached.id);
       return index < 0
         ? attached
-        : { ...attached, ...contentOf(models[index], index) };
+        : { ...attached, ...contentOf(cells[index], index) };
     })
   } as IAttachment;
 }
@@ -76,15 +80,12 @@ export function lastError(cells: readonly ICellModel[]): number {
   return last;
 }
 
-function contentOf(cell: ICellModel, index: number): IAttachedCell {
-  const reference = {
-    ...cellReference(cell, index),
-    source: cell.sharedModel.getSource()
-  };
+function contentOf(cell: ICellModel, index: number): Partial<IAttachedCell> {
+  const content = { index, source: cell.sharedModel.getSource() };
   return cell.type !== 'code'
-    ? reference
+    ? content
     : {
-        ...reference,
+        ...content,
         execution_count: (cell as ICodeCellModel).executionCount,
         outputs: readable((cell as ICodeCellModel).outputs.toJSON())
       };

@@ -54,9 +54,10 @@ export class MentionSources implements IMentionSources {
           attachment: {
             type: 'notebook',
             value: path,
-            cells: [{ ...cellReference(cell, index), first_line: line }]
+            cells: [cellReference(cell, index)]
           },
-          words: [`cell-${index + 1}`, `${index + 1}`, line, cell.id],
+          words: [`cell-${index + 1}`, `${index + 1}`, cell.id],
+          content: line,
           weight: -Math.abs(index - active)
         };
       })
@@ -108,18 +109,7 @@ export class MentionSources implements IMentionSources {
     const panel = this._options.tracker.find(
       candidate => this._path(candidate) === attachment.value
     );
-    const cells =
-      attachment.type === 'notebook' || attachment.type === 'error'
-        ? attachment.cells
-        : undefined;
-    const bare = cells
-      ? ({
-          ...attachment,
-          // For the list and the chip alone.
-          cells: cells.map(({ first_line: _, ...cell }) => cell)
-        } as IAttachment)
-      : attachment;
-    return panel?.model ? filled(bare, panel.model) : bare;
+    return filled(attachment, [...(panel?.model?.cells ?? [])]);
   }
 
   private _error(path: string, cell: ICellModel, index: number): ICandidate {
@@ -135,7 +125,8 @@ export class MentionSources implements IMentionSources {
         value: path,
         cells: [cellReference(cell, index)]
       },
-      words: ['error', 'last error', error.ename]
+      words: ['error', 'last error', error.ename],
+      content: error.evalue
     };
   }
 

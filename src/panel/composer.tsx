@@ -2,6 +2,8 @@ import { caretDownIcon, stopIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
 import { PermissionMode } from '../api/rest';
+import { describeAttachment } from '../mentions/describe';
+import { imagesAmong } from '../mentions/images';
 import { attachedTo } from '../mentions/text';
 import { AttachmentChips } from './attachmentChips';
 import { CompletionList } from './completionList';
@@ -162,6 +164,14 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
         {isCompleting &&
           trans._n('%1 suggestion', '%1 suggestions', completions.count)}
       </div>
+      <div id={`${listId}-attached`} hidden>
+        {trans.__(
+          'Attached: %1',
+          attached
+            .map(attachment => describeAttachment(attachment, trans).label)
+            .join(', ')
+        )}
+      </div>
       <AttachmentChips
         attachments={attached}
         onRemove={attachment => controller.detach(attachment)}
@@ -179,6 +189,9 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
               : trans.__('Ask; @ to mention, / for commands')
         }
         aria-label={trans.__('Message to the agent')}
+        aria-describedby={
+          attached.length > 0 ? `${listId}-attached` : undefined
+        }
         aria-autocomplete="list"
         aria-controls={isCompleting ? listId : undefined}
         aria-activedescendant={
@@ -193,6 +206,14 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
         }}
         onSelect={event => setCursor(cursorOf(event.currentTarget))}
         onBlur={() => setCursor(null)}
+        onPaste={event => {
+          const images = imagesAmong(event.clipboardData.files);
+          // Text that comes with a picture of it, as from a spreadsheet, is what is meant.
+          if (images.length > 0 && !event.clipboardData.getData('text')) {
+            event.preventDefault();
+            void controller.attachImages(images);
+          }
+        }}
         onKeyDown={onKeyDown}
       />
       <div className="jp-prime-Composer-bar">

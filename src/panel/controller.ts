@@ -12,6 +12,7 @@ import {
   PermissionMode,
   PrimeApi
 } from '../api/rest';
+import { imageAttachment } from '../mentions/images';
 import { attachedTo, isSame, withoutMention } from '../mentions/text';
 import { IConversation } from '../model/items';
 import {
@@ -83,6 +84,10 @@ export class PanelController implements IChatPanel {
     return this.snapshot().conversation;
   }
 
+  get draft(): string {
+    return this._state.draft;
+  }
+
   get isVisible(): boolean {
     return this._options.isVisible();
   }
@@ -108,6 +113,20 @@ export class PanelController implements IChatPanel {
       known => !attachments.some(attachment => isSame(known, attachment))
     );
     this._setAttachments([...others, ...attachments]);
+  }
+
+  async attachImages(files: readonly File[]): Promise<void> {
+    try {
+      this.attach(...(await Promise.all(files.map(imageAttachment))));
+    } catch {
+      this._store.set({
+        failure: {
+          code: 'image_unreadable',
+          message: this._options.messages.imageUnreadable,
+          hint: ''
+        }
+      });
+    }
   }
 
   /** Take an attachment back, and its mention out of the text. */
@@ -280,6 +299,30 @@ export class PanelController implements IChatPanel {
     const id = this._state.sessionId;
     if (id) {
       await this._store.attempt(() => this._options.sessions.delete(id));
+    }
+  }
+
+  /** Take back what the agent changed in a turn; the records say what became of it. */
+  async revertTurn(turn: string): Promise<void> {
+    const id = this._state.sessionId;
+    if (id) {
+      await this._store.attempt(() => this._options.api.revertTurn(id, turn));
+    }
+  }
+
+  /** Sessions that have lost their notebook, the one written last first. */
+  sessionsWithoutNotebook(): Promise<ISessionSummary[]> {
+    return this._options.api.sessionsWithoutNotebook();
+  }
+
+  /** Go on with a session in the notebook on show, to which its own was moved. */
+  async attachSession(id: string): Promise<void> {
+    const { notebook } = this._state;
+    if (notebook !== null) {
+      await this._store.attempt(async () => {
+        await this._options.sessions.patch(id, { notebook });
+        await this.selectSession(id);
+      });
     }
   }
 
@@ -540,6 +583,7 @@ export namespace PanelController {
       noNotebook: string;
       nothingToCompact: string;
       nothingSaved: string;
+      imageUnreadable: string;
     };
   }
 }

@@ -21,6 +21,7 @@ import { PanelSettings } from '../settings/settings';
 import { IChatPanel, ISessions, ISessionStreams } from '../tokens';
 import { PanelController } from './controller';
 import { Drafts } from './drafts';
+import { DropTarget } from './dropTarget';
 import { NotebookFollower } from './notebookFollower';
 import { UntrustedSanitizer } from './untrusted';
 import { PanelWidget } from './widget';
@@ -103,7 +104,8 @@ export const panel: JupyterFrontEndPlugin<IChatPanel> = {
       messages: {
         noNotebook: trans.__('Open a notebook first.'),
         nothingToCompact: trans.__('There is no conversation to compact yet.'),
-        nothingSaved: trans.__('No variables were saved for this session.')
+        nothingSaved: trans.__('No variables were saved for this session.'),
+        imageUnreadable: trans.__('The browser cannot read this image.')
       }
     });
 
@@ -149,6 +151,13 @@ export const panel: JupyterFrontEndPlugin<IChatPanel> = {
       },
       settings
     );
+    const dropTarget = new DropTarget(widget.node, {
+      localPath: path => contents.localPath(path),
+      attach: (...attachments) => controller.attach(...attachments),
+      attachImages: files => void controller.attachImages(files),
+      isOpen: () => controller.notebook !== null
+    });
+    widget.disposed.connect(() => dropTarget.dispose());
     restorer?.add(widget, 'prime');
     if (labShell) {
       labShell.add(widget, 'right', { rank: RANK, type: 'Prime' });

@@ -3,6 +3,9 @@ import { Signal } from '@lumino/signaling';
 import * as React from 'react';
 import { createRoot, Root } from 'react-dom/client';
 
+import { IAttachment } from '../../api/attachments';
+import { ICandidate } from '../../mentions/candidates';
+import { IMentionSources } from '../../mentions/sources';
 import { Conversation } from '../../model/conversation';
 import { Log, recordFrame } from '../../model/__tests__/records';
 import { DEFAULT_SETTINGS, IPanelSettings } from '../../settings/settings';
@@ -25,6 +28,14 @@ class FakeController {
   state: IPanelState = { ...EMPTY_STATE, notebook: 'a.ipynb' };
   changed = new Signal<this, void>(this);
   focusRequested = new Signal<this, void>(this);
+  attach = jest.fn((...attachments: IAttachment[]) =>
+    this.set({ attachments: [...this.state.attachments, ...attachments] })
+  );
+  detach = jest.fn((attachment: IAttachment) =>
+    this.set({
+      attachments: this.state.attachments.filter(other => other !== attachment)
+    })
+  );
   sendDraft = jest.fn(async () => this.setDraft(''));
   interrupt = jest.fn(async () => undefined);
 
@@ -46,6 +57,34 @@ class FakeController {
   }
 }
 
+function variable(name: string): ICandidate {
+  return {
+    kind: 'variable',
+    label: name,
+    detail: 'DataFrame (344, 8)',
+    mention: `@${name}`,
+    attachment: { type: 'variable', value: name },
+    words: [name]
+  };
+}
+
+const MENTIONS: IMentionSources = {
+  here: () => [
+    {
+      kind: 'cell',
+      label: 'Cell 1',
+      detail: 'penguins.plot()',
+      mention: '@cell-1',
+      attachment: { type: 'notebook', value: 'a.ipynb', cells: [{ id: 'c' }] },
+      words: ['cell-1', '1'],
+      content: 'penguins.plot()'
+    }
+  ],
+  variables: async () => [variable('penguins'), variable('pens')],
+  files: async () => [],
+  fill: attachment => attachment
+};
+
 function Composing(): JSX.Element {
   return <Composer state={usePanelState()} />;
 }
@@ -59,6 +98,7 @@ describe('Composer', () => {
     const context = {
       controller,
       trans: nullTranslator.load('prime_ext'),
+      mentions: MENTIONS,
       settings: { ...DEFAULT_SETTINGS, ...settings }
     } as unknown as IPanelContext;
     React.act(() =>
@@ -175,6 +215,86 @@ describe('Composer', () => {
     expect(text().value).toBe('/compact ');
     expect(options()).toHaveLength(0);
     expect(controller.sendDraft).not.toHaveBeenCalled();
+  });
+
+  describe('mentions', () => {
+    const options = (): string[] =>
+      [...host.querySelectorAll('[role=option]')].map(
+        option =>
+          `${option.querySelector('.jp-prime-Completion-label')!.textContent}`
+      );
+    const selected = (): Element | null =>
+      host.querySelector('[role=option][aria-selected=true]');
+
+    async function mention(value: string): Promise<void> {
+      type(value);
+      // The variables come from afar.
+      await React.act(async () => undefined);
+    }
+
+    it('are chosen by keyboard, and stand in the text and as a chip', async () => {
+      render();
+      await mention('plot @pen');
+      expect(options()).toEqual(['penguins', 'pens', 'Cell 1']);
+      press('ArrowDown');
+      expect(selected()?.id).toBe(text().getAttribute('aria-activedescendant'));
+      press('ArrowUp');
+      expect(press('Enter')).toBe(true);
+      expect(text().value).toBe('plot @penguins ');
+      expect(controller.attach).toHaveBeenCalledWith({
+        type: 'variable',
+        value: 'penguins',
+        mention: '@penguins'
+      });
+      expect(host.querySelector('.jp-prime-Chip')?.textContent).toBe(
+        'penguins'
+      );
+      expect(options()).toEqual([]);
+      press('Enter');
+      expect(controller.sendDraft).toHaveBeenCalledTimes(1);
+    });
+
+    it('are put aside with Escape until another one begins', async () => {
+      render();
+      await mention('@');
+      expect(options()).toHaveLength(3);
+      expect(press('Escape')).toBe(true);
+      await mention('@p');
+      expect(options()).toEqual([]);
+      expect(controller.interrupt).not.toHaveBeenCalled();
+      await mention('@p @p');
+      expect(options()).toHaveLength(3);
+    });
+
+    it('go when their mention does, and come back with it', async () => {
+      render();
+      await mention('@pens');
+      press('Tab');
+      const chips = (): number =>
+        host.querySelectorAll('.jp-prime-Chip').length;
+      expect(chips()).toBe(1);
+      type('@pen');
+      expect(chips()).toBe(0);
+      type('@pens');
+      expect(chips()).toBe(1);
+    });
+
+    it('are taken back with their button, or Backspace before the text', () => {
+      const file = { type: 'file', value: 'a.csv' } as const;
+      render();
+      React.act(() => controller.attach(file, { ...file, value: 'b.csv' }));
+      React.act(() =>
+        host.querySelector<HTMLElement>('[aria-label="Remove a.csv"]')!.click()
+      );
+      expect(controller.state.attachments).toEqual([
+        { ...file, value: 'b.csv' }
+      ]);
+      type('x');
+      text().setSelectionRange(0, 0);
+      expect(press('Backspace', { repeat: true })).toBe(false);
+      expect(press('Backspace')).toBe(true);
+      expect(controller.state.attachments).toEqual([]);
+    });
   });
 
   it('sends a command that is whole', () => {

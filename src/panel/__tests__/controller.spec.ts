@@ -1,5 +1,6 @@
 import { Signal } from '@lumino/signaling';
 
+import { IAttachment } from '../../api/attachments';
 import { ServerFrame } from '../../api/frames';
 import { ApiError, PrimeApi } from '../../api/rest';
 import { Log, recordFrame, state } from '../../model/__tests__/records';
@@ -104,7 +105,8 @@ describe('PanelController', () => {
       messages: {
         noNotebook: 'No notebook.',
         nothingToCompact: 'Nothing.',
-        nothingSaved: 'Nothing saved.'
+        nothingSaved: 'Nothing saved.',
+        imageUnreadable: 'No image.'
       }
     });
   }
@@ -242,6 +244,62 @@ describe('PanelController', () => {
     controller = make();
     await controller.setNotebook('a.ipynb');
     expect(controller.snapshot().draft).toBe('half a thought');
+  });
+
+  describe('what is attached', () => {
+    const df: IAttachment = { type: 'variable', value: 'df', mention: '@df' };
+    const file: IAttachment = { type: 'file', value: 'a.csv' };
+
+    it('goes with the message as it is then, if it is still mentioned', async () => {
+      controller.compose('plot @d and @n', [df, file]);
+      controller.attach({ type: 'variable', value: 'n', mention: '@n' });
+      await controller.sendDraft();
+      expect(api.send).toHaveBeenCalledWith('made', 'plot @d and @n', [
+        { type: 'file', value: 'a.csv!' },
+        { type: 'variable', value: 'n!', mention: '@n' }
+      ]);
+      expect(controller.snapshot().attachments).toEqual([]);
+    });
+
+    it('comes back with a message that is refused', async () => {
+      await sessions.select('a.ipynb', 's1');
+      api.send.mockRejectedValueOnce(new ApiError(404, 'no_file', 'Gone.'));
+      controller.compose('look', [file]);
+      await controller.sendDraft();
+      expect(controller.snapshot()).toMatchObject({
+        draft: 'look',
+        attachments: [file],
+        failure: { message: 'Gone.' }
+      });
+    });
+
+    it('is there once, and goes with its mention', () => {
+      controller.compose('plot @df now', [df, file]);
+      controller.attach({ ...file });
+      expect(controller.snapshot().attachments).toHaveLength(2);
+      controller.detach(controller.snapshot().attachments[0]);
+      expect(controller.snapshot()).toMatchObject({
+        draft: 'plot now',
+        attachments: [file]
+      });
+    });
+
+    it('stays with the draft over a reload, but for images', async () => {
+      const image = { type: 'image', value: 'i', mimetype: 'image/png' };
+      controller.compose('plot @df', [df, image as IAttachment]);
+      controller = make();
+      await controller.setNotebook('b.ipynb');
+      expect(controller.snapshot().attachments).toEqual([]);
+      await controller.setNotebook('a.ipynb');
+      expect(controller.snapshot().attachments).toEqual([df]);
+    });
+
+    it('follows a notebook that is renamed', () => {
+      const cell = { type: 'notebook', value: 'a.ipynb', cells: [{ id: 'c' }] };
+      controller.attach(cell as IAttachment);
+      controller.renameNotebook('b.ipynb');
+      expect(controller.snapshot().attachments[0].value).toBe('b.ipynb');
+    });
   });
 
   it('stops from the first moment: a message still on its way too', async () => {
