@@ -231,15 +231,16 @@ def measures_of(where: str, spent: Spent) -> list[Measure]:
     return found
 
 
+def measures() -> list[Measure]:
+    """Far from the threshold; and close to it, where a note is ready and has to hold."""
+    far = asyncio.run(one_turn(2 * CONTEXT_TOKENS))
+    near = asyncio.run(one_turn(round(CONTEXT_TOKENS / 0.94)))
+    return [*measures_of("far from the threshold", far), *measures_of("a note is ready", near)]
+
+
 def main() -> int:
     argparse.ArgumentParser(description=__doc__, prog="python -m bench.planning").parse_args()
-    far = asyncio.run(one_turn(2 * CONTEXT_TOKENS))
-    # A note is ready, and has to hold at each request.
-    near = asyncio.run(one_turn(round(CONTEXT_TOKENS / 0.94)))
-    return report(
-        "planning",
-        [*measures_of("far from the threshold", far), *measures_of("a note is ready", near)],
-    )
+    return report("planning", measures())
 
 
 if __name__ == "__main__":

@@ -349,8 +349,9 @@ def _milliseconds(recall: Recall, query: str) -> float:
     return (time.perf_counter() - started) * 1000
 
 
-def main() -> int:
-    argparse.ArgumentParser(description=__doc__, prog="python -m bench.recall").parse_args()
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, prog="python -m bench.recall")
+    parser.parse_args(arguments)
     planted = facts(random.Random(200))
     measures, lost = virtual_time.run(look_back(planted))
     return report("recall", [*measures, *how_fast(planted)], lost=lost)
