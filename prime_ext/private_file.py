@@ -12,9 +12,10 @@ _ESCAPED = "backslashreplace"
 
 
 def replace_private(path: Path, content: str | bytes) -> None:
-    """Write ``content`` to ``path`` with mode 0600, in a folder of mode 0700 that is made if needed.
+    """Write ``content`` with mode 0600, in a folder of mode 0700 that is made if needed.
 
-    Text becomes UTF-8. Nobody ever sees a half of it, and a link that stands at ``path`` is replaced, not followed.
+    Text becomes UTF-8. Nobody ever sees a half of it, and a link that stands at ``path`` is
+    replaced, not followed.
 
     Raises
     ------
@@ -26,9 +27,7 @@ def replace_private(path: Path, content: str | bytes) -> None:
     descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(
-                content if isinstance(content, bytes) else content.encode("utf-8", _ESCAPED)
-            )
+            file.write(content if isinstance(content, bytes) else content.encode("utf-8", _ESCAPED))
             file.flush()
             os.fsync(file.fileno())
         Path(draft).replace(path)

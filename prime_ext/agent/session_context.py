@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from prime_ext.compaction.compactor import AUTOMATIC, Compactor
 from prime_ext.compaction.ledger_file import LedgerFile
-from prime_ext.compaction.prefire import Prefire
+from prime_ext.compaction.prefire import Approach, Prefire
 from prime_ext.compaction.replacement import Terms
 from prime_ext.context.prefix import PrefixProof
 from prime_ext.context.projection import Projection
@@ -114,17 +114,25 @@ class SessionContext:
 
     async def prefire(self) -> None:
         """Begin a note, or roll it forward, if the context comes near its threshold."""
-        tokens = await self.tokens()
-        if self._model is not None and tokens < self.limits.threshold:
-            await self._prefire.consider(
-                self.projection(),
-                tokens,
-                self._model,
-                self.limits,
-                self._rates,
-                self.meter,
-                self._history.telemetry.compaction_count,
-            )
+        approach = await self._approach()
+        if approach.tokens < self.limits.threshold:
+            await self._prefire.consider(approach)
+
+    async def goes_on(self) -> bool:
+        """Whether a context over its threshold may go on for a moment. See ``Prefire.goes_on``."""
+        return await self._prefire.goes_on(await self._approach())
+
+    async def _approach(self) -> Approach:
+        assert self._model is not None
+        return Approach(
+            self.projection(),
+            await self.tokens(),
+            self._model,
+            self.limits,
+            self._rates,
+            self._history.telemetry.compaction_count,
+            self.meter,
+        )
 
     async def compact(
         self,

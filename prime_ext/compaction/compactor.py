@@ -166,7 +166,7 @@ class Compactor:
     ) -> CompactionEnd:
         before, limits = start.tokens_before, terms.limits
         await self._capture()
-        note = self._prefire.ready(projection) if terms.instructions is None else None
+        note = await self._prefire.ready(projection) if terms.instructions is None else None
         sizes = await self._meter.message_tokens(projection)
         overhead = await self._meter.overhead_tokens(projection)
         if note is None and start.trigger in AUTOMATIC:

@@ -20,6 +20,7 @@ from prime_ext.context.note import (
     holds,
     prefix_length,
     rolled_length,
+    seems_to_hold,
     split,
 )
 from prime_ext.context.plan import (
@@ -38,6 +39,25 @@ if TYPE_CHECKING:
     from prime_ext.compaction.meter import ContextMeter
     from prime_ext.context.limits import Limits
     from prime_ext.session.session import Session
+
+
+LEAP_REQUESTS = 3
+"""Requests that go on while the note is made of a context that leapt over its threshold."""
+
+
+@dataclass(frozen=True)
+class Approach:
+    """A context near its threshold, and what it is to be kept within."""
+
+    projection: Projection
+    tokens: int
+    """Size of the context."""
+    model: Model
+    limits: Limits
+    rates: Rates
+    compactions: int
+    """Successful ones so far."""
+    meter: ContextMeter
 
 
 @dataclass(frozen=True)
@@ -69,6 +89,8 @@ class Prefire:
         self._note: Note | None = None
         self._failed = False
         """A note could not be made since the last compaction; a single pass will do."""
+        self._leapt = 0
+        """Requests that have gone on beyond the threshold since the context leapt over it."""
 
     def resume(self, records: Sequence[AnyRecord]) -> None:
         """Take up a note that was ready when the server stopped."""
@@ -82,99 +104,85 @@ class Prefire:
             elif isinstance(record, PrefireEnd) and record.outcome == "ok" and started:
                 self._note = Note(record.note, started.through_seq, started.fingerprint)
 
-    async def consider(
-        self,
-        projection: Projection,
-        tokens: int,
-        model: Model,
-        limits: Limits,
-        rates: Rates,
-        meter: ContextMeter,
-        compactions: int,
-    ) -> None:
+    async def consider(self, approach: Approach) -> None:
         """Start making a note, or rolling it forward, if the context comes near its threshold.
 
         The first note covers ``limits.prefix_share`` of the context; it is not made if pruning
         alone will do. When what came since nears the tail that may stay verbatim behind it, the
         note is rolled forward: the model reads the note and what came since, nothing else.
-
-        Parameters
-        ----------
-        tokens:
-            Size of the context.
-        compactions:
-            Successful ones so far.
         """
-        busy = self._task is not None and not self._task.done()
         # The offline agent summarises at once: there is nothing to be ahead of.
-        if busy or self._failed or model.provider == "offline":
+        if self._is_busy or self._failed or approach.model.provider == "offline":
             return
-        if tokens < prefire_point(limits, meter.fast_growth):
+        if approach.tokens < prefire_point(approach.limits, approach.meter.fast_growth):
             return
-        if self._note is not None and not holds(self._note, projection):
+        if self._note is not None and not await self._holds(self._note, approach.projection):
             self._note = None
+        await self._begin(approach)
+
+    async def goes_on(self, approach: Approach) -> bool:
+        """Whether requests may go on beyond the threshold, while the note is made.
+
+        They may where the context leapt over it, from below the size at which a note would have
+        been begun: then nobody has to wait either, for a few requests, if the window has room.
+        """
+        limits = approach.limits
+        room = limits.window - limits.max_output - 2 * approach.meter.fast_growth
+        if approach.tokens > room or self._leapt >= LEAP_REQUESTS or self._note is not None:
+            return False
+        if self._leapt == 0:
+            if self._is_busy or self._failed or approach.model.provider == "offline":
+                return False
+            await self._begin(approach)
+        if not self._is_busy:
+            return False
+        self._leapt += 1
+        return True
+
+    @property
+    def _is_busy(self) -> bool:
+        return self._task is not None and not self._task.done()
+
+    async def _begin(self, approach: Approach) -> None:
+        """Begin what is due: a first note, rolling the one there is forward, or neither."""
         context = Measured(
-            projection.messages,
-            await meter.message_tokens(projection),
-            await meter.overhead_tokens(projection),
-            tokens,
+            approach.projection.messages,
+            await approach.meter.message_tokens(approach.projection),
+            await approach.meter.overhead_tokens(approach.projection),
+            approach.tokens,
         )
         if self._note is not None:
-            job = self._rolled(self._note, projection, context, limits, meter)
-        elif await self._prune_will_do(context, limits, rates, meter):
+            job = _rolled(self._note, approach, context)
+        elif await self._prune_will_do(approach, context):
             return
         else:
-            job = _first(projection, context, limits, rebuild_is_due(compactions))
+            job = _first(approach, context)
         if job is not None:
-            self._task = asyncio.create_task(self._make(job, model))
+            self._task = asyncio.create_task(self._make(job, approach.model))
 
-    def _rolled(
-        self,
-        note: Note,
-        projection: Projection,
-        context: Measured,
-        limits: Limits,
-        meter: ContextMeter,
-    ) -> _Job | None:
-        sizes = context.sizes
-        noted = split(projection.messages, note)
-        room = tail_room(limits, context.overhead, meter.text_tokens(note.text))
-        tail = sum(sizes[noted:])
-        if not wants_rolling(tail, room, meter.fast_growth):
-            return None
-        # Some of the tail stays verbatim: the newest part is what matters most to the next step.
-        length = rolled_length(projection.messages, sizes, room // 2)
-        if length <= noted:
-            return None
-        since = map(bare, projection.messages[noted:length])
-        return _Job(
-            projection,
-            length,
-            [as_message(note), *since],
-            limits.summary_tokens(context.overhead),
-            rolled=True,
-            rebuild=False,
-        )
-
-    async def _prune_will_do(
-        self, context: Measured, limits: Limits, rates: Rates, meter: ContextMeter
-    ) -> bool:
+    async def _prune_will_do(self, approach: Approach, context: Measured) -> bool:
         records = self._session.context_records()
         found = await asyncio.to_thread(
             choose_prune,
             context,
             records,
-            limits,
-            rates,
-            meter.some_tokens,
+            approach.limits,
+            approach.rates,
+            approach.meter.some_tokens,
         )
         return found is not None
 
-    def ready(self, projection: Projection) -> Note | None:
+    async def _holds(self, note: Note, projection: Projection) -> bool:
+        """Looked at at each request: at a glance, if nothing was rewritten."""
+        return seems_to_hold(note, projection) or await asyncio.to_thread(holds, note, projection)
+
+    async def ready(self, projection: Projection) -> Note | None:
         """The note, if it can take the prefix's place now. One that is late is given up."""
         self.cancel()
-        if self._note is not None and holds(self._note, projection):
-            return self._note
+        note = self._note
+        # What is about to stand for the prefix is proven by its hash.
+        if note is not None and await asyncio.to_thread(holds, note, projection):
+            return note
         return None
 
     def forget(self) -> None:
@@ -182,6 +190,7 @@ class Prefire:
         self.cancel()
         self._note = None
         self._failed = False
+        self._leapt = 0
 
     def cancel(self) -> None:
         """Give up a note that is being made."""
@@ -221,7 +230,8 @@ class Prefire:
             )
             if summary.text:
                 outcome = "ok"
-                self._note = Note(summary.text, start.through_seq, start.fingerprint)
+                covered = tuple(job.projection.messages[: job.length])
+                self._note = Note(summary.text, through, start.fingerprint, covered)
             else:
                 self._failed = True
         except asyncio.CancelledError:
@@ -243,7 +253,8 @@ class Prefire:
             )
 
 
-def _first(projection: Projection, context: Measured, limits: Limits, rebuild: bool) -> _Job | None:
+def _first(approach: Approach, context: Measured) -> _Job | None:
+    limits, projection = approach.limits, approach.projection
     length = prefix_length(projection.messages, context.sizes, limits.prefix_share)
     if length == 0:
         return None
@@ -253,5 +264,25 @@ def _first(projection: Projection, context: Measured, limits: Limits, rebuild: b
         projection.messages[:length],
         limits.summary_tokens(context.overhead),
         rolled=False,
-        rebuild=rebuild,
+        rebuild=rebuild_is_due(approach.compactions),
+    )
+
+
+def _rolled(note: Note, approach: Approach, context: Measured) -> _Job | None:
+    limits, meter, messages = approach.limits, approach.meter, approach.projection.messages
+    noted = split(messages, note)
+    room = tail_room(limits, context.overhead, meter.text_tokens(note.text))
+    if not wants_rolling(sum(context.sizes[noted:]), room, meter.fast_growth):
+        return None
+    # Some of the tail stays verbatim: the newest part is what matters most to the next step.
+    length = rolled_length(messages, context.sizes, room // 2)
+    if length <= noted:
+        return None
+    return _Job(
+        approach.projection,
+        length,
+        [as_message(note), *map(bare, messages[noted:length])],
+        limits.summary_tokens(context.overhead),
+        rolled=True,
+        rebuild=False,
     )

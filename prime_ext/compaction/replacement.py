@@ -200,5 +200,5 @@ def extracted(
     sent: int = 0,
 ) -> Replacement:
     """A replacement of ``tokens`` at most, made without a model."""
-    text = digest([m.wire() for m in prefix], max_chars=max(400, tokens * CHARACTERS_PER_TOKEN))
+    text = digest([m.wire for m in prefix], max_chars=max(400, tokens * CHARACTERS_PER_TOKEN))
     return Replacement(text, "digest", cut, request_tokens=sent, reason=reason)

@@ -50,7 +50,7 @@ async def summarise(
     ModelError
         If the model's server refuses or cannot be reached.
     """
-    wire = [message.wire() for message in messages]
+    wire = [message.wire for message in messages]
     asked = instruction(instructions, extraction)
     wire.append({"role": "user", "content": [{"type": "text", "text": asked}]})
     system, marked = place_marks(projection.system, wire)

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from prime_ext.context.details import details
 from prime_ext.context.sections import share_out, shorten
 from prime_ext.context.traceback_text import TRACEBACK, error_line, places
 from prime_ext.session.records import (
@@ -25,17 +26,26 @@ from prime_ext.session.records import (
 )
 
 SHARES = {
-    "What the user asked": 30,
-    "Files changed": 24,
-    "Cells changed": 16,
-    "Errors": 22,
-    "Files read": 8,
+    "What the user asked": 34,
+    "Files changed": 20,
+    "Cells changed": 14,
+    "Errors": 26,
+    "Files read": 6,
 }
 """Headings, in order, and how the room is divided where not everything fits."""
 
+ASKED = "What the user asked"
+
 MAX_ENTRIES = 400
 """Of one heading; the oldest go."""
+WHOLE_SHARE = 0.6
+"""Of the room for what the user asked, that the newest messages may take as they are."""
 ASKED_CHARS = 600
+"""Of a message as it is shown."""
+MARKER_CHARS = 40
+"""Of the line that says how many are left out."""
+STORED_CHARS = 3_000
+"""Of a message as it is kept, for the details in it."""
 CHANGE_CHARS = 320
 ERROR_CHARS = 400
 
@@ -81,7 +91,7 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
     def render(self, max_chars: int) -> str:
         """The ledger as text of at most ``max_chars`` characters; empty if it has nothing."""
         lines = {
-            heading: [f"- [{seq}] {_indented(text)}" for seq, text in entries.values()]
+            heading: [_line(seq, shorten(text, _limit(heading))) for seq, text in entries.values()]
             for heading, entries in self.entries.items()
             if entries and heading in SHARES
         }
@@ -90,10 +100,29 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
         room = share_out(need, max(0, max_chars - headings), SHARES)
         parts = []
         for heading in SHARES:
-            newest = _newest(lines.get(heading, []), room.get(heading, 0))
-            if newest:
-                parts.append("\n".join([f"{heading}:", *newest]))
+            given = room.get(heading, 0)
+            if heading == ASKED and need.get(heading, 0) > given:
+                shown = self._asked(lines[heading], given)
+            else:
+                shown = _newest(lines.get(heading, []), given)
+            if shown:
+                parts.append("\n".join([f"{heading}:", *shown]))
         return "\n".join(parts)
+
+    def _asked(self, whole: list[str], room: int) -> list[str]:
+        """The newest messages as they are, of the older ones the exact details alone."""
+        kept: list[str] = []
+        used = 0
+        for (seq, text), line in reversed(
+            list(zip(self.entries[ASKED].values(), whole, strict=True))
+        ):
+            if used + len(line) + 1 > room * WHOLE_SHARE:
+                found = details(text)
+                line = _line(seq, "; ".join(found)) if found else ""
+            if line and used + len(line) + 1 <= room - MARKER_CHARS:
+                kept.append(line)
+                used += len(line) + 1
+        return [_left_out(len(whole) - len(kept)), *kept[::-1]] if kept else []
 
 
 class _Notes:
@@ -103,7 +132,7 @@ class _Notes:
 
     def add(self, record: AnyRecord) -> None:
         if isinstance(record, UserMessage):
-            self._note("What the user asked", record.text, record.seq, record.text, ASKED_CHARS)
+            self._note(ASKED, record.text, record.seq, record.text, STORED_CHARS)
         elif isinstance(record, AssistantMessage):
             self._calls.update({b["id"]: b for b in record.content if b["type"] == "tool_use"})
         elif isinstance(record, ToolResult):
@@ -148,6 +177,14 @@ class _Notes:
         entries[about] = (seq, shorten(text.strip(), limit))
 
 
+def _limit(heading: str) -> int:
+    return ASKED_CHARS if heading == ASKED else 2 * ERROR_CHARS
+
+
+def _line(seq: int, text: str) -> str:
+    return f"- [{seq}] {_indented(text)}"
+
+
 def _change(old: object, new: object) -> str:
     """The lines that are new, in one."""
     if not isinstance(new, str):
@@ -161,7 +198,7 @@ def _newest(lines: list[str], room: int) -> list[str]:
     """As many of the newest lines as fit, and how many do not."""
     kept: list[str] = []
     used = 0
-    more = 40 if sum(len(line) + 1 for line in lines) > room else 0
+    more = MARKER_CHARS if sum(len(line) + 1 for line in lines) > room else 0
     for line in reversed(lines):
         if used + len(line) + 1 > room - more:
             break
@@ -169,8 +206,12 @@ def _newest(lines: list[str], room: int) -> list[str]:
         used += len(line) + 1
     left_out = len(lines) - len(kept)
     if left_out and kept:
-        kept.append(f"- ({left_out} older ones in the records)")
+        kept.append(_left_out(left_out))
     return kept[::-1]
+
+
+def _left_out(count: int) -> str:
+    return f"- ({count} older ones in the records)"
 
 
 def _indented(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -54,8 +55,9 @@ class ProjectedMessage:
         """Whether it holds the results of calls, and so belongs to the message before it."""
         return self.role == "user" and any(b["type"] == "tool_result" for b in self.content)
 
+    @cached_property
     def wire(self) -> dict[str, Any]:
-        """The message in the Messages API's shape."""
+        """The message in the Messages API's shape. It is shared: copy it before a change."""
         return {"role": self.role, "content": self.content}
 
 
@@ -70,7 +72,7 @@ class Projection:
     messages: list[ProjectedMessage]
 
     def wire_messages(self) -> list[dict[str, Any]]:
-        return [message.wire() for message in self.messages]
+        return [message.wire for message in self.messages]
 
 
 def project(records: Sequence[AnyRecord]) -> Projection:

@@ -47,7 +47,7 @@ def fitting(
             first = index
     if first == 0:
         return list(messages)
-    text = digest([m.wire() for m in messages[:first]], max_chars=digest_chars)
+    text = digest([m.wire for m in messages[:first]], max_chars=digest_chars)
     older = ProjectedMessage(
         "user",
         [{"type": "text", "text": f"[Older messages, by extraction:]\n{text}"}],

@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from prime_ext.session.records import NO_KERNEL
+
 OPEN = "<compaction-summary>"
 CLOSE = "</compaction-summary>"
 
@@ -145,9 +147,12 @@ def kernel_note(state: dict[str, Any]) -> str:
     ----------
     state:
         ``kernel_state`` of a ``compaction_end``: ``status`` is ``current``, ``busy``, ``stale``
-        or ``none``.
+        or ``none``; ``reason`` says why nothing is saved, if that is so.
     """
     status = state.get("status", "none")
+    reason = str(state.get("reason") or "")
+    if status == "none" and reason and reason != NO_KERNEL:
+        return f"The kernel runs on and its variables are defined, but not saved: {reason}."
     if status == "current":
         return (
             "The kernel runs on: variables, functions and imports are still defined as you left "

@@ -8,7 +8,10 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _ERROR_LINE = re.compile(
     r"^\s*((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Warning|Interrupt|Exit|Iteration)\b.*)$"
 )
-_PLACE = re.compile(r"(Cell In ?\[\d+\], line \d+|File .+?:\d+|File \"[^\"]+\", line \d+)")
+_PLACE = re.compile(
+    r"(?P<cell>Cell In ?\[\d+\], line \d+)"
+    r"|File \"(?P<quoted>[^\"\n]+)\", line (?P<line>\d+)|File (?P<bare>.+?:\d+)"
+)
 
 TRACEBACK = "Traceback (most recent call last)"
 
@@ -26,5 +29,9 @@ def error_line(text: str) -> str:
 
 
 def places(text: str) -> list[str]:
-    """Files and cells with their lines, outermost first, each once."""
-    return list(dict.fromkeys(_PLACE.findall(without_colours(text))))
+    """Cells and files (``path:line``) of a traceback, outermost first, each once."""
+    found = (
+        match["cell"] or match["bare"] or f"{match['quoted']}:{match['line']}"
+        for match in _PLACE.finditer(without_colours(text))
+    )
+    return list(dict.fromkeys(found))

@@ -19,7 +19,7 @@ from prime_ext.kernel.freshness import Moment, kernel_status
 from prime_ext.kernel.restoring import Restored, Restoring, Wanted
 from prime_ext.kernel.snapshot_files import SWITCHED_OFF
 from prime_ext.kernel.state import STATE_SECONDS
-from prime_ext.session.records import Restore, Snapshot
+from prime_ext.session.records import NO_KERNEL, Restore, Snapshot
 
 if TYPE_CHECKING:
     from prime_ext.config import SnapshotConfig
@@ -35,7 +35,6 @@ MAX_CRASH_RESTORES = 2
 COMPACTION_SECONDS = 0.5
 """How long a compaction waits for a capture to be durable; it goes on without."""
 
-NO_KERNEL = "no kernel is running"
 
 CHECK_SECONDS = 10.0
 """How long a compaction waits for the kernel's variables to be compared with the snapshot."""

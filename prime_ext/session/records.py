@@ -12,6 +12,9 @@ from typing import Any, ClassVar
 
 import msgspec
 
+NO_KERNEL = "no kernel is running"
+"""Reason of a snapshot that was not taken, and of a ``kernel_state`` with the status ``none``."""
+
 Block = dict[str, Any]
 """One Messages API content block (``text``, ``image``, ``thinking``, ``tool_use``, …)."""
 

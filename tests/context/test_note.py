@@ -28,8 +28,8 @@ def test_a_note_covers_whole_exchanges_that_the_model_has_seen(
     projection = project(records)
     sizes = [len(str(m.content)) for m in projection.messages]
     length = prefix_length(projection.messages, sizes, share)
-    check_pairing([m.wire() for m in projection.messages[:length]])
-    check_pairing([m.wire() for m in projection.messages[length:]] if length else [])
+    check_pairing([m.wire for m in projection.messages[:length]])
+    check_pairing([m.wire for m in projection.messages[length:]] if length else [])
     ends = [i for i, m in enumerate(projection.messages) if m.role == "assistant" and i]
     assert length in (ends or [0])
     assert sum(sizes[:length]) <= share * sum(sizes) or length == ends[0]
@@ -61,7 +61,7 @@ def test_a_note_rolled_forward_leaves_no_more_than_it_may(
     messages = project(records).messages
     sizes = [len(str(m.content)) for m in messages]
     length = rolled_length(messages, sizes, leave)
-    check_pairing([m.wire() for m in messages[:length]])
+    check_pairing([m.wire for m in messages[:length]])
     ends = [i for i, m in enumerate(messages) if m.role == "assistant" and i]
     assert length in (ends or [0])
     assert sum(sizes[length:]) <= leave or not ends or length == ends[-1]

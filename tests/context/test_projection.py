@@ -165,7 +165,7 @@ def test_no_cut_separates_a_call_from_its_result(records: list[AnyRecord], keep:
     sizes = [len(str(message.content)) for message in projection.messages]
     cut = cut_index(projection.messages, sizes, keep)
     kept = projection.messages[cut].first_seq if cut < len(projection.messages) else None
-    check_pairing([message.wire() for message in projection.messages[:cut]])
+    check_pairing([message.wire for message in projection.messages[:cut]])
     after = project([*records, compacted(records, kept)])
     check_pairing(after.wire_messages())
     tail = [m.content for m in after.messages[1:]]

@@ -22,7 +22,7 @@ def test_without_media_no_image_is_left_and_the_rest_is(records: list[AnyRecord]
     for old, new in zip(messages, bare, strict=True):
         assert new is old or "'image'" in str(old.content)
     if bare:
-        shape.messages([m.wire() for m in bare])
+        shape.messages([m.wire for m in bare])
 
 
 @given(sessions(), st.integers(0, 4_000))
@@ -32,7 +32,7 @@ def test_what_fits_is_a_conversation_that_the_api_takes(
     messages = project(records).messages
     sizes = [len(str(m.content)) for m in messages]
     kept = fitting(messages, sizes, room, digest_chars=400)
-    wire = [m.wire() for m in kept]
+    wire = [m.wire for m in kept]
     check_pairing(wire)
     if wire:
         shape.messages(wire)
