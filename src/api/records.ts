@@ -197,6 +197,27 @@ export interface INotebookOp extends IBase {
   before?: ICellImage;
   after?: ICellImage;
   reason?: string;
+  /** Id of the turn that it undoes a part of. */
+  reverts?: string;
+}
+
+export interface IFileChange extends IBase {
+  kind: 'file_change';
+  path: string;
+}
+
+/** The user has reverted what the agent changed in the record's turn. */
+export interface IRevertRecord extends IBase {
+  kind: 'revert';
+  cells?: {
+    cell_id: string;
+    outcome: string;
+    reason?: string;
+    current?: string | null;
+    earlier?: string | null;
+  }[];
+  files?: { path: string; outcome: string; reason?: string }[];
+  unsaved?: string;
 }
 
 export interface ICellImage {
@@ -229,4 +250,6 @@ export type SessionRecord =
   | IInterrupt
   | IErrorRecord
   | INotebookOp
+  | IFileChange
+  | IRevertRecord
   | ITitle;

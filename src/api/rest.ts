@@ -176,6 +176,21 @@ export class PrimeApi {
     return this._request('GET', ['sessions', id, 'records'], { query });
   }
 
+  /** Take back what the agent changed in a turn. */
+  revertTurn(id: string, turn: string): Promise<void> {
+    return this._request('POST', ['sessions', id, 'turns', turn, 'revert']);
+  }
+
+  /** Sessions whose notebook is no longer where it was. */
+  async sessionsWithoutNotebook(): Promise<ISessionSummary[]> {
+    const { sessions } = await this._request<{ sessions: ISessionSummary[] }>(
+      'GET',
+      ['sessions'],
+      { query: { missing: 'true' } }
+    );
+    return sessions;
+  }
+
   interrupt(id: string): Promise<void> {
     return this._request('POST', ['sessions', id, 'interrupt']);
   }

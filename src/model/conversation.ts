@@ -164,6 +164,12 @@ export class Conversation {
       case 'notebook_op':
         this._transcript.changeCell(record);
         break;
+      case 'file_change':
+        this._transcript.changeFile(record);
+        break;
+      case 'revert':
+        this._transcript.revertTurn(record);
+        break;
       case 'turn_end':
         this._live = null;
         this._transcript.endTurn(record);

@@ -165,6 +165,33 @@ export interface ITurnItem extends IItem {
   readonly durationMs: number;
   readonly usage: IUsage;
   readonly costUsd: number | null;
+  /** How many cells and files the agent changed in it. */
+  readonly changes: { readonly cells: number; readonly files: number };
+  /** What became of taking that back; `null` if nobody has. */
+  readonly revert: IRevert | null;
+}
+
+export interface IRevert {
+  readonly cells: readonly IRevertedCell[];
+  readonly files: readonly IRevertedFile[];
+  /** Why the notebook is not on disk yet as it is now. */
+  readonly unsaved: string | null;
+}
+
+export interface IRevertedCell {
+  readonly id: string;
+  readonly outcome: string;
+  readonly reason: string | null;
+  /** Of a cell that is left as it is: its source, `null` if it is gone, … */
+  readonly current: string | null;
+  /** … and the one before the turn, `null` if it was not there. */
+  readonly earlier: string | null;
+}
+
+export interface IRevertedFile {
+  readonly path: string;
+  readonly outcome: string;
+  readonly reason: string | null;
 }
 
 export type Item =

@@ -10,6 +10,7 @@ import {
   ICompactionStart,
   IErrorRecord,
   IRestore,
+  IRevertRecord,
   ISettingsRecord,
   ISnapshotRecord,
   IToolResult,
@@ -119,7 +120,10 @@ export function errorItem(record: IErrorRecord): IErrorItem {
   };
 }
 
-export function turnItem(record: ITurnEnd): ITurnItem {
+export function turnItem(
+  record: ITurnEnd,
+  changes: ITurnItem['changes']
+): ITurnItem {
   return {
     ...base(record),
     kind: 'turn',
@@ -127,7 +131,38 @@ export function turnItem(record: ITurnEnd): ITurnItem {
     requests: record.requests ?? 0,
     durationMs: record.duration_ms ?? 0,
     usage: record.usage ?? {},
-    costUsd: record.cost_usd ?? null
+    costUsd: record.cost_usd ?? null,
+    changes,
+    revert: null
+  };
+}
+
+/** A turn that was reverted, perhaps not for the first time: what was left is tried again. */
+export function revertedTurn(
+  item: ITurnItem,
+  record: IRevertRecord
+): ITurnItem {
+  const cells = (record.cells ?? []).map(cell => ({
+    id: cell.cell_id,
+    outcome: cell.outcome,
+    reason: cell.reason ?? null,
+    current: cell.current ?? null,
+    earlier: cell.earlier ?? null
+  }));
+  const files = (record.files ?? []).map(file => ({
+    path: file.path,
+    outcome: file.outcome,
+    reason: file.reason ?? null
+  }));
+  const done = (entry: { outcome: string }): boolean =>
+    entry.outcome !== 'conflict' && entry.outcome !== 'failed';
+  return {
+    ...item,
+    revert: {
+      cells: [...(item.revert?.cells.filter(done) ?? []), ...cells],
+      files: [...(item.revert?.files.filter(done) ?? []), ...files],
+      unsaved: record.unsaved ?? null
+    }
   };
 }
 

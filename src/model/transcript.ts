@@ -2,8 +2,10 @@ import {
   IApproval,
   IApprovalRequest,
   ICompactionEnd,
+  IFileChange,
   INotebookOp,
   IRestore,
+  IRevertRecord,
   IToolResult,
   ITurnEnd
 } from '../api/records';
@@ -14,6 +16,7 @@ import {
   endedTool,
   openApproval,
   restoreItem,
+  revertedTurn,
   stoppedTool,
   turnItem,
   voided
@@ -125,6 +128,9 @@ export class Transcript {
    * this to this cell. A new cell's id is known only from here.
    */
   changeCell(record: INotebookOp): void {
+    if (changesCell(record)) {
+      this._changesOf(record.turn).cells.add(record.cell_id);
+    }
     for (const index of this._openTools) {
       const tool = this._items[index];
       if (
@@ -151,6 +157,18 @@ export class Transcript {
     }
   }
 
+  changeFile(record: IFileChange): void {
+    this._changesOf(record.turn).files.add(record.path);
+  }
+
+  revertTurn(record: IRevertRecord): void {
+    const index = this._turns.get(record.turn ?? '');
+    const item = index === undefined ? undefined : this._items[index];
+    if (index !== undefined && item?.kind === 'turn') {
+      this._items[index] = revertedTurn(item, record);
+    }
+  }
+
   /** Calls and approvals still open end with their turn. */
   endTurn(record: ITurnEnd): void {
     for (const index of this._openTools) {
@@ -167,7 +185,10 @@ export class Transcript {
       }
     }
     this._approvals.clear();
-    this.add(turnItem(record));
+    const { cells, files } = this._changesOf(record.turn);
+    this.add(turnItem(record, { cells: cells.size, files: files.size }));
+    this._turns.set(record.turn ?? '', this._items.length - 1);
+    this._changes.delete(record.turn ?? '');
   }
 
   endCompaction(record: ICompactionEnd): void {
@@ -186,6 +207,15 @@ export class Transcript {
       this.settleOffers();
       this.add(item);
     }
+  }
+
+  private _changesOf(turn = ''): { cells: Set<string>; files: Set<string> } {
+    let changes = this._changes.get(turn);
+    if (!changes) {
+      changes = { cells: new Set(), files: new Set() };
+      this._changes.set(turn, changes);
+    }
+    return changes;
   }
 
   /** What came after an offer to restore has answered it, or there is nothing to restore now. */
@@ -221,4 +251,21 @@ export class Transcript {
   private _openTools = new Set<number>();
   private _approvals = new Map<string, number>();
   private _compactions = new Map<string, number>();
+  private _turns = new Map<string, number>();
+  /** What the agent has changed in turns that have not ended. */
+  private _changes = new Map<
+    string,
+    { cells: Set<string>; files: Set<string> }
+  >();
+}
+
+/** Whether a cell is another than before: runs change only outputs. */
+function changesCell(record: INotebookOp): boolean {
+  const { op, status, before, after, reverts } = record;
+  return (
+    status === 'applied' &&
+    op !== 'run_cell' &&
+    reverts === undefined &&
+    (before?.source !== after?.source || before?.index !== after?.index)
+  );
 }

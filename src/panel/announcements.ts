@@ -6,6 +6,7 @@ import { IConversation } from '../model/items';
 import { restoreItem } from '../model/recordItems';
 import { compactionLine } from './compactionText';
 import { restoreLine } from './restoreText';
+import { revertLine } from './revertText';
 
 /**
  * What a screen reader says about a frame; `null` for most. Not each word that streams by, but
@@ -37,6 +38,14 @@ export function announcement(
     case 'restore': {
       const item = restoreItem(record);
       return item && restoreLine(item, trans);
+    }
+    case 'revert': {
+      const item = conversation.items.find(
+        ({ kind, turn }) => kind === 'turn' && turn === record.turn
+      );
+      return item?.kind === 'turn' && item.revert
+        ? revertLine(item.revert, trans)
+        : null;
     }
     case 'queued':
       return trans.__('Message queued');

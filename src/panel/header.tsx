@@ -6,7 +6,9 @@ import {
 import { Dialog, InputDialog, showDialog } from '@jupyterlab/apputils';
 import * as React from 'react';
 
+import { ISessionSummary } from '../api/rest';
 import { IConversation } from '../model/items';
+import { chooseSession } from './attachSession';
 import { usePanel } from './context';
 import { fileSize } from './format';
 import { popUp } from './menus';
@@ -25,7 +27,10 @@ export function Header(props: { state: IPanelState }): JSX.Element {
       : trans.__('New session');
 
   const openSessions = async (anchor: HTMLElement): Promise<void> => {
-    const sessions = await controller.sessions().catch(() => []);
+    const [sessions, lost] = await Promise.all([
+      controller.sessions().catch(() => []),
+      controller.sessionsWithoutNotebook().catch(() => [])
+    ]);
     popUp(anchor, [
       ...sessions.map(session => ({
         label:
@@ -48,8 +53,25 @@ export function Header(props: { state: IPanelState }): JSX.Element {
         run: () => {
           void controller.newSession();
         }
-      }
+      },
+      ...(lost.length > 0
+        ? [
+            {
+              label: trans.__('Attach a session to this notebook…'),
+              run: () => {
+                void attach(lost);
+              }
+            }
+          ]
+        : [])
     ]);
+  };
+
+  const attach = async (lost: readonly ISessionSummary[]): Promise<void> => {
+    const session = await chooseSession(lost, name, trans);
+    if (session) {
+      await controller.attachSession(session.id);
+    }
   };
 
   const rename = async (): Promise<void> => {

@@ -22,6 +22,7 @@ import { modeName } from './permissionModes';
 import { RestoreCard } from './restoreCard';
 import { answerText, IPanelState, retryText } from './state';
 import { ToolCard } from './toolCard';
+import { RevertOutcome, RevertTurn } from './turnRevert';
 
 /** One item of the conversation. Items are immutable: the same object is never drawn again. */
 export const ItemView = React.memo(
@@ -240,14 +241,18 @@ function TurnFooter(props: { item: ITurnItem }): JSX.Element {
     }
   }
   return (
-    <div className="jp-prime-Turn" data-status={item.status}>
-      <span title={title}>{parts.join(' · ')}</span>
-      {answerText(controller.snapshot(), item.turn) && (
-        <CopyButton
-          label={trans.__('Copy answer')}
-          text={() => answerText(controller.snapshot(), item.turn)}
-        />
-      )}
-    </div>
+    <>
+      <div className="jp-prime-Turn" data-status={item.status}>
+        <span title={title}>{parts.join(' · ')}</span>
+        {answerText(controller.snapshot(), item.turn) && (
+          <CopyButton
+            label={trans.__('Copy answer')}
+            text={() => answerText(controller.snapshot(), item.turn)}
+          />
+        )}
+        <RevertTurn item={item} />
+      </div>
+      <RevertOutcome item={item} />
+    </>
   );
 }

@@ -360,6 +360,82 @@ describe('Conversation, tool calls', () => {
     expect(tool(items[0]).change?.status).toBe('conflict');
   });
 
+  it('knows what a turn has changed, and what became of reverting it', () => {
+    const op = { turn: 't1', status: 'applied', writer: 'browser' };
+    const image = (source: string, index: number) => ({ source, index });
+    log.add('notebook_op', {
+      ...op,
+      op: 'edit_cell',
+      cell_id: 'one',
+      before: image('1', 0),
+      after: image('2', 0)
+    });
+    // What changes nothing does not count: a run, the same source again, a conflict.
+    log.add('notebook_op', {
+      ...op,
+      op: 'run_cell',
+      cell_id: 'two',
+      before: image('2', 1),
+      after: image('2', 1)
+    });
+    log.add('notebook_op', {
+      ...op,
+      op: 'edit_cell',
+      cell_id: 'three',
+      before: image('3', 2),
+      after: image('3', 2)
+    });
+    log.add('notebook_op', {
+      ...op,
+      op: 'edit_cell',
+      cell_id: 'four',
+      status: 'conflict',
+      before: { source: '4' }
+    });
+    log.add('notebook_op', {
+      ...op,
+      op: 'delete_cell',
+      cell_id: 'five',
+      before: image('5', 4)
+    });
+    log.add('file_change', { turn: 't1', path: 'a.py' });
+    log.add('file_change', { turn: 't1', path: 'a.py' });
+    log.add('turn_end', { turn: 't1', status: 'ok' });
+    const last = () => {
+      const item = replay(log.records).snapshot().items.slice(-1)[0];
+      return item.kind === 'turn' ? item : null;
+    };
+    expect(last()?.changes).toEqual({ cells: 2, files: 1 });
+    expect(last()?.revert).toBeNull();
+
+    const conflict = {
+      cell_id: 'one',
+      outcome: 'conflict',
+      reason: 'It was changed since.',
+      current: 'mine',
+      earlier: '1'
+    };
+    log.add('revert', {
+      turn: 't1',
+      cells: [conflict, { cell_id: 'five', outcome: 'inserted' }],
+      files: [{ path: 'a.py', outcome: 'restored' }]
+    });
+    expect(last()?.revert?.cells.map(cell => cell.outcome)).toEqual([
+      'conflict',
+      'inserted'
+    ]);
+    log.add('revert', {
+      turn: 't1',
+      cells: [{ cell_id: 'one', outcome: 'restored' }]
+    });
+    const { revert } = last()!;
+    expect(revert?.cells.map(({ id, outcome }) => [id, outcome])).toEqual([
+      ['five', 'inserted'],
+      ['one', 'restored']
+    ]);
+    expect(revert?.files).toHaveLength(1);
+  });
+
   it('puts images back that are stored in the content', () => {
     call('run_code', { code: 'plot()' });
     log.add('tool_result', {

@@ -1,0 +1,51 @@
+import { InputDialog } from '@jupyterlab/apputils';
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { ISessionSummary } from '../api/rest';
+
+/**
+ * Have the person choose a session whose notebook is gone.
+ *
+ * @param lost - Not empty.
+ * @param name - File name of the notebook that it is to be attached to.
+ */
+export async function chooseSession(
+  lost: readonly ISessionSummary[],
+  name: string,
+  trans: TranslationBundle
+): Promise<ISessionSummary | null> {
+  const ordered = likelyFirst(lost, name);
+  const labels = ordered.map(({ title, created, notebook }) =>
+    trans.__(
+      '%1, of %2',
+      title || trans.__('Session of %1', new Date(created).toLocaleString()),
+      notebook
+    )
+  );
+  const result = await InputDialog.getItem({
+    title: trans.__('Attach a session to “%1”', name),
+    label: trans.__(
+      'These sessions have lost their notebook: it was moved or renamed outside of Jupyter, or deleted. The conversation goes on in this notebook and its kernel; other sessions of the same notebook come along.'
+    ),
+    // What two sessions have in common must not make them the same choice.
+    items: labels.map((label, index) =>
+      labels.indexOf(label) === index ? label : `${label} (${index + 1})`
+    ),
+    okLabel: trans.__('Attach')
+  });
+  const chosen = result.button.accept ? result.value : null;
+  const index = labels.findIndex(
+    (label, i) => chosen === label || chosen === `${label} (${i + 1})`
+  );
+  return ordered[index] ?? null;
+}
+
+/** Sessions of a notebook of this name first: most moves keep it. */
+export function likelyFirst(
+  lost: readonly ISessionSummary[],
+  name: string
+): ISessionSummary[] {
+  const same = ({ notebook }: ISessionSummary): boolean =>
+    notebook.split('/').pop() === name;
+  return [...lost.filter(same), ...lost.filter(one => !same(one))];
+}

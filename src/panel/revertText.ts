@@ -1,0 +1,28 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { IRevert } from '../model/items';
+
+/** Whether a cell or file was left as it is. */
+export function isLeft(entry: { outcome: string }): boolean {
+  return entry.outcome === 'conflict' || entry.outcome === 'failed';
+}
+
+/** What became of a revert, in a line. */
+export function revertLine(revert: IRevert, trans: TranslationBundle): string {
+  const cells = revert.cells.filter(cell => !isLeft(cell)).length;
+  const files = revert.files.filter(file => !isLeft(file)).length;
+  const left = revert.cells.length + revert.files.length - cells - files;
+  const parts: string[] = [];
+  if (cells > 0) {
+    parts.push(trans._n('%1 cell reverted', '%1 cells reverted', cells));
+  }
+  if (files > 0) {
+    parts.push(trans._n('%1 file reverted', '%1 files reverted', files));
+  }
+  if (left > 0) {
+    parts.push(trans._n('%1 left as it is', '%1 left as they are', left));
+  }
+  return parts.length > 0
+    ? parts.join(' · ')
+    : trans.__('Nothing to revert: all is as it was before the turn.');
+}

@@ -1,0 +1,137 @@
+import { Dialog, showDialog } from '@jupyterlab/apputils';
+import * as React from 'react';
+
+import { IRevertedCell, ITurnItem } from '../model/items';
+import { usePanel, usePanelState } from './context';
+import { DiffView } from './diffView';
+import { isLeft, revertLine } from './revertText';
+import { isBusy } from './state';
+
+/** Takes back what the agent changed in a turn, as long as nobody has. */
+export function RevertTurn(props: { item: ITurnItem }): JSX.Element | null {
+  const { changes, revert } = props.item;
+  const { trans } = usePanel();
+  return revert === null && changes.cells + changes.files > 0 ? (
+    <RevertButton item={props.item}>
+      {trans.__('Revert this turn’s edits')}
+    </RevertButton>
+  ) : null;
+}
+
+/** What became of that: what is left as it is, with both sides. */
+export function RevertOutcome(props: { item: ITurnItem }): JSX.Element | null {
+  const { revert } = props.item;
+  const { trans } = usePanel();
+  if (revert === null) {
+    return null;
+  }
+  const cells = revert.cells.filter(isLeft);
+  const files = revert.files.filter(isLeft);
+  return (
+    <div className="jp-prime-Revert">
+      <div>{revertLine(revert, trans)}</div>
+      {revert.unsaved && (
+        <div className="jp-prime-Restore-detail">{revert.unsaved}</div>
+      )}
+      {cells.map(cell => (
+        <LeftCell key={cell.id} cell={cell} />
+      ))}
+      {files.map(({ path, reason }) => (
+        <div key={path} className="jp-prime-Restore-detail">
+          <code>{path}</code> {trans.__('is left as it is. %1', reason ?? '')}
+        </div>
+      ))}
+      {cells.length + files.length > 0 && (
+        <RevertButton item={props.item}>
+          {trans.__('Try again what is left')}
+        </RevertButton>
+      )}
+    </div>
+  );
+}
+
+/** A cell that somebody has changed since: what it holds, and what it held before the turn. */
+function LeftCell(props: { cell: IRevertedCell }): JSX.Element {
+  const { id, reason, current, earlier } = props.cell;
+  const { controller, notebookView, trans } = usePanel();
+  return (
+    <div className="jp-prime-Revert-cell" data-cell={id}>
+      <div className="jp-prime-Restore-detail">
+        {trans.__('Left as it is. %1', reason ?? '')}{' '}
+        {current !== null && (
+          <button
+            type="button"
+            className="jp-prime-LinkButton"
+            onClick={() => {
+              const { notebook } = controller;
+              if (notebook !== null) {
+                notebookView.revealCell(notebook, id);
+              }
+            }}
+          >
+            {trans.__('Show the cell')}
+          </button>
+        )}
+      </div>
+      {current !== earlier && (
+        <>
+          <div className="jp-prime-Restore-detail">
+            {trans.__('From what it holds now (−) to what it held before (+):')}
+          </div>
+          <DiffView before={current ?? ''} after={earlier ?? ''} />
+        </>
+      )}
+    </div>
+  );
+}
+
+function RevertButton(props: {
+  item: ITurnItem;
+  children: React.ReactNode;
+}): JSX.Element {
+  const { turn, changes } = props.item;
+  const { controller, trans } = usePanel();
+  const busy = isBusy(usePanelState());
+  const [running, setRunning] = React.useState(false);
+  const revert = async (): Promise<void> => {
+    // The notebook's own editor undoes it again; nothing does that for files.
+    if (changes.files > 0) {
+      const { button } = await showDialog({
+        title: trans.__('Revert the edits of this turn?'),
+        body: trans._n(
+          'A file is brought back too, and that cannot be undone. What was changed since is left as it is.',
+          '%1 files are brought back too, and that cannot be undone. What was changed since is left as it is.',
+          changes.files
+        ),
+        buttons: [
+          Dialog.cancelButton(),
+          Dialog.okButton({ label: trans.__('Revert') })
+        ]
+      });
+      if (!button.accept) {
+        return;
+      }
+    }
+    setRunning(true);
+    await controller.revertTurn(turn ?? '').finally(() => setRunning(false));
+  };
+  return (
+    <button
+      type="button"
+      className="jp-prime-Link"
+      disabled={busy || running}
+      title={
+        busy
+          ? trans.__('Possible once the agent is done')
+          : trans.__(
+              'Cells and files that the agent changed, back to how they were. What was changed since is left as it is.'
+            )
+      }
+      onClick={() => {
+        void revert();
+      }}
+    >
+      {running ? trans.__('Reverting…') : props.children}
+    </button>
+  );
+}
