@@ -82,6 +82,7 @@ class SessionModel:
             keep_tail_tokens=config.keep_tail_tokens,
             tool_result_cap_tokens=config.tool_result_cap_tokens,
             landing_share=config.landing_share,
+            min_cache_tokens=self._capabilities.min_cache_tokens,
         )
         return self.limits
 

@@ -272,7 +272,13 @@ def _rolled(note: Note, approach: Approach, context: Measured) -> _Job | None:
     limits, meter, messages = approach.limits, approach.meter, approach.projection.messages
     noted = split(messages, note)
     room = tail_room(limits, context.overhead, meter.text_tokens(note.text))
-    if not wants_rolling(sum(context.sizes[noted:]), room, meter.fast_growth):
+    if not wants_rolling(
+        sum(context.sizes[noted:]),
+        limits.threshold - context.total,
+        room,
+        limits.keep_tail,
+        meter.fast_growth,
+    ):
         return None
     # Some of the tail stays verbatim: the newest part is what matters most to the next step.
     length = rolled_length(messages, context.sizes, room // 2)

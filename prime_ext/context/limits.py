@@ -39,6 +39,8 @@ class Limits:
     max_output: int
     window: int
     """What the model takes at most."""
+    min_cache_tokens: int = 0
+    """The shortest beginning of a request that the prompt cache takes."""
 
     @classmethod
     def resolve(
@@ -52,6 +54,7 @@ class Limits:
         keep_tail_tokens: int = 0,
         tool_result_cap_tokens: int = 0,
         landing_share: float = 0.5,
+        min_cache_tokens: int = 0,
     ) -> Limits:
         """Fill in what configuration leaves at 0.
 
@@ -73,6 +76,7 @@ class Limits:
             tool_result_cap=tool_result_cap_tokens or min(10_000, threshold // 20),
             max_output=max_output,
             window=window,
+            min_cache_tokens=min_cache_tokens,
         )
 
     def summary_tokens(self, overhead: int) -> int:

@@ -44,12 +44,32 @@ def prefire_point(limits: Limits, fast_growth: int) -> int:
 def tail_room(limits: Limits, overhead: int, note_tokens: int) -> int:
     """Tokens that may follow a note verbatim, so that what is cached anew stays small."""
     fresh = FRESH_TOKENS - limits.added_tokens(overhead) - note_tokens
+    if overhead < limits.min_cache_tokens:  # too short to be cached by itself
+        fresh -= overhead
     return min(limits.keep_tail, max(fresh, limits.keep_tail // 4))
 
 
-def wants_rolling(tail: int, room: int, fast_growth: int) -> bool:
-    """Whether the note must be rolled forward now, to be ready before its tail is too long."""
-    return tail > max(room - fast_growth, room // 2)
+def wants_rolling(tail: int, to_go: int, room: int, keep_tail: int, fast_growth: int) -> bool:
+    """Whether the note must be rolled forward now, to be ready before its tail is too long.
+
+    Parameters
+    ----------
+    tail:
+        Tokens that have come since the note.
+    to_go:
+        Tokens up to the threshold.
+    room:
+        Tokens that should follow a note at most, see ``tail_room``.
+    keep_tail:
+        Tokens with which it can still take the prefix's place.
+    fast_growth:
+        What the next request may add.
+    """
+    if to_go <= fast_growth:
+        # The next request may cross the threshold before the model has rolled the note forward.
+        # It is worth trying only where the note could not be used as it is.
+        return tail + fast_growth > keep_tail
+    return tail + to_go > room and tail > max(room - fast_growth, room // 2)
 
 
 def choose_prune(
