@@ -230,9 +230,10 @@ class Run:
             )
         else:
             hint = "Run it on a terminal, with --yes, or with a --mode that allows it."
+        what = request.summary.rstrip(".")
         self._failed(
             "approval_needed",
-            f"This has to be approved, and there is no terminal to ask on: {request.summary.rstrip('.')}.",
+            f"This has to be approved, and there is no terminal to ask on: {what}.",
             hint,
         )
         assert self._session is not None

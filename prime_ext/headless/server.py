@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -43,8 +44,7 @@ class HeadlessServer(ServerApp):
             reraise_server_extension_failures=True,
             shutdown_no_activity_timeout=0,
         )
-        here = Path.cwd()
-        folder = notebook.absolute().parent
+        here, folder = Path.cwd(), _absolute(notebook).parent
         server.root_if_unset = str(here if folder.is_relative_to(here) else folder)
         # Said at each save; a notebook that a person has not opened here yet is never trusted.
         server.log.addFilter(lambda record: "is not trusted" not in record.getMessage())
@@ -76,13 +76,11 @@ class HeadlessServer(ServerApp):
         """
         root = Path(self.root_dir)
         for file, folder in (
-            (notebook.absolute(), root.absolute()),
+            (_absolute(notebook), _absolute(root)),
             (notebook.resolve(), root.resolve()),
         ):
             if file.is_relative_to(folder):
                 return file.relative_to(folder).as_posix()
-        if not notebook.is_absolute() and not notebook.exists():
-            return notebook.as_posix()  # of a contents manager that has no files here
         raise PrimeError(
             f"{notebook} is outside of the server's root, {root}.",
             code="notebook_outside_root",
@@ -127,3 +125,8 @@ class HeadlessServer(ServerApp):
     @default("log_level")
     def _default_log_level(self) -> int:
         return logging.WARNING
+
+
+def _absolute(path: Path) -> Path:
+    """Without ``..``, and with links as they are: the root may hold a link to the notebook."""
+    return Path(os.path.abspath(path))  # noqa: PTH100 - `absolute()` keeps `..`

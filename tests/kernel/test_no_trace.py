@@ -127,6 +127,30 @@ async def test_first_contact_and_looking_leave_no_trace(
     assert await person.state() == before
 
 
+async def test_saving_checking_and_restoring_leave_no_trace(
+    kernel: NotebookKernel, person: Person
+) -> None:
+    await person.run("numbers = [1, 2, 3]\nalias = numbers\ndef double(x): return 2 * x")
+    await person.run("'last result'")
+    before = await person.state()
+    folder, key = person.folder / "snapshot", b"k" * 32
+    folder.mkdir()
+    saved = await kernel.save_state(folder, key, options={})
+    assert saved["names"]["numbers"]["status"] in ("verified", "unverified")
+    assert await kernel.state_current(folder, key)
+    await kernel.load_state(folder, key, options={"mode": "hot"})
+    assert await person.state() == before
+    # Nor does a restore that has something to do, but for the name that it brings back.
+    await person.run("del numbers")
+    without = await person.state()
+    await kernel.load_state(folder, key, options={"mode": "hot"})
+    restored = await person.state()
+    assert set(restored["dir"]) - set(without["dir"]) == {"numbers"}
+    for names in ("dir", "main"):
+        restored[names].remove("numbers")
+    assert restored == without
+
+
 async def test_code_outside_the_history_leaves_no_trace_but_its_effects(
     kernel: NotebookKernel, person: Person
 ) -> None:
