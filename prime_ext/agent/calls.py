@@ -15,6 +15,7 @@ from prime_ext.agent.approvals import Approvals
 from prime_ext.agent.history import History
 from prime_ext.agent.outputs import shorten
 from prime_ext.agent.permissions import DECLINED, PLAN_REFUSAL, decide
+from prime_ext.agent.tools.packages import call_handler
 from prime_ext.agent.tools.registry import ToolRegistry
 from prime_ext.agent.tools.tool import Tool, ToolContext, ToolOutcome
 from prime_ext.context.cap import cap_text
@@ -204,10 +205,9 @@ class ToolCalls:
         progress.begin()
         if tool.approval == "run":
             self.ran_code = True
-        outcome = await tool.handler(context, arguments)
-        if not isinstance(outcome, ToolOutcome):
-            raise TypeError(f"the handler returned {type(outcome).__name__}, not a ToolOutcome")
-        return outcome
+        if self._registry.package(tool.name) is not None:
+            return await call_handler(tool, context, arguments)
+        return await tool.handler(context, arguments)
 
     async def _approved(
         self, tool: Tool, context: ToolContext, arguments: dict[str, Any], turn: str

@@ -42,6 +42,9 @@ _OF_CODE = {
 }
 """Codes of errors that have a status of their own."""
 
+CUT_SHORT = ("max_tokens", "model_context_window_exceeded", "refusal")
+"""Reasons for which a model stops that leave its task undone."""
+
 _OF_TURN = {
     "ok": ExitStatus.DONE,
     "interrupted": ExitStatus.INTERRUPTED,
@@ -75,12 +78,22 @@ class Outcome:
         self.error = failure.to_dict()
         self.status = _OF_CODE.get(failure.code, ExitStatus.FAILED)
 
-    def end(self, turn_status: str, *, declined: bool) -> None:
-        """Take over how the turn ended. What was found to be wrong in it stays."""
+    def end(self, turn_status: str, stop_reason: str, *, declined: bool) -> None:
+        """Take over how the turn ended. What was found to be wrong in it stays.
+
+        Parameters
+        ----------
+        stop_reason:
+            Why the model's last message ended.
+        declined:
+            The person said no to a call.
+        """
         if self.status is ExitStatus.APPROVAL_NEEDED or turn_status == "error":
             return
         self.status = _OF_TURN.get(turn_status, ExitStatus.FAILED)
-        if self.status is ExitStatus.DONE and declined:
+        if self.status is ExitStatus.DONE and stop_reason in CUT_SHORT:
+            self.status = ExitStatus.FAILED
+        elif self.status is ExitStatus.DONE and declined:
             self.status = ExitStatus.DECLINED
 
     def to_dict(self) -> dict[str, Any]:

@@ -62,6 +62,7 @@ class Run:
         self._calls: dict[str, dict[str, Any]] = {}
         self._asking: set[asyncio.Task[None]] = set()
         self._declined = False
+        self._stop_reason = ""
         self._stops = 0
 
     async def carry_out(self) -> None:
@@ -155,10 +156,11 @@ class Run:
             self.outcome.usage = record.usage
             self.outcome.cost_usd = record.cost_usd
             self.outcome.duration_ms = record.duration_ms
-            self.outcome.end(record.status, declined=self._declined)
+            self.outcome.end(record.status, self._stop_reason, declined=self._declined)
 
     def _message(self, record: AssistantMessage) -> None:
         text = "\n\n".join(b["text"] for b in record.content if b["type"] == "text")
+        self._stop_reason = record.stop_reason or ""
         if text.strip():
             self.outcome.reply = text
         self._calls.update({b["id"]: b for b in record.content if b["type"] == "tool_use"})

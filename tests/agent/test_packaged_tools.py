@@ -16,6 +16,7 @@ from prime_ext.agent.calls import STOPPED
 from prime_ext.agent.permissions import DECLINED, PLAN_REFUSAL
 from prime_ext.agent.prompts import system_prompt
 from prime_ext.agent.service import AgentService
+from prime_ext.agent.tools import packages
 from prime_ext.agent.tools.packages import fault, find_tools
 from prime_ext.agent.tools.registry import ToolRegistry
 from prime_ext.errors import PrimeError
@@ -200,7 +201,8 @@ async def test_the_model_is_offered_the_tool_and_its_result_is_capped(
             "Free some",
         ),
         ("raise ValueError('the reason')", "ValueError: the reason. This is a fault of rude 1.0"),
-        ("raise SystemExit(1)", "SystemExit: 1. This is a fault of rude 1.0"),
+        ("raise SystemExit(1)", "called sys.exit(1). This is a fault of rude 1.0"),
+        ("raise asyncio.CancelledError", "cancelled by something that it awaited"),
         ("return 'text'", "returned str, not a ToolOutcome"),
         ("return ToolOutcome([{'type': 'text', 'text': 5}])", "content[0] is not"),
         ("return ToolOutcome('text')", "content is a str, not a list"),
@@ -210,7 +212,17 @@ async def test_the_model_is_offered_the_tool_and_its_result_is_capped(
         ),
         ("return ToolOutcome([], [{'data': 1}])", "outputs[0] is not a notebook output"),
     ],
-    ids=["prime-error", "error", "exit", "text", "number", "no-list", "extra-key", "output"],
+    ids=[
+        "prime-error",
+        "error",
+        "exit",
+        "cancelled",
+        "text",
+        "number",
+        "no-list",
+        "extra-key",
+        "output",
+    ],
 )
 async def test_what_a_handler_does_wrong_is_a_tool_error_and_the_session_goes_on(
     install: Install, new_session: NewSession, body: str, told: str
@@ -293,6 +305,32 @@ async def test_stop_reaches_a_handler(install: Install, new_session: NewSession)
     (result,) = session.records("tool_result")
     assert isinstance(result, ToolResult)
     assert result.content[0]["text"] == STOPPED
+
+
+async def test_a_handler_that_does_not_want_to_stop_is_left_alone(
+    install: Install, new_session: NewSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packages, "STOP_SECONDS", 0.1)
+    install(
+        "stays",
+        "free = asyncio.Event()\n"
+        "async def stay(context, arguments):\n"
+        "    context.progress({'message': 'Staying'})\n"
+        "    while not free.is_set():\n"
+        "        try:\n"
+        "            await free.wait()\n"
+        "        except asyncio.CancelledError:\n"
+        "            pass\n"
+        "TOOLS = tool('stay', stay)",
+    )
+    session = await new_session()
+    session.api.enqueue(reply(call("stay")), reply("Yes?"))
+    await session.send("Go.")
+    await session.frame(lambda f: f.get("message") == "Staying", after=0)
+    await session.stop()
+    await session.record("turn_end", status="interrupted")
+    assert (await session.ask("Still there?")).status == "ok"
+    sys.modules["packaged_stays"].free.set()
 
 
 async def test_a_session_keeps_its_tools_until_a_compaction_and_is_told_of_one_that_is_gone(

@@ -277,6 +277,13 @@ def test_a_server_that_fails_is_a_failure(start: Start, messages_api: MessagesAP
     assert run.json["error"]["code"] == "server_error"
 
 
+def test_a_reply_that_is_cut_short_is_no_success(start: Start, messages_api: MessagesAPI) -> None:
+    messages_api.enqueue(reply("The first half", stop_reason="max_tokens"))
+    run = start(WORK, "Go.")
+    assert (run.end(), run.out) == (1, "The first half\n")
+    assert "cut off" in run.err
+
+
 def test_the_limit_of_a_turn_holds_with_yes(start: Start, messages_api: MessagesAPI) -> None:
     messages_api.enqueue(reply(call("list_variables")))
     run = start(WORK, "Go on.", "--yes", "--ModelConfig.max_requests_per_turn=1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Collection, Iterator
@@ -9,9 +10,12 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, get_args
 
-from prime_ext.agent.tools.tool import ApprovalClass, Tool
+from prime_ext.agent.tools.tool import ApprovalClass, Tool, ToolContext, ToolOutcome
 
 GROUP = "prime_ext.tools"
+
+STOP_SECONDS = 5.0
+"""How long a handler has to end when it is stopped; then it is left alone."""
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 """What the Messages API takes."""
@@ -79,6 +83,35 @@ def find_tools(taken: Collection[str]) -> tuple[list[PackagedTool], list[Problem
                     )
                 )
     return found, problems
+
+
+async def call_handler(tool: Tool, context: ToolContext, arguments: dict[str, Any]) -> ToolOutcome:
+    """Call a handler that nobody knows: it can neither hold up Stop nor end the server.
+
+    Raises
+    ------
+    RuntimeError, TypeError
+        It wanted to exit, was cancelled by itself, or returned something else than an outcome.
+    """
+
+    async def guarded() -> ToolOutcome:
+        try:
+            outcome: Any = await tool.handler(context, arguments)
+        except SystemExit as error:  # asyncio would let it through, and the server would end
+            raise RuntimeError(f"the handler called sys.exit({error.code!r})") from error
+        if not isinstance(outcome, ToolOutcome):
+            raise TypeError(f"the handler returned {type(outcome).__name__}, not a ToolOutcome")
+        return outcome
+
+    handling = asyncio.ensure_future(guarded())
+    try:
+        return await asyncio.shield(handling)
+    except asyncio.CancelledError:
+        if handling.cancelled():
+            raise RuntimeError("the handler was cancelled by something that it awaited") from None
+        handling.cancel()
+        await asyncio.wait([handling], timeout=STOP_SECONDS)
+        raise
 
 
 def fault(tool: Any) -> str | None:
