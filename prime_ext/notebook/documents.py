@@ -69,4 +69,7 @@ class NotebookDocuments:
             if moved is not None:
                 notebook.path = moved
                 self._notebooks.pop(path, None)
-                self._notebooks[moved] = notebook
+                # Sessions may be at work there already, if it was moved outside of Jupyter.
+                known = self._notebooks.setdefault(moved, notebook)
+                if known is not notebook:
+                    known.seen.update(notebook.seen)
