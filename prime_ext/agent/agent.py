@@ -28,7 +28,6 @@ from prime_ext.models.model import Model, ModelError
 from prime_ext.session import telemetry
 from prime_ext.session.records import (
     AnyRecord,
-    CompactionEnd,
     Error,
     Interrupt,
     Queued,
@@ -115,7 +114,6 @@ class Agent:
         """Go on with the queue once the restore under way is over."""
         self._phase = "idle"
         self._turn: str | None = None
-        self._pending_compaction: _ManualCompaction | None = None
 
     async def open(self) -> None:
         """Take in the session's past, and close what a crash left open."""
@@ -245,12 +243,7 @@ class Agent:
         PrimeError
             ``compaction_pending`` (409) if one is on its way already.
         """
-        if self._pending_compaction is not None or self._phase == "compaction":
-            raise PrimeError(
-                "A compaction is already on its way.", code="compaction_pending", status=409
-            )
-        self._pending_compaction = _ManualCompaction(uuid.uuid4().hex, instructions, user)
-        compaction_id = self._pending_compaction.id
+        compaction_id = self._context.ask_compaction(instructions, user)
         if self._driver is None:
             self._drive(None)
         return compaction_id
@@ -328,13 +321,17 @@ class Agent:
         self, message: UserMessage | None, so_far: Sequence[AnyRecord] = ()
     ) -> None:
         try:
-            go_on = True
+            go_on = all_well = True
             while go_on:
                 work = self._compact_alone() if message is None else self._carry(message, so_far)
-                go_on = await self._stoppable(work) == "ok"
+                status = await self._stoppable(work)
+                all_well = all_well and status == "ok"
                 message, so_far = None, ()
-                if self._pending_compaction is None:
-                    go_on = go_on and bool(self.history.queue)
+                if self._context.asked is not None:
+                    # Asked for during a turn that failed: it may be the way out.
+                    go_on = status != "interrupted"
+                else:
+                    go_on = all_well and bool(self.history.queue)
                     message = self._next_queued() if go_on else None
         except Suspended:
             self._log.info("Session %s goes on when the server is back", self.session.id)
@@ -342,7 +339,7 @@ class Agent:
             self._driver = None
             self._work = None
             self._stop_at_once = False
-            self._pending_compaction = None
+            self._context.drop_compaction("The work was stopped before its turn came.")
             self._set_phase("idle", None)
 
     async def _stoppable(self, work: Coroutine[Any, Any, str]) -> str:
@@ -417,10 +414,6 @@ class Agent:
             TurnCaps(config.max_requests_per_turn, config.max_cost_per_turn),
             self._calls,
             self.approvals,
-            compact=lambda trigger, instructions: self._compact_now(trigger, instructions, turn),
-            pending_compaction=lambda: (
-                (self._pending_compaction.instructions,) if self._pending_compaction else None
-            ),
             phase=self._set_phase,
             after_run=self.variables.after_run,
             log=self._log,
@@ -432,34 +425,17 @@ class Agent:
         try:
             async with self._services.turns.one(self.session.notebook, lambda: None):
                 model = self._model.get()
-                pending = self._pending_compaction
-                await self._model.ask_consent(model, None, pending.user if pending else None)
+                asked = self._context.asked
+                await self._model.ask_consent(model, None, asked.user if asked else None)
                 await self._context.use(model)
-                await self._compact_now("manual", pending.instructions if pending else None, None)
+                await self._context.compact("manual", None, None)
         except asyncio.CancelledError:
             return "interrupted"
         except PrimeError as failure:
             self._error(failure, None)
+            self._context.drop_compaction(failure.message)
             return "error"
-        finally:
-            self._pending_compaction = None
         return "ok"
-
-    async def _compact_now(
-        self, trigger: str, instructions: str | None, turn: str | None
-    ) -> CompactionEnd:
-        """Compact; the one that a person has asked for goes before any other."""
-        pending, self._pending_compaction = self._pending_compaction, None
-        self._set_phase("compaction", turn)
-        if pending is None:
-            return await self._context.compact(trigger, instructions, turn=turn)
-        return await self._context.compact(
-            "manual",
-            pending.instructions,
-            turn=turn,
-            user=pending.user,
-            compaction_id=pending.id,
-        )
 
     def _wait_for_kernel(self, turn: str) -> None:
         self._set_phase("wait", turn)
@@ -536,12 +512,3 @@ class Agent:
 
     def _append(self, record: AnyRecord, *, sync: bool = False) -> AnyRecord:
         return self.session.append(record, sync=sync)
-
-
-class _ManualCompaction:
-    """A compaction that a person asked for and that waits for the next step."""
-
-    def __init__(self, id: str, instructions: str | None, user: str | None) -> None:  # noqa: A002
-        self.id = id
-        self.instructions = instructions
-        self.user = user

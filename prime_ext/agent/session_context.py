@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from prime_ext.compaction.compactor import AUTOMATIC, Compactor
@@ -14,6 +16,7 @@ from prime_ext.context.projection import Projection
 from prime_ext.context.projector import Projector
 from prime_ext.context.prune import Rates
 from prime_ext.context.refill import Contributor, RefillGuard, largest_contributor
+from prime_ext.errors import PrimeError
 from prime_ext.models.model import ContextOverflow, Model, Price
 from prime_ext.session.records import CompactionEnd, Error, Settings
 
@@ -25,6 +28,15 @@ if TYPE_CHECKING:
     from prime_ext.context.limits import Limits
     from prime_ext.kernel.snapshot import SnapshotKeeper
     from prime_ext.session.session import Session
+
+
+@dataclass(frozen=True)
+class AskedCompaction:
+    """A compaction that a person asked for and that waits for the next step."""
+
+    id: str
+    instructions: str | None
+    user: str | None
 
 
 class SessionContext:
@@ -49,6 +61,9 @@ class SessionContext:
         self._ledger = LedgerFile(session.folder, session.log, services.log)
         self._proof = PrefixProof()
         self._refills = RefillGuard()
+        self._compacting = False
+        self.asked: AskedCompaction | None = None
+        """It goes before any other."""
         self._model: Model | None = None
         self._rates = Rates()
         self.meter: ContextMeter
@@ -134,16 +149,60 @@ class SessionContext:
             self.meter,
         )
 
+    def ask_compaction(self, instructions: str | None, user: str | None) -> str:
+        """Have a compaction done at the next step; returns the id that its records will have.
+
+        Raises
+        ------
+        PrimeError
+            ``compaction_pending`` (409) if one is on its way already.
+        """
+        if self.asked is not None or self._compacting:
+            raise PrimeError(
+                "A compaction is already on its way.", code="compaction_pending", status=409
+            )
+        self.asked = AskedCompaction(uuid.uuid4().hex, instructions, user)
+        return self.asked.id
+
+    def drop_compaction(self, reason: str) -> None:
+        """Record that the compaction that was asked for will not be done, if one still waits."""
+        asked, self.asked = self.asked, None
+        if asked is None:
+            return
+        tokens = self._session_model.known_tokens or 0
+        record = self._session.append(
+            CompactionEnd(
+                compaction_id=asked.id,
+                outcome="cancelled",
+                trigger="manual",
+                tokens_before=tokens,
+                tokens_after=tokens,
+                reason=reason,
+                user=asked.user,
+            )
+        )
+        self._services.on_compaction(self._session, record)
+
     async def compact(
+        self, trigger: str, instructions: str | None, turn: str | None
+    ) -> CompactionEnd:
+        """Compact now, with the model in use. See ``Compactor.run``."""
+        asked, self.asked = self.asked, None
+        if asked is not None:
+            trigger, instructions = "manual", asked.instructions
+        self._compacting = True
+        try:
+            return await self._compact(trigger, instructions, turn, asked)
+        finally:
+            self._compacting = False
+
+    async def _compact(
         self,
         trigger: str,
         instructions: str | None,
-        *,
         turn: str | None,
-        user: str | None = None,
-        compaction_id: str | None = None,
+        asked: AskedCompaction | None,
     ) -> CompactionEnd:
-        """Compact now, with the model in use. See ``Compactor.run``."""
         assert self._model is not None
         compactor = Compactor(
             self._session,
@@ -165,7 +224,11 @@ class SessionContext:
             instructions=instructions,
         )
         record = await compactor.run(
-            trigger, terms, turn=turn, user=user, compaction_id=compaction_id
+            trigger,
+            terms,
+            turn=turn,
+            user=asked.user if asked else None,
+            compaction_id=asked.id if asked else None,
         )
         if record.outcome == "ok":
             self._proof.reset()

@@ -51,6 +51,11 @@ class SessionModel:
         self.meter: ContextMeter | None = None
         self.limits: Limits | None = None
 
+    @property
+    def known_tokens(self) -> int | None:
+        """Size of the context as it was last measured; ``None`` if it is not known."""
+        return self.meter.known_tokens if self.meter else None
+
     def get(self, text: str = "") -> Model:
         """The model that answers ``text``: the one in force, but for a tour, which is played."""
         if text.strip().partition(" ")[0] == "/tour":

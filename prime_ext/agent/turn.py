@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from prime_ext.agent.calls import ToolCalls
     from prime_ext.agent.session_context import SessionContext
     from prime_ext.session.session import Session
-
-Compact = Callable[[str, "str | None"], Awaitable[CompactionEnd]]
 
 
 @dataclass(frozen=True)
@@ -109,10 +107,6 @@ class Turn:
     ----------
     context:
         What is sent to the model, and how it is kept within its limits.
-    compact:
-        ``await compact(trigger, instructions)`` compacts the session now.
-    pending_compaction:
-        Takes the manual compaction that waits for the next step, if one does.
     phase:
         Called with ``model``, ``tool``, ``approval``, ``compaction`` or ``retry``.
     after_run:
@@ -130,8 +124,6 @@ class Turn:
         calls: ToolCalls,
         approvals: Approvals,
         *,
-        compact: Compact,
-        pending_compaction: Callable[[], tuple[str | None] | None],
         phase: Callable[[str], None],
         after_run: Callable[[], None],
         log: logging.Logger,
@@ -144,8 +136,6 @@ class Turn:
         self._caps = caps
         self._calls = calls
         self._approvals = approvals
-        self._compact = compact
-        self._pending_compaction = pending_compaction
         self._phase_callback = phase
         self._after_run = after_run
         self._log = log
@@ -257,9 +247,8 @@ class Turn:
         self._spent.asked()
 
     async def _compact_if_due(self, trigger: str = "threshold") -> None:
-        pending = self._pending_compaction()
-        if pending is not None:
-            await self._compact_now("manual", pending[0])
+        if self._context.asked is not None:
+            await self._compact_now("manual", None)
             return
         threshold = self._context.limits.threshold
         if await self._context.tokens() < threshold:
@@ -305,7 +294,7 @@ class Turn:
 
     async def _compact_now(self, trigger: str, instructions: str | None) -> CompactionEnd:
         self.set_phase("compaction")
-        record = await self._compact(trigger, instructions)
+        record = await self._context.compact(trigger, instructions, self._turn)
         if record.outcome == "ok" and record.tokens_after < self._context.limits.threshold:
             self._crossed = False
         return record

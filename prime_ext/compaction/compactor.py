@@ -29,6 +29,7 @@ from prime_ext.context.summary import kernel_note, summary_turn
 from prime_ext.errors import PrimeError
 from prime_ext.models.model import ContextOverflow
 from prime_ext.session.records import (
+    NO_KERNEL,
     AnyRecord,
     CompactionEnd,
     CompactionStart,
@@ -200,11 +201,11 @@ class Compactor:
         # Behind the summary, which may have taken its time, so that what is said is true now.
         await self._check(start)
         state = await self._kernel_state()
-        inventory = await self._inventory()
+        inventory = None if state.get("reason") == NO_KERNEL else await self._inventory()
         summary, after = await turn_and_size(body)
         if after >= before:
             room = max(0, before - overhead - sum(sizes[body.cut :])) // 2
-            body = extracted(projection.messages[: body.cut], body.cut, room, reason=body.reason)
+            body = extracted(projection.messages[: body.cut], body.cut, room, body)
             summary, after = await turn_and_size(body)
         if after >= before:
             return end(
@@ -212,6 +213,8 @@ class Compactor:
                 before,
                 reason="A summary would be as long as what it replaces.",
                 request_tokens=body.request_tokens,
+                usage=body.usage or {},
+                cost_usd=body.cost_usd,
             )
         record = end(
             "ok",

@@ -55,7 +55,8 @@ async def summarise_somehow(
 
     The first is the conversation's own, which the prompt cache serves. Where the server refuses
     it as too long or faulty: without images, then only what fits behind an extraction of the rest,
-    then as one shortened text.
+    then as one shortened text. The last is also tried where the model answers with anything but
+    a summary; what it answers in the end may be none.
 
     Parameters
     ----------
@@ -73,6 +74,7 @@ async def summarise_somehow(
     window = limits.window - budget
     sent: list[ProjectedMessage] | None = None
     failure: ModelError | None = None
+    answered: Summary | None = None
     scale = 1.0
 
     async def reduced(step: str) -> list[ProjectedMessage]:
@@ -94,13 +96,15 @@ async def summarise_somehow(
             )
         ]
 
-    for step in ("whole", "no_media", "fit", "lossy"):
+    steps = ["whole", "no_media", "fit", "lossy"]
+    while steps:
+        step = steps.pop(0)
         messages = await reduced(step)
         if messages == sent:
             continue
         sent = messages
         try:
-            return await summarise(
+            summary = await summarise(
                 projection,
                 messages,
                 model,
@@ -119,5 +123,14 @@ async def summarise_somehow(
                 window = min(window, (error.maximum or limits.window) - budget)
                 # What the server counted says how wrong the estimate was.
                 scale = max(scale, (error.tokens or 0) / max(1, sizes.total))
+            continue
+        answered = summary if answered is None else answered.followed_by(summary)
+        if answered.text:
+            return answered
+        log.info("A summary was not one (%s): %s", step, answered.reason)
+        # A model that goes on with the work will do so again, unless there is none to go on with.
+        steps = [step for step in steps if step == "lossy"]
+    if answered is not None:
+        return answered
     assert failure is not None
     raise failure

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from prime_ext.context import tokens
@@ -42,6 +43,8 @@ class ContextMeter:
         self._totals: list[tokens.Size] = [tokens.NOTHING]
         """Of the messages up to each one, so that a longer context costs only what came since."""
         self._lock = threading.Lock()
+        # The same note is asked for at each request near the threshold.
+        self._count_text = lru_cache(maxsize=8)(tokens.count_text)
         self._reported: int | None = None
         self._growths: deque[int] = deque(maxlen=GROWTHS)
         self._overhead: tuple[int, tokens.Size] | None = None
@@ -62,6 +65,11 @@ class ContextMeter:
         await self._measure(projection)
         return [self._scaled(size) for size in self._sizes]
 
+    def tokens_behind(self, count: int) -> int:
+        """Size of what stands behind the oldest ``count`` messages of the context last measured."""
+        whole, prefix = self._totals[-1], self._totals[count]
+        return self._scaled(tokens.Size(whole.text - prefix.text, whole.images - prefix.images))
+
     def some_tokens(self, messages: Sequence[ProjectedMessage]) -> int:
         """Size of messages that are not in the context. Call it in a thread if they are long."""
         total = tokens.NOTHING
@@ -76,7 +84,7 @@ class ContextMeter:
 
     def text_tokens(self, text: str) -> int:
         """Size of a text. Loads the tokenizer if nothing has been measured yet."""
-        return self._scaled(tokens.Size(tokens.count_text(text)))
+        return self._scaled(tokens.Size(self._count_text(text)))
 
     def observe(
         self, projection: Projection, usage: dict[str, Any], reply: list[dict[str, Any]]

@@ -44,6 +44,10 @@ if TYPE_CHECKING:
 LEAP_REQUESTS = 3
 """Requests that go on while the note is made of a context that leapt over its threshold."""
 
+LEAP_OUTPUT = 8_000
+"""Tokens of the window that stay free for a reply meanwhile: few replies are longer, and one that
+reaches the window's end is cut off, not refused."""
+
 
 @dataclass(frozen=True)
 class Approach:
@@ -116,8 +120,17 @@ class Prefire:
             return
         if approach.tokens < prefire_point(approach.limits, approach.meter.fast_growth):
             return
-        if self._note is not None and not await self._holds(self._note, approach.projection):
-            self._note = None
+        note = self._note
+        if note is not None and seems_to_hold(note, approach.projection):
+            # The usual case is settled without a look at each message.
+            behind = approach.meter.tokens_behind(len(note.covered))
+            if not _is_outgrown(
+                note, behind, approach, await approach.meter.overhead_tokens(approach.projection)
+            ):
+                return
+        elif note is not None:
+            held = await asyncio.to_thread(holds, note, approach.projection)
+            self._note = note if held else None
         await self._begin(approach)
 
     async def goes_on(self, approach: Approach) -> bool:
@@ -127,7 +140,8 @@ class Prefire:
         been begun: then nobody has to wait either, for a few requests, if the window has room.
         """
         limits = approach.limits
-        room = limits.window - limits.max_output - 2 * approach.meter.fast_growth
+        output = min(limits.max_output, LEAP_OUTPUT)
+        room = limits.window - output - 2 * approach.meter.fast_growth
         if approach.tokens > room or self._leapt >= LEAP_REQUESTS or self._note is not None:
             return False
         if self._leapt == 0:
@@ -171,10 +185,6 @@ class Prefire:
             approach.meter.some_tokens,
         )
         return found is not None
-
-    async def _holds(self, note: Note, projection: Projection) -> bool:
-        """Looked at at each request: at a glance, if nothing was rewritten."""
-        return seems_to_hold(note, projection) or await asyncio.to_thread(holds, note, projection)
 
     async def ready(self, projection: Projection) -> Note | None:
         """The note, if it can take the prefix's place now. One that is late is given up."""
@@ -269,18 +279,12 @@ def _first(approach: Approach, context: Measured) -> _Job | None:
 
 
 def _rolled(note: Note, approach: Approach, context: Measured) -> _Job | None:
-    limits, meter, messages = approach.limits, approach.meter, approach.projection.messages
+    limits, messages = approach.limits, approach.projection.messages
     noted = split(messages, note)
-    room = tail_room(limits, context.overhead, meter.text_tokens(note.text))
-    if not wants_rolling(
-        sum(context.sizes[noted:]),
-        limits.threshold - context.total,
-        room,
-        limits.keep_tail,
-        meter.fast_growth,
-    ):
+    if not _is_outgrown(note, sum(context.sizes[noted:]), approach, context.overhead):
         return None
     # Some of the tail stays verbatim: the newest part is what matters most to the next step.
+    room = tail_room(limits, context.overhead, approach.meter.text_tokens(note.text))
     length = rolled_length(messages, context.sizes, room // 2)
     if length <= noted:
         return None
@@ -291,4 +295,14 @@ def _rolled(note: Note, approach: Approach, context: Measured) -> _Job | None:
         limits.summary_tokens(context.overhead),
         rolled=True,
         rebuild=False,
+    )
+
+
+def _is_outgrown(note: Note, tail: int, approach: Approach, overhead: int) -> bool:
+    return wants_rolling(
+        tail,
+        approach.limits.threshold - approach.tokens,
+        tail_room(approach.limits, overhead, approach.meter.text_tokens(note.text)),
+        approach.limits.keep_tail,
+        approach.meter.fast_growth,
     )

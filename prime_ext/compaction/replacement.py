@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from prime_ext.compaction.extraction import extraction, rebuild_is_due
@@ -164,25 +164,23 @@ class Replacing:
                     where="compaction",
                 )
             )
-            return extracted(prefix, cut, self._budget, reason=failure.message)
-        if not summary.text:
             return extracted(
-                prefix,
-                cut,
-                self._budget,
-                reason="The model answered without a summary.",
-                sent=summary.sent_tokens,
+                prefix, cut, self._budget, Replacement("", "", cut, reason=failure.message)
             )
-        if terms.model.provider == "offline":
-            path = "digest"
-        return Replacement(
-            summary.text,
-            path,
+        asked = Replacement(
+            "",
+            "",
             cut,
             request_tokens=summary.sent_tokens,
             usage=summary.usage,
             cost_usd=summary.cost_usd,
+            reason=summary.reason,
         )
+        if not summary.text:
+            return extracted(prefix, cut, self._budget, asked)
+        if terms.model.provider == "offline":
+            path = "digest"
+        return replace(asked, text=summary.text, path=path)
 
     def _on_retry(self, retry: Retry) -> None:
         self._progress(
@@ -192,13 +190,11 @@ class Replacing:
 
 
 def extracted(
-    prefix: Sequence[ProjectedMessage],
-    cut: int,
-    tokens: int,
-    *,
-    reason: str | None,
-    sent: int = 0,
+    prefix: Sequence[ProjectedMessage], cut: int, tokens: int, instead_of: Replacement
 ) -> Replacement:
-    """A replacement of ``tokens`` at most, made without a model."""
+    """A replacement of ``tokens`` at most, made without a model.
+
+    ``instead_of`` is one that cannot be used; what it took was spent all the same.
+    """
     text = digest([m.wire for m in prefix], max_chars=max(400, tokens * CHARACTERS_PER_TOKEN))
-    return Replacement(text, "digest", cut, request_tokens=sent, reason=reason)
+    return replace(instead_of, text=text, path="digest", cut=cut)

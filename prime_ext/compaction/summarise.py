@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from prime_ext.context.breakpoints import place_marks
 from prime_ext.context.projection import ProjectedMessage, Projection
-from prime_ext.context.summary import instruction
+from prime_ext.context.summary import instruction, why_no_summary
 from prime_ext.context.tokens import context_tokens
 from prime_ext.context.unverified import flagged, source_texts, unverified, without_flags
 from prime_ext.models.model import Model, ModelError, ModelRequest, Reply, Retry
@@ -18,11 +18,23 @@ from prime_ext.models.model import Model, ModelError, ModelRequest, Reply, Retry
 
 @dataclass(frozen=True)
 class Summary:
-    """What the model answered. ``text`` is empty if it answered without any."""
+    """What the model answered. ``text`` is empty if that was no summary."""
 
     text: str
     usage: dict[str, Any]
     cost_usd: float | None = None
+    reason: str | None = None
+    """Why there is none."""
+
+    def followed_by(self, other: Summary) -> Summary:
+        """``other``, with what both have cost."""
+        usage = {
+            key: self.usage.get(key, 0) + other.usage.get(key, 0)
+            for key in {*self.usage, *other.usage}
+            if isinstance(other.usage.get(key, self.usage.get(key)), int)
+        }
+        costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
+        return replace(other, usage=usage, cost_usd=sum(costs) if costs else None)
 
     @property
     def sent_tokens(self) -> int:
@@ -66,24 +78,23 @@ async def summarise(
             if isinstance(event, Retry) and on_retry is not None:
                 on_retry(event)
             elif isinstance(event, Reply):
-                text = "\n\n".join(b["text"] for b in event.content if b["type"] == "text")
                 price = (await model.capabilities()).price
-                return Summary(
-                    await _checked(text.strip(), projection, messages),
-                    event.usage,
-                    price.cost(event.usage) if price else None,
-                )
+                cost = price.cost(event.usage) if price else None
+                text = "\n\n".join(b["text"] for b in event.content if b["type"] == "text").strip()
+                called = any(block["type"] == "tool_use" for block in event.content)
+                reason = why_no_summary(text, event.stop_reason, called)
+                if reason is not None:
+                    return Summary("", event.usage, cost, reason)
+                sources = [instructions or "", extraction, str(projection.system)]
+                sources += [str(projection.tools), *source_texts(m.content for m in messages)]
+                return Summary(await _checked(text, sources), event.usage, cost)
     raise ModelError("The model's stream ended without a message.", code="server_error")
 
 
-async def _checked(text: str, projection: Projection, messages: Sequence[ProjectedMessage]) -> str:
+async def _checked(text: str, sources: Sequence[str]) -> str:
     """``text`` with a list of what in it the model cannot have read anywhere."""
-    if not text:
-        return text
 
     def check() -> str:
-        sources = [*source_texts(m.content for m in messages), str(projection.system)]
-        sources.append(str(projection.tools))
         body = without_flags(text)
         return flagged(body, unverified(body, sources))
 

@@ -1,8 +1,7 @@
 """The ledger: exact details of the compacted records, kept by code so that no model can bend them.
 
 It grows with each compaction: what an earlier one has noted is taken over, what was compacted
-since is added. ``CompactionEnd.ledger`` stores it, the summary turn shows as much as there is
-room for, the newest first.
+since is added. The summary turn shows as much as there is room for, the newest first.
 """
 
 from __future__ import annotations

@@ -47,10 +47,40 @@ still matters. Leave out pleasantries and anything that no longer matters. Do no
 Answer with the summary only."""
 
 
+CUT_OFF = ("max_tokens", "model_context_window_exceeded")
+ENOUGH_HEADINGS = 4
+_HEADING = re.compile(r"^## +\S", re.M)
+
 REBUILD = """\
 What follows in <extraction> was taken letter for letter from the session's raw records since its \
 beginning, by code. Earlier summaries may have lost or bent something by now: where they and the \
 extraction differ, the extraction is right. Take from it what still matters and is missing."""
+
+
+def why_no_summary(text: str, stop_reason: str, called: bool) -> str | None:
+    """Why a reply cannot stand for the conversation; ``None`` if it can.
+
+    Parameters
+    ----------
+    text:
+        What the model answered, without surrounding space.
+    stop_reason:
+        The API's.
+    called:
+        Whether it called a tool instead of, or after, answering.
+    """
+    if not text:
+        return "The model answered without a summary."
+    if stop_reason == "refusal":
+        return "The model declined to summarise."
+    # What lacks most of the headings that were asked for is a remark, or breaks off early.
+    if (called or stop_reason in CUT_OFF) and len(_HEADING.findall(text)) < ENOUGH_HEADINGS:
+        return (
+            "The model went on with the work instead of summarising."
+            if called
+            else "The summary was cut off at its largest length."
+        )
+    return None
 
 
 def instruction(extra: str | None, extraction: str = "") -> str:

@@ -119,6 +119,92 @@ async def test_what_code_adds_to_a_summary_is_exact_and_what_it_doubts_is_flagge
     assert (session.session.folder / "ledger.json").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (
+            reply("Let me look first.", call("session_search", query="mean")),
+            "went on with the work",
+        ),
+        (reply("## Goal\nFind the me", stop_reason="max_tokens"), "cut off"),
+        (reply("I can't help with that.", stop_reason="refusal"), "declined"),
+    ],
+)
+async def test_what_is_no_summary_does_not_become_one(
+    new_session: NewSession, answer: Answer, reason: str
+) -> None:
+    session = await new_session()
+
+    def respond(request: Received) -> Answer:
+        return answer if is_summary_request(request) else reply(f"It is 4.25. {LONG}")
+
+    session.api.respond = respond
+    await session.ask("What is the mean of x?")
+    before = session.service.describe(session.session)["telemetry"]["input_tokens"]
+    await session.service.compact(session.session, None, "ada")
+    end = await session.record("compaction_end")
+    assert isinstance(end, CompactionEnd)
+    assert (end.outcome, end.path) == ("ok", "digest")
+    assert reason in str(end.reason)
+    assert "What is the mean of x?" in str(end.summary)
+    # What was asked in vain was paid for all the same.
+    asked = [r for r in session.api.requests if is_summary_request(r)]
+    spent = sum(
+        r.usage[key]
+        for r in asked
+        for key in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    )
+    assert end.request_tokens == spent > 0
+    telemetry = session.service.describe(session.session)["telemetry"]
+    assert telemetry["input_tokens"] == before + spent
+    assert end.cost_usd
+
+
+async def test_a_model_that_goes_on_is_asked_again_with_nothing_to_go_on_with(
+    new_session: NewSession,
+) -> None:
+    session = await new_session()
+    answers: list[Answer] = [reply("Let me look.", call("list_variables")), reply(SUMMARY)]
+
+    def respond(request: Received) -> Answer:
+        return answers.pop(0) if is_summary_request(request) else reply(LONG)
+
+    session.api.respond = respond
+    await session.ask("Hi")
+    await session.service.compact(session.session, None, "ada")
+    end = await session.record("compaction_end")
+    assert (end.outcome, end.path, end.reason) == ("ok", "single_pass", None)
+    assert SUMMARY.splitlines()[1] in end.summary
+
+
+async def test_what_the_person_asks_the_summary_to_keep_is_not_doubted(
+    new_session: NewSession,
+) -> None:
+    session = await new_session()
+    session.api.respond = lambda request: (
+        reply("## Goal\nLook after run_4711 at 0.815.")
+        if is_summary_request(request)
+        else reply(LONG)
+    )
+    await session.ask("Hi")
+    await session.service.compact(session.session, "Look after run_4711 at 0.815.", "ada")
+    end = await session.record("compaction_end")
+    assert "<unverified>" not in end.summary
+
+
+async def test_a_compaction_asked_for_in_a_turn_that_is_stopped_is_not_lost_silently(
+    new_session: NewSession,
+) -> None:
+    session = await new_session()
+    session.api.enqueue(reply("Thinking about it.", fault=Fault("pause", after=4)))
+    await session.send("Hello")
+    await session.frame(lambda f: f["type"] == "delta", after=0)
+    asked = await session.service.compact(session.session, None, "ada")
+    await session.stop()
+    end = await session.record("compaction_end")
+    assert (end.compaction_id, end.outcome) == (asked["compaction_id"], "cancelled")
+
+
 async def test_every_fifth_summary_is_set_right_by_the_raw_records(
     new_session: NewSession,
 ) -> None:
