@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tornado.httpclient import HTTPClientError
 
 from tests.notebook.conftest import notebook
 
@@ -74,6 +75,22 @@ async def test_a_rename_that_bypassed_jupyter_is_told_by_the_client(
     (jp_root_dir / "work.ipynb").write_text(json.dumps(notebook("1")))
     api = ("prime", "api", "sessions")
     session = await fetch(jp_fetch, *api, method="POST", body={"notebook": "work.ipynb"})
+    other = await fetch(jp_fetch, *api, method="POST", body={"notebook": "work.ipynb"})
     (jp_root_dir / "work.ipynb").rename(jp_root_dir / "new.ipynb")
+    # Somebody is at work there already.
+    there = await fetch(jp_fetch, *api, method="POST", body={"notebook": "new.ipynb"})
+
+    async def lost() -> set[str]:
+        found = await fetch(jp_fetch, *api, params={"missing": "true"})
+        return {line["id"] for line in found["sessions"]}
+
+    assert await lost() == {session["id"], other["id"]}
     await fetch(jp_fetch, *api, session["id"], method="PATCH", body={"notebook": "new.ipynb"})
-    assert (await fetch(jp_fetch, *api, session["id"]))["notebook"] == "new.ipynb"
+    assert await lost() == set()
+    listed = await fetch(jp_fetch, *api, params={"notebook": "new.ipynb"})
+    assert {line["id"] for line in listed["sessions"]} == {
+        session["id"], other["id"], there["id"]
+    }  # fmt: skip
+    with pytest.raises(HTTPClientError) as caught:
+        await fetch(jp_fetch, *api, params={"missing": "perhaps"})
+    assert caught.value.code == 400

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 import pytest
 
 from prime_ext.agent.tools import files
+from prime_ext.agent.tools.file_writing import FileWriting
 from prime_ext.agent.tools.files import TOOLS
 from prime_ext.agent.tools.paths import is_secret
 from prime_ext.agent.tools.tool import ToolContext
@@ -366,3 +369,25 @@ async def test_previews_show_the_difference(context: ToolContext, root: Path) ->
     failing = await edit(context, {"path": "a.txt", "old": "none", "new": "two"})
     assert (failing or "").startswith("This will fail")
     assert (root / "a.txt").read_text() == "one\n"
+
+
+async def test_a_file_written_while_stop_is_pressed_has_its_record(
+    context: ToolContext, root: Path
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def work(writing: FileWriting) -> str:
+        begun.set()
+        go_on.wait(10)
+        writing.write(root / "new.txt", "text", "new.txt", None)
+        return "done"
+
+    task = asyncio.create_task(FileWriting(context).carry_out(work))
+    await asyncio.to_thread(begun.wait, 10)
+    task.cancel()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    (change,) = context.session.records  # type: ignore[attr-defined]
+    assert (change.path, change.before_hash) == ("new.txt", None)
+    assert (root / "new.txt").read_text() == "text"
