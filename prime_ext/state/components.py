@@ -22,7 +22,16 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from . import classes, digests, forking, packing, patches, reducers, restorers
+from . import (
+    classes,
+    digests,
+    forking,
+    library_objects,
+    packing,
+    patches,
+    reducers,
+    restorers,
+)
 from .deadline import DeadlineExceeded, deadline, stop_thread
 from .dill_pickler import VERDICTS, kinds_lost, pickler_class
 from .pickling import (
@@ -266,9 +275,9 @@ class _Work:
         self._compare(index, memo_of(component.pickler))
 
     def _compare(self, index: int, memo: dict[int, tuple[int, Any]]) -> None:
-        for shared in self._owner.keys() & memo.keys():
-            if shared in self._shared_freely:
-                continue
+        in_both = self._owner.keys() & memo.keys() - self._shared_freely
+        library_objects.lend(self.context, in_both)
+        for shared in in_both:
             if matters(self.context, memo[shared][1]):
                 self._union(index, self._owner[shared])
             else:

@@ -65,6 +65,9 @@ class SaveContext:
     skeletons: key → the class without its contents, pickled on its own.
     broken: key → why a class cannot be saved.
     references: ids of objects that streams name instead of containing.
+    lent: id → object, for what libraries lend to many objects: sharing it ties nothing together.
+    lendable: id → object, for what the ``surveyed`` classes and modules have as attributes;
+        ``planned``: for how many of the plans that was done.
     scopes: id of a private dictionary of globals → that dictionary, and what stands for it.
     sources: file name → text, for code whose file is not on disk (notebook cells).
     modules: name → file, for modules that are not part of an installation.
@@ -77,6 +80,10 @@ class SaveContext:
     skeletons: dict[str, bytes] = field(default_factory=dict)
     broken: dict[str, str] = field(default_factory=dict)
     references: set[int] = field(default_factory=_builtin_ids)
+    lent: dict[int, Any] = field(default_factory=dict)
+    lendable: dict[int, Any] = field(default_factory=dict)
+    surveyed: set[Any] = field(default_factory=set)
+    planned: int = 0
     scopes: dict[int, tuple[Any, Any]] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
     modules: dict[str, str] = field(default_factory=dict)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import itertools
 import os
 from typing import Any
 
-from .pickling import Reducing
+from .pickling import PROTOCOL, Reducing
 from .plans import module_of, reduces
 from .restorers import outside, restorer
 from .unrestorable import Unrestorable, missed
@@ -29,6 +30,75 @@ def reduce_callbacks(_pickler: Reducing, registry: Any) -> Any:
 @restorer
 def restore_callbacks(kind: Any) -> Any:
     return kind.__new__(kind)
+
+
+@reduces("matplotlib.colors:Colormap", subclasses=True)
+def reduce_colormap(pickler: Reducing, colormap: Any) -> Any:
+    """All copies of one colormap have their list of colours in common, and only read it."""
+    for colours in (vars(colormap).get("colors"), vars(colormap).get("_segmentdata")):
+        if isinstance(colours, (list, dict)):
+            parts = colours.values() if isinstance(colours, dict) else colours
+            for part in (colours, *parts):
+                pickler.context.lent[id(part)] = part
+    return NotImplemented
+
+
+@reduces("matplotlib.path:Path", subclasses=True)
+def reduce_path(pickler: Reducing, path: Any) -> Any:
+    """All circles have the codes of one circle."""
+    codes = path.codes
+    if codes is not None and not codes.flags.writeable:
+        pickler.context.lent[id(codes)] = codes
+    return NotImplemented
+
+
+@reduces("pandas:NDFrame", "pandas.core.generic:NDFrame", subclasses=True)
+def reduce_frame(_pickler: Reducing, frame: Any) -> Any:
+    """pandas writes a list that belongs to the class into each frame's state."""
+    reduction = frame.__reduce_ex__(PROTOCOL)
+    if isinstance(reduction, str) or len(reduction) < 3 or not isinstance(reduction[2], dict):
+        return reduction
+    state = dict(reduction[2])
+    if "_metadata" not in vars(frame) and state.get("_metadata") is type(frame)._metadata:
+        del state["_metadata"]
+    return (*reduction[:2], state, *reduction[3:])
+
+
+_MANY_LABELS = 10_000
+"""Labels, as Python objects, that are worth storing once for all frames that have them."""
+
+
+@reduces("pandas:Index", "pandas.core.indexes.base:Index", subclasses=True)
+def reduce_index(pickler: Reducing, index: Any) -> Any:
+    """Frames made from one another have labels in common. These never change: two frames with
+    equal indexes are as good as two with the same one."""
+    if index.dtype != object or len(index) <= _MANY_LABELS:
+        pickler.context.lent[id(index)] = index
+        _lend_parts(pickler, getattr(index, "_data", None))
+    return NotImplemented
+
+
+@reduces("pandas.api.extensions:ExtensionDtype", subclasses=True)
+@reduces("pandas.core.dtypes.base:ExtensionDtype", subclasses=True)
+def reduce_dtype(pickler: Reducing, dtype: Any) -> Any:
+    """A value, which pandas makes once and gives to all columns."""
+    pickler.context.lent[id(dtype)] = dtype
+    _lend_parts(pickler, getattr(dtype, "__dict__", None))
+    return NotImplemented
+
+
+def _lend_parts(pickler: Reducing, whole: Any) -> None:
+    lent = pickler.context.lent
+    pending = [whole]
+    while pending:
+        part = pending.pop()
+        if id(part) in lent or isinstance(part, (type, str, int, float, type(None))):
+            continue
+        lent[id(part)] = part
+        if module_of(type(part)).partition(".")[0] == "numpy":
+            pending.append(getattr(part, "base", None))
+        elif isinstance(part, dict) or module_of(type(part)).partition(".")[0] == "pandas":
+            pending.extend(gc.get_referents(part))
 
 
 @reduces("PIL.ImageDraw:ImageDraw")

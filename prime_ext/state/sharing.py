@@ -11,10 +11,12 @@ import io
 import re
 import sys
 import types
+import typing
+import uuid
 import zoneinfo
 from typing import Any
 
-from . import plans
+from . import library_objects, plans
 from .pickling import ComponentPickler, SaveContext
 
 LARGE = 64 * 1024
@@ -74,6 +76,9 @@ _VALUES: tuple[type, ...] = (
     types.ModuleType,
     types.BuiltinFunctionType,
     types.CodeType,
+    types.GenericAlias,
+    vars(typing)["_GenericAlias"],
+    *((types.UnionType,) if hasattr(types, "UnionType") else ()),
     enum.Enum,
     re.Pattern,
     datetime.date,
@@ -83,6 +88,7 @@ _VALUES: tuple[type, ...] = (
     decimal.Decimal,
     fractions.Fraction,
     zoneinfo.ZoneInfo,
+    uuid.UUID,
 )
 
 
@@ -93,17 +99,25 @@ def matters(context: SaveContext, shared: Any) -> bool:
     kind = type(shared)
     if kind is bytes:
         return len(shared) >= LARGE
-    if kind is tuple:
+    if kind is frozenset or (isinstance(shared, tuple) and not hasattr(shared, "__dict__")):
         return any(matters(context, item) for item in shared)
+    if library_objects.is_lent(context, shared):
+        return False
     if kind in (list, dict, set, bytearray, types.FunctionType, types.CellType):
         return True
-    if "numpy" in sys.modules and isinstance(shared, sys.modules["numpy"].dtype):
-        return False
-    if plans.module_of(kind).startswith("pandas.") and kind.__name__.endswith("Dtype"):
+    if _is_value_of_library(shared):
         return False
     if context.plans.get(kind, plans.default) is not plans.default:
         return True  # its reducer has noted it in `references` if it is saved by name
     return not _is_named(shared)
+
+
+def _is_value_of_library(shared: Any) -> bool:
+    """Whether it is a dtype of NumPy or a period of pandas: equal ones are as good."""
+    if "numpy" in sys.modules and isinstance(shared, sys.modules["numpy"].dtype):
+        return True
+    kind = type(shared)
+    return kind.__name__ == "Period" and plans.module_of(kind).partition(".")[0] == "pandas"
 
 
 def _is_named(shared: Any) -> bool:
