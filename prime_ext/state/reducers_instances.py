@@ -19,7 +19,7 @@ from typing import Any
 
 from .classes import saved_key
 from .pickling import Reducing, import_module
-from .plans import Plan, inherits, makes_plans, module_of, reduces_by_default
+from .plans import Plan, inherits, makes_plans, module_of, reduces, reduces_by_default
 from .restorers import current, restorer
 
 _ATOMS = (type(None), bool, int, float, complex, str, bytes)
@@ -313,3 +313,22 @@ def _sentinel(pickler: Reducing, value: Any) -> tuple[str, str] | None:
 @restorer
 def restore_attribute(module: str, name: str) -> Any:
     return getattr(import_module(module, current().modules.get(module, "")), name)
+
+
+_ONE_PER_PROCESS = {
+    "random:Random": ("random", "_inst"),
+    "numpy.random.mtrand:RandomState": ("numpy.random.mtrand", "_rand"),
+    "os:_Environ": ("os", "environ"),
+}
+
+
+@reduces(*_ONE_PER_PROCESS)
+def reduce_one_per_process(pickler: Reducing, value: Any) -> Any:
+    """The generator behind ``random.seed`` and the like: a copy would no longer be the one that
+    ``from random import randint`` draws from. What is in it belongs to the process state."""
+    kind = type(value)
+    module, name = _ONE_PER_PROCESS[f"{kind.__module__}:{kind.__qualname__}"]
+    if getattr(sys.modules.get(module), name, None) is not value:
+        return NotImplemented
+    pickler.context.references.add(id(value))
+    return restore_attribute, (module, name)

@@ -1,0 +1,200 @@
+"""What ties two variables together, and what does not."""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import logging
+import sys
+import types
+import uuid
+from collections import namedtuple
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Optional
+
+import pytest
+
+from prime_ext import state
+
+from .kernels import Kernel
+from .snapshots import load, save
+
+Point = namedtuple("Point", "x y")
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+def joined(directory: Path, key: bytes) -> list[set[str]]:
+    """Names that were saved together, where there is more than one."""
+    components = state.inspect(directory, key=key).components
+    groups = [{name for what, name in record.roots if what == "name"} for record in components]
+    return [group for group in groups if len(group) > 1]
+
+
+def test_frames_are_apart_though_pandas_gives_them_things_in_common(
+    tmp_path: Path, key: bytes
+) -> None:
+    pd = pytest.importorskip("pandas")
+    np = pytest.importorskip("numpy")
+    times = pd.date_range("2024", periods=5000, freq="min")
+    namespace: dict[str, Any] = {
+        f"frame_{n}": pd.DataFrame({"n": np.arange(5000.0) + n, "text": str(n)}, index=times)
+        for n in range(5)
+    }
+    frame = namespace["frame_0"]
+    namespace["times"] = times
+    namespace["few"] = frame[frame["n"] > 10]
+    namespace["grouped"] = frame.groupby("text").mean()
+    namespace["doubled"] = frame["n"] * 2
+    namespace["typed"] = pd.DataFrame({"i": pd.array([1, None], dtype="Int64"), "p": "x"})
+    namespace["typed_too"] = pd.DataFrame({"i": pd.array([2, None], dtype="Int64")})
+    first = save(tmp_path, namespace, key)
+    assert joined(tmp_path, key) == []
+    frame.iloc[0, 0] = -1.0
+    second = save(tmp_path, namespace, key)
+    assert 0 < second.bytes < first.bytes / 3
+    found = load(tmp_path, key)
+    for name, value in namespace.items():
+        pd.testing.assert_frame_equal(
+            *(v.to_frame() if v.ndim == 1 else v for v in (found[name], value))
+        )
+    assert found["few"].index.freq == namespace["few"].index.freq
+
+
+def test_what_pandas_shares_on_purpose_stays_shared(tmp_path: Path, key: bytes) -> None:
+    pd = pytest.importorskip("pandas")
+    np = pytest.importorskip("numpy")
+    array = np.arange(1000.0)
+    frame = pd.DataFrame(array.reshape(-1, 2), columns=["a", "b"], copy=False)
+    namespace = {"array": array, "frame": frame, "list": [frame]}
+    save(tmp_path, namespace, key)
+    found = load(tmp_path, key)
+    assert found["list"][0] is found["frame"]
+    assert np.shares_memory(found["array"], found["frame"].to_numpy())
+
+
+def test_a_subclass_of_a_frame_keeps_its_metadata(tmp_path: Path, key: bytes) -> None:
+    pd = pytest.importorskip("pandas")
+
+    class Measured(pd.DataFrame):  # type: ignore[misc, name-defined]
+        _metadata = ["unit"]  # noqa: RUF012
+
+        @property
+        def _constructor(self) -> Any:
+            return Measured
+
+    measured = Measured({"a": [1, 2]})
+    measured.unit = "kg"
+    save(tmp_path, {"Measured": Measured, "measured": measured}, key)
+    found = load(tmp_path, key)
+    assert type(found["measured"]) is found["Measured"]
+    assert found["measured"].unit == found["measured"].copy().unit == "kg"
+
+
+def test_figures_are_apart(tmp_path: Path, key: bytes) -> None:
+    figure_of = pytest.importorskip("matplotlib.figure").Figure
+    figures = {"one": figure_of(), "two": figure_of()}
+    for figure in figures.values():
+        axes = figure.add_subplot()
+        axes.plot([1, 2], label="line")
+        axes.scatter([1, 2], [3, 4], c=[1, 2])
+        axes.legend()
+    save(tmp_path, {**figures, "axes": figures["one"].axes[0]}, key)
+    assert joined(tmp_path, key) == [{"one", "axes"}]
+    assert load(tmp_path, key)["axes"].figure.axes[0].get_lines()[0].get_label() == "line"
+
+
+def test_dataclasses_are_apart(tmp_path: Path, key: bytes) -> None:
+    @dataclass
+    class One:
+        a: int
+        b: list[int] = field(default_factory=list)
+
+    @dataclass
+    class Two:
+        a: Optional[str] = None  # noqa: UP045
+
+    save(tmp_path, {"One": One, "Two": Two, "one": One(1), "two": Two("x")}, key)
+    assert joined(tmp_path, key) == []
+    found = load(tmp_path, key)
+    assert found["one"] == found["One"](1)
+    assert found["two"].a == "x"
+
+
+def test_values_tie_nothing_together_but_objects_do(tmp_path: Path, key: bytes) -> None:
+    value: tuple[Any, ...] = (
+        ("text", 1, None, Colour.RED),
+        frozenset({1, 2}),
+        Point(1, 2),
+        uuid.uuid4(),
+        logging.getLogger("shared"),
+        Optional[int],  # noqa: UP045
+        list[int],
+        int,
+        sys,
+    )
+    sentinel = object()
+    save(tmp_path, {"a": [*value], "b": {"v": [*value]}}, key)
+    assert joined(tmp_path, key) == []
+    save(tmp_path, {"a": [*value, sentinel], "b": [Point(1, sentinel)]}, key)
+    assert joined(tmp_path, key) == [{"a", "b"}]
+    found = load(tmp_path, key)
+    assert found["a"][-1] is found["b"][0].y
+
+
+@pytest.mark.parametrize("has_file", [True, False])
+def test_what_a_module_of_the_user_lends_is_shared(
+    tmp_path: Path, key: bytes, monkeypatch: pytest.MonkeyPatch, has_file: bool
+) -> None:
+    source = "class Holder:\n    shared = []\n"
+    (tmp_path / "home_made.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    if has_file:
+        module: Any = importlib.import_module("home_made")
+    else:
+        module = types.ModuleType("home_made")
+        exec(source, vars(module))
+    monkeypatch.setitem(sys.modules, "home_made", module)
+    one, two = module.Holder(), module.Holder()
+    one.items = two.items = module.Holder.shared
+    save(tmp_path / "s", {"one": one, "two": two}, key)
+    found = load(tmp_path / "s", key)
+    assert found["one"].items is found["two"].items
+
+
+def test_what_a_process_has_one_of_is_not_copied(
+    kernel_at: Callable[..., Kernel], tmp_path: Path, key: bytes
+) -> None:
+    kernel = kernel_at()
+    kernel.run(
+        f"""
+        import os, random
+        from os import environ
+        from random import randint
+        class Job: pass
+        job = Job(); job.env = os.environ; job.own = random.Random(3)
+        drawn = random.Random(3).random()
+        from prime_ext import state as _state
+        _state.save({str(tmp_path / "s")!r}, key={key!r}, verify="off")
+        """
+    )
+    fresh = kernel_at()
+    fresh.run(
+        f"""
+        from prime_ext import state as _state
+        _state.load({str(tmp_path / "s")!r}, key={key!r}, verify="off")
+        """
+    )
+    fresh.run(
+        """
+        random.seed(7); first = randint(0, 10**12)
+        random.seed(7); assert first == random.randint(0, 10**12)
+        environ["ADDED_LATER"] = "1"
+        assert os.environ["ADDED_LATER"] == "1" and job.env is os.environ
+        assert job.own.random() == drawn and job.own is not random._inst
+        """
+    )
