@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from prime_ext.cli.place import add_data_dir
 from prime_ext.config import PERMISSION_MODES
 from prime_ext.errors import PrimeError
 
@@ -48,11 +49,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--keep-kernel", action="store_true", help="do not shut the kernel down at the end"
     )
-    parser.add_argument(
-        "--data-dir",
-        type=Path,
-        help="folder that the server keeps sessions in (default: as the server is configured)",
-    )
+    add_data_dir(parser)
     parser.set_defaults(run=run, takes_traits=True)
 
 

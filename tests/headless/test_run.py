@@ -13,6 +13,7 @@ from typing import Any
 import nbformat
 import pytest
 
+from prime_ext.cli.main import main
 from tests.headless.conftest import Start, appears, is_alive
 from tests.messages_api.script import Failure, Fault, call, reply
 from tests.messages_api.server import MessagesAPI
@@ -247,9 +248,6 @@ def test_ctrl_c_twice_gives_up_at_once(
         ((WORK, "Go."), {"PRIME_API_KEY": None, "ANTHROPIC_BASE_URL": None}, 7, "PRIME_API_KEY"),
         ((WORK, "Go."), {"PRIME_API_KEY": "wrong-key-0123456789"}, 7, "key"),
         ((WORK, "Go.", "--model", "claude-nothing-1"), {}, 7, "claude-nothing-1"),
-        ((WORK, "Go.", "--mode", "root"), {}, 2, "invalid choice"),
-        ((WORK, "Go.", "--nonsense"), {}, 2, "unrecognized arguments: --nonsense"),
-        ((WORK, "  "), {}, 1, "The task is empty"),
     ],
     ids=lambda value: None if isinstance(value, dict) else str(value)[:40],
 )
@@ -268,6 +266,27 @@ def test_what_cannot_begin_ends_with_a_status_of_its_own(
     assert (run.end(), run.out) == (status, "")
     assert told in run.err
     assert "Traceback" not in run.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--mode", "root"], "invalid choice: 'root'"),
+        (["--mode", "auto", "--yes"], "not allowed with argument"),
+        (["--nonsense"], "unrecognized arguments: --nonsense"),
+        (["more"], "unrecognized arguments: more"),
+    ],
+)
+def test_wrong_usage(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["run", WORK, "Go.", *arguments])
+    assert ended.value.code == 2
+    assert told in capsys.readouterr().err
+
+
+def test_an_empty_task_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", WORK, "  "]) == 1
+    assert "The task is empty" in capsys.readouterr().err
 
 
 def test_a_server_that_fails_is_a_failure(start: Start, messages_api: MessagesAPI) -> None:
