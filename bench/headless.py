@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
@@ -112,7 +113,8 @@ async def extension(
         log_level=logging.ERROR,
     )
     tools = scripted_tools(script)
-    with patch.object(ToolRegistry, "default", lambda: tools):
+    with patch.object(ToolRegistry, "default", lambda: tools), patch.dict(os.environ):
+        os.environ.pop("PRIME_API_KEY", None)  # it would be taken before the one configured
         server.initialize(argv=[], find_extensions=False, new_httpserver=False)
     server.start_app()
     try:
