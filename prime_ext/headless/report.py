@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -83,8 +84,11 @@ class Report:
         sys.stderr.flush()
 
     def _write(self, text: str) -> None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except BrokenPipeError:  # `| head`: its reader has left, the task goes on
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         self._line_open = not text.endswith("\n")
 
     def _end_line(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import shutil
 import signal
 from collections.abc import Iterator, Sequence
@@ -63,6 +64,8 @@ class Run:
         self._asking: set[asyncio.Task[None]] = set()
         self._declined = False
         self._stop_reason = ""
+        # The name that the panel would know this person by; elsewhere it knows none either.
+        self._user = os.environ.get("JUPYTERHUB_USER")
         self._stops = 0
 
     async def carry_out(self) -> None:
@@ -101,7 +104,7 @@ class Run:
         session = self._session = await self._start_session(path, offline)
         self.outcome.session, self.outcome.model = session.id, session.model
         async with session.subscribe(session.log.last_seq) as frames:
-            await self._agents.submit(session, self._task.text, None, None)
+            await self._agents.submit(session, self._task.text, None, self._user)
             async for frame in frames:
                 if frame["type"] == "record":
                     record = session.log.get(frame["record"]["seq"])
@@ -134,6 +137,7 @@ class Run:
             path,
             model=self._task.model,
             permission_mode="auto" if self._task.yes else self._task.mode,
+            user=self._user,
         )
 
     # --- what happens ---------------------------------------------------------------------
@@ -221,7 +225,7 @@ class Run:
             self._declined = self._declined or (decision == "deny" and request.what == "tool")
         assert self._session is not None
         with contextlib.suppress(PrimeError):  # the turn has ended meanwhile
-            await self._agents.decide(self._session, request.call_id, decision, scope, None)
+            await self._agents.decide(self._session, request.call_id, decision, scope, self._user)
 
     async def _stop_for_want_of(self, request: ApprovalRequest) -> None:
         """Nobody can be asked: end here, with a status that says so."""
@@ -239,7 +243,7 @@ class Run:
             hint,
         )
         assert self._session is not None
-        await self._agents.interrupt(self._session, None)
+        await self._agents.interrupt(self._session, self._user)
 
     # --- stopping -------------------------------------------------------------------------
 
@@ -253,7 +257,7 @@ class Run:
             self._stops += 1
             if self._stops == 1 and self._session is not None:
                 self._report.line("Stopping … (Ctrl+C again gives up at once)")
-                stopping = asyncio.ensure_future(self._agents.interrupt(self._session, None))
+                stopping = asyncio.ensure_future(self._agents.interrupt(self._session, self._user))
                 self._asking.add(stopping)  # type: ignore[arg-type]
             else:
                 me.cancel()

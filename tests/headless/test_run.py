@@ -218,6 +218,16 @@ def test_ctrl_c_interrupts_a_cell_and_keeps_what_it_had_put_out(
     assert not is_alive(int(outputs[0].text))
 
 
+def test_ctrl_c_is_an_answer_too(start: Start, folder: Path, messages_api: MessagesAPI) -> None:
+    before = (folder / WORK).read_bytes()
+    messages_api.enqueue(reply(call("insert_cell", source="y = 2")))
+    run = start(WORK, "Add a cell.", terminal=True)
+    run.see("[n] no: ")
+    run.interrupt()
+    assert run.end() == 130
+    assert (folder / WORK).read_bytes() == before
+
+
 def test_ctrl_c_twice_gives_up_at_once(
     start: Start, folder: Path, messages_api: MessagesAPI
 ) -> None:
