@@ -57,7 +57,7 @@ export function firstLine(cell: ICellModel): string {
 
 /** The error that the cell's last run ended with. */
 export function errorOf(cell: ICellModel | null): nbformat.IError | null {
-  if (cell?.type !== 'code') {
+  if (cell?.type !== 'code' || cell.isDisposed) {
     return null;
   }
   const { outputs } = cell as ICodeCellModel;
