@@ -41,7 +41,7 @@ def script() -> Callable[[Received], Any]:
 
     def cell(request: Received, number: int) -> str:
         """Id of the cell that was inserted as the ``number``-th."""
-        return re.findall(r"Inserted cell id ([\w-]+)", str(request.messages))[number]
+        return str(re.findall(r"Inserted cell id ([\w-]+)", str(request.messages))[number])
 
     steps: list[Callable[[Received], Any]] = [
         lambda _: reply(
