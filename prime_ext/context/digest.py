@@ -38,7 +38,7 @@ _ASIDE = re.compile(
     r"<(recovery_hint|kernel_state|last_user_message|ledger|unverified)>.*?(?:</\1>|\Z)", re.S
 )
 _LAST_MESSAGE = re.compile(r"<last_user_message>\n?(.*?)\n?</last_user_message>", re.S)
-_KERNEL_EVENT = re.compile(r"\s*<kernel-event>\s*(.*?)\s*</kernel-event>\s*", re.S)
+_EVENT = re.compile(r"\s*<(kernel|notebook)-event>\s*(.*?)\s*</\1-event>\s*", re.S)
 _ATTACHMENT = re.compile(r"\s*<attachment type=\"([^\"]*)\" name=\"([^\"]*)\">.*", re.S)
 _CELL_ID = re.compile(r"\bcell (?:id |\[)([^\],\s]+)")
 _PATH = re.compile(
@@ -154,8 +154,8 @@ class _Notes:
                 summary = _SUMMARY.search(text)
                 if summary is not None:
                     self._merge(summary[1])
-                elif (event := _KERNEL_EVENT.fullmatch(text)) is not None:
-                    self.add("State of work", f"Kernel: {event[1]}")
+                elif (event := _EVENT.fullmatch(text)) is not None:
+                    self.add("State of work", f"{event[1].capitalize()}: {event[2]}")
                 elif (attachment := _ATTACHMENT.fullmatch(text)) is not None:
                     self.add("Files and cells", f"Attached {attachment[1]} `{attachment[2]}`")
                 elif text.strip():
