@@ -173,7 +173,7 @@ def _said(message: dict[str, Any]) -> tuple[str, tuple[Attachment, ...], str]:
         attachment = _ATTACHMENT.fullmatch(text)
         if text.lstrip().startswith("<compaction-summary>"):
             summary = text
-        elif text.lstrip().startswith("<kernel-event>"):
+        elif text.lstrip().startswith(("<kernel-event>", "<notebook-event>")):
             continue
         elif attachment is not None:
             attached.append(Attachment(attachment[1], attachment[2], attachment[3]))
