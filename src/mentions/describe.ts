@@ -32,7 +32,10 @@ export function describeAttachment(
     case 'error':
       return {
         kind: 'error',
-        label: trans.__('Error in %1', cellName(attachment.cells[0], trans)),
+        label: trans.__(
+          'Error in cell %1',
+          (attachment.cells[0].index ?? 0) + 1
+        ),
         title: titleOf(value, attachment.cells)
       };
     case 'file':

@@ -184,30 +184,31 @@ export class MentionSources implements IMentionSources {
 
   private _file(path: string, type: string, near: string): ICandidate {
     const isFolder = type === 'directory';
-    const end = isFolder ? '/' : '';
-    const name = PathExt.basename(path.replace(/\/$/, ''));
-    const relative =
-      near !== '' && path.startsWith(`${near}/`)
-        ? path.slice(near.length + 1)
-        : path;
     // A folder that was gone into ends with a slash, and can itself be meant.
     const isWhole = path.endsWith('/');
+    const value = path.replace(/\/$/, '');
+    // Beside the notebook, files go by the name that its code knows them by.
+    const relative =
+      near !== '' && value.startsWith(`${near}/`)
+        ? value.slice(near.length + 1)
+        : value;
+    const name = PathExt.basename(value);
     return {
       kind: isFolder ? 'folder' : 'file',
-      label: `${name}${end}`,
+      label: isFolder ? `${name}/` : name,
       detail: isWhole
         ? this._options.trans.__('The whole folder')
-        : PathExt.dirname(path),
-      mention: isWhole ? `@${path.slice(0, -1)}` : `@${path}${end}`,
+        : PathExt.dirname(relative),
+      mention: isFolder && !isWhole ? `@${relative}/` : `@${relative}`,
       attachment:
         isFolder && !isWhole
           ? null
           : {
               type: 'file',
-              value: path.replace(/\/$/, ''),
+              value,
               ...(isFolder ? { mimetype: 'inode/directory' } : {})
             },
-      words: isWhole ? [path, `${relative}`] : [name, path, relative]
+      words: isWhole ? [path, `${relative}/`] : [name, relative, value]
     };
   }
 
@@ -218,7 +219,8 @@ export class MentionSources implements IMentionSources {
   ): Promise<{ path: string; type: string }[]> {
     try {
       const folder = await this._options.contents.get(path, {
-        type: 'directory'
+        type: 'directory',
+        content: true
       });
       const itself =
         goneInto && path !== ''

@@ -1,5 +1,4 @@
 import {
-  bugIcon,
   closeIcon,
   codeIcon,
   fileIcon,
@@ -14,11 +13,11 @@ import * as React from 'react';
 import { IAttachment } from '../api/attachments';
 import { describeAttachment, IAttachmentText } from '../mentions/describe';
 import { usePanel } from './context';
-import { variableIcon } from './icons';
+import { failedIcon, variableIcon } from './icons';
 
 const ICONS: Record<IAttachmentText['kind'], LabIcon> = {
   cell: codeIcon,
-  error: bugIcon,
+  error: failedIcon,
   file: fileIcon,
   folder: folderIcon,
   image: imageIcon,

@@ -5,13 +5,13 @@ import {
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { Cell, CodeCell } from '@jupyterlab/cells';
 import { INotebookTracker } from '@jupyterlab/notebook';
+import { IOutputAreaModel } from '@jupyterlab/outputarea';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
-import { bugIcon } from '@jupyterlab/ui-components';
 
 import { IAttachedCell } from '../api/attachments';
 import { cellReference, errorOf } from '../mentions/cells';
 import { IChatPanel } from '../tokens';
-import { primeIcon } from './icons';
+import { failedIcon, primeIcon } from './icons';
 
 export namespace CellCommandIDs {
   export const ask = 'prime:ask-about-cell';
@@ -53,9 +53,7 @@ export const cellCommands: JupyterFrontEndPlugin<void> = {
 
     commands.addCommand(CellCommandIDs.ask, {
       label: trans.__('Ask Prime About This Cell'),
-      caption: trans.__(
-        'Attach the selected cells to a message: source, outputs, errors'
-      ),
+      caption: trans.__('Ask Prime about the selected cells'),
       describedBy: NO_ARGS,
       icon: primeIcon,
       isEnabled: () => tracker.activeCell !== null,
@@ -66,9 +64,9 @@ export const cellCommands: JupyterFrontEndPlugin<void> = {
     });
     commands.addCommand(CellCommandIDs.fix, {
       label: trans.__('Fix This Error'),
-      caption: trans.__('Attach the error to a message to the Prime agent'),
+      caption: trans.__('Ask Prime to fix this error'),
       describedBy: NO_ARGS,
-      icon: bugIcon,
+      icon: failedIcon,
       isEnabled: hasFailed,
       isVisible: hasFailed,
       execute: () => {
@@ -90,13 +88,12 @@ export const cellCommands: JupyterFrontEndPlugin<void> = {
       commands.notifyCommandChanged(CellCommandIDs.ask);
       commands.notifyCommandChanged(CellCommandIDs.fix);
     };
-    let watched: CodeCell | null = null;
+    // Kept apart from its cell, which may be gone before the next one is active.
+    let watched: IOutputAreaModel | null = null;
     const watch = (cell: Cell | null): void => {
-      if (watched && !watched.isDisposed) {
-        watched.model.outputs.changed.disconnect(changed);
-      }
-      watched = cell instanceof CodeCell ? cell : null;
-      watched?.model.outputs.changed.connect(changed);
+      watched?.changed.disconnect(changed);
+      watched = cell instanceof CodeCell ? cell.model.outputs : null;
+      watched?.changed.connect(changed);
       changed();
     };
     tracker.activeCellChanged.connect((_, cell) => watch(cell));

@@ -186,7 +186,7 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
             ? trans.__('Open a notebook first')
             : busy
               ? trans.__('Write on; it is queued')
-              : trans.__('Ask; @ to mention, / for commands')
+              : trans.__('Ask (@ mentions, / commands)')
         }
         aria-label={trans.__('Message to the agent')}
         aria-describedby={

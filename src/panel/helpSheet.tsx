@@ -15,6 +15,14 @@ export function HelpSheet(): JSX.Element {
       trans.__('Send; while the agent works, queue')
     ],
     [trans.__('Shift Enter'), trans.__('New line')],
+    [
+      trans.__('@'),
+      trans.__(
+        'Mention a cell, a selection, a variable, a file, the last error'
+      )
+    ],
+    [trans.__('Alt Shift C'), trans.__('In a notebook: ask about the cells')],
+    [trans.__('Alt Shift E'), trans.__('In a notebook: fix the cell’s error')],
     [trans.__('Up, Down'), trans.__('Earlier messages')],
     [trans.__('Esc'), trans.__('Stop the agent')],
     [trans.__('A, S, D'), trans.__('Allow once, for the session, deny')]

@@ -43,7 +43,9 @@ export function hintFor(
     },
     {
       id: 'slash',
-      text: trans.__('Type / for commands; Up brings earlier messages back.'),
+      text: trans.__(
+        'Type @ to mention cells, variables and files, / for commands; Up brings earlier messages back.'
+      ),
       fits: items.some(
         ({ kind }, index) => kind === 'turn' && index < items.length - 1
       )

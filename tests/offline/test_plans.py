@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from prime_ext.agent.prompts import attachment_block
 from tests.offline.test_tracebacks import KEY_ERROR
 from tests.offline.world import World
 
@@ -335,11 +336,22 @@ async def test_the_error_of_the_last_run_comes_before_those_of_the_notebook(worl
     assert "Names near it: `penguins`" in said
 
 
-async def test_an_attached_error_is_explained(world: World) -> None:
-    attached = f'<attachment type="error" name="In [3]">\n{NAME_ERROR}\n</attachment>'
-    said = await world.ask("explain this error", {"type": "text", "text": attached})
+@pytest.mark.parametrize("question", ["explain this error", "Fix this error.", "explain @error"])
+async def test_an_attached_error_is_explained(world: World, question: str) -> None:
+    cell = "[c3] cell 3, code, run as [3], failed\n```\nx\n```"
+    text = f"In the message it is called @error.\n{cell}\nIts output:\n{NAME_ERROR}"
+    said = await world.ask(question, attachment_block("error", "work.ipynb", text))
 
     assert "**NameError**" in said
+
+
+async def test_a_mentioned_variable_is_the_one_that_is_meant(world: World) -> None:
+    world.add_penguins()
+    text = "In the message it is called @penguins.\npandas.DataFrame"
+    attached = attachment_block("variable", "penguins", text)
+    await world.ask("describe @penguins", attached)
+
+    assert "inspect_variable" in world.names
 
 
 async def test_no_error_is_said_plainly(world: World) -> None:

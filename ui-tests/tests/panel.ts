@@ -1,3 +1,4 @@
+import AxeBuilder from '@axe-core/playwright';
 import { IJupyterLabPageFixture, test as galata } from '@jupyterlab/galata';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import { expect, Locator } from '@playwright/test';
@@ -120,6 +121,11 @@ export class PrimePanel {
     return this.root.getByRole('textbox', { name: 'Message to the agent' });
   }
 
+  /** The composer with what belongs to it. */
+  get composerBox(): Locator {
+    return this.root.locator('.jp-prime-Composer');
+  }
+
   get permissions(): Locator {
     return this.root.getByRole('combobox', { name: 'Permissions' });
   }
@@ -229,6 +235,20 @@ export class PrimePanel {
     }, code);
     return this.cells.last().locator('.jp-OutputArea-output').innerText();
   }
+}
+
+/** The panel keeps the rules of WCAG 2.2 A and AA. */
+export async function accessible(page: IJupyterLabPageFixture): Promise<void> {
+  const { violations } = await new AxeBuilder({ page })
+    .include('.jp-prime-Panel')
+    .withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'])
+    .analyze();
+  expect(
+    violations.map(({ id, nodes }) => ({
+      id,
+      nodes: nodes.map(({ html, failureSummary }) => [html, failureSummary])
+    }))
+  ).toEqual([]);
 }
 
 /** As if nobody had agreed to the server yet: a run before may have left it so. */

@@ -24,6 +24,7 @@ _ATTACHMENT = re.compile(
     r"\n?</attachment>\s*",
     re.S,
 )
+_MENTION = re.compile(r"In the message it is called (@\S+)\.\n")
 _DONE = re.compile(rf"^- {DONE_CALL}(\w+) (\{{.*\}}) -> (\".*\")$", re.M)
 _OPEN = re.compile(rf"^- {OPEN_REQUEST}(.*(?:\n  .*)*)", re.M)
 _TOUR_STEP = re.compile(rf"^- {TOUR_STEP}(\d+) of \d+", re.M)
@@ -179,7 +180,18 @@ def _said(message: dict[str, Any]) -> tuple[str, tuple[Attachment, ...], str]:
             attached.append(Attachment(attachment[1], attachment[2], attachment[3]))
         elif text.strip():
             said.append(text.strip())
-    return "\n\n".join(said), tuple(attached), summary
+    return _without_marks("\n\n".join(said), attached), tuple(attached), summary
+
+
+def _without_marks(said: str, attached: list[Attachment]) -> str:
+    """The words with mentions as one would say them: ``@df`` as ``df``."""
+    for attachment in attached:
+        mention = _MENTION.match(attachment.text)
+        if mention is not None and attachment.kind in ("variable", "file", "folder"):
+            said = said.replace(mention[1], mention[1][1:])
+        elif mention is not None and attachment.kind == "error":
+            said = said.replace(mention[1], "the error")
+    return said
 
 
 def _rounds(messages: list[dict[str, Any]]) -> Iterator[Round]:

@@ -122,7 +122,7 @@ RULES = [
     rule(
         lambda _: i.ExplainError(),
         "[explain|describe|understand|show|what's|what is|what was|what does|what about|what|"
-        "diagnose|debug|why|why is|why was] [me] [the|this|that|my|an] "
+        "diagnose|debug|fix|solve|why|why is|why was] [me] [the|this|that|my|an] "
         "[last|latest|previous|recent] (errors?|exceptions?|tracebacks?|failures?|stack trace) "
         "[mean|means|about|happened|message|is|was|in *]",
         "(why|how come) (did|does|do|is|was) (it|that|this|the (cell|code|plot|run|last cell)) "

@@ -158,7 +158,7 @@ describe('describeAttachment', () => {
     [
       { type: 'error', value: 'a.ipynb', cells: [{ id: 'c', index: 0 }] },
       'error',
-      'Error in Cell 1'
+      'Error in cell 1'
     ]
   ])('%j', (attachment, kind, label) => {
     expect(describeAttachment(attachment, trans)).toMatchObject({

@@ -72,7 +72,7 @@ const MENTIONS: IMentionSources = {
   here: () => [
     {
       kind: 'cell',
-      label: 'Cell 1',
+      label: `Cell ${1}`,
       detail: 'penguins.plot()',
       mention: '@cell-1',
       attachment: { type: 'notebook', value: 'a.ipynb', cells: [{ id: 'c' }] },

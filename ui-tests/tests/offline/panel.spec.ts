@@ -1,7 +1,6 @@
-import AxeBuilder from '@axe-core/playwright';
 import type { IJupyterLabPageFixture } from '@jupyterlab/galata';
 import type { WebSocketRoute } from '@playwright/test';
-import { expect, PrimePanel, test } from '../panel';
+import { accessible, expect, PrimePanel, test } from '../panel';
 
 test('by keyboard alone: write, approve, deny, open cards, find the help', async ({
   page,
@@ -280,20 +279,6 @@ async function walk(
     names.push(name);
   }
   return names;
-}
-
-/** Rules of WCAG 2.2 A and AA, within the panel. */
-async function accessible(page: IJupyterLabPageFixture): Promise<void> {
-  const { violations } = await new AxeBuilder({ page })
-    .include('.jp-prime-Panel')
-    .withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'])
-    .analyze();
-  expect(
-    violations.map(({ id, nodes }) => ({
-      id,
-      nodes: nodes.map(({ html, failureSummary }) => [html, failureSummary])
-    }))
-  ).toEqual([]);
 }
 
 /** What sticks out of the panel, less what scrolls by itself. */
