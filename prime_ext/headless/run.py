@@ -103,19 +103,30 @@ class Run:
     async def _converse(self, path: str, offline: bool) -> None:
         session = self._session = await self._start_session(path, offline)
         self.outcome.session, self.outcome.model = session.id, session.model
-        async with session.subscribe(session.log.last_seq) as frames:
-            await self._agents.submit(session, self._task.text, None, self._user)
-            async for frame in frames:
-                if frame["type"] == "record":
-                    record = session.log.get(frame["record"]["seq"])
+        try:
+            await self._follow(session)
+        finally:
+            for asking in self._asking:
+                asking.cancel()
+
+    async def _follow(self, session: Session) -> None:
+        """Send the task, and report what happens until its turn has ended."""
+        after = session.log.last_seq
+        await self._agents.submit(session, self._task.text, None, self._user)
+        while True:
+            async with session.subscribe(after) as frames:
+                async for frame in frames:
+                    if frame["type"] != "record":
+                        self._transient(frame)
+                        continue
+                    after = frame["record"]["seq"]
+                    record = session.log.get(after)
                     if record is not None:
                         self._record(record)
                     if isinstance(record, TurnEnd):
-                        break
-                else:
-                    self._transient(frame)
-        for asking in self._asking:
-            asking.cancel()
+                        return
+            if frames.ended != "slow":  # else nothing was missed: it goes on from there
+                raise PrimeError("The conversation was closed.", code="session_closed")
 
     async def _start_session(self, path: str, offline: bool) -> Session:
         status = self._agents.status()
@@ -262,9 +273,11 @@ class Run:
             else:
                 me.cancel()
 
+        numbers = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if os.name == "posix" else [])]
         before = {
             number: signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop))
-            for number in (signal.SIGINT, signal.SIGTERM)
+            for number in numbers
+            if signal.getsignal(number) is not signal.SIG_IGN  # nohup, a job in the background
         }
         try:
             yield

@@ -27,8 +27,11 @@ class Terminal:
         letters = list(choices)
         question = ", ".join(f"[{letter}] {words}" for letter, words in choices.items())
         while True:
-            sys.stderr.write(f"{question}: ")
-            sys.stderr.flush()
+            try:
+                sys.stderr.write(f"{question}: ")
+                sys.stderr.flush()
+            except OSError:  # the terminal was closed
+                return letters[-1]
             line = await _read_line()
             typed = line.strip().lower()[:1]
             if not line:
