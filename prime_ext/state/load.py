@@ -269,12 +269,16 @@ class Loader:
                 self._make_classes()
                 wanted = set(names)
                 with deadline(self._limit) as alarm:
-                    later: list[ComponentRecord] = []
-                    records = self._in_order(wanted)
-                    for record in records:
-                        alarm.renew()
-                        self._load(record, wanted, restored, alarm, later)
-                    for record in later:
+                    records = pending = self._in_order(wanted)
+                    while pending:
+                        later: list[ComponentRecord] = []
+                        for record in pending:
+                            alarm.renew()
+                            self._load(record, wanted, restored, alarm, later)
+                        if len(later) == len(pending):
+                            break
+                        pending = later
+                    for record in pending:
                         alarm.renew()
                         self._load(record, wanted, restored, alarm, None)
                 for record in records if self._damaged else ():
@@ -353,7 +357,7 @@ class Loader:
                     order.append(current)
                     stack.pop()
 
-        for index, record in self._modules_first():
+        for index, record in self._by_need():
             wanted = any(
                 (what == "name" and value in names)
                 or (what == "class" and value in self._fresh)
@@ -364,18 +368,25 @@ class Loader:
                 visit(index)
         return [records[index] for index in order]
 
-    def _modules_first(self) -> list[tuple[int, ComponentRecord]]:
-        """What runs while it is loaded may use what the notebook has imported."""
+    def _by_need(self) -> list[tuple[int, ComponentRecord]]:
+        """Code of the notebook that runs while an object is loaded reads global names. So what
+        cannot run any comes first: modules, then plain data, then functions and classes."""
 
-        def is_something_else(entry: tuple[int, ComponentRecord]) -> bool:
+        def rank(entry: tuple[int, ComponentRecord]) -> int:
+            record = entry[1]
             types = {
                 self.head.manifest.names[value]["type"]
-                for what, value in entry[1].roots
+                for what, value in record.roots
                 if what == "name"
             }
-            return types != {"module"}
+            if types == {"module"}:
+                return 0
+            has_classes = any(what == "class" for what, _ in record.roots)
+            if types and not (record.uses or has_classes or "function" in types):
+                return 1
+            return 2 if types <= {"function", "type"} else 3
 
-        return sorted(enumerate(self.head.manifest.components), key=is_something_else)
+        return sorted(enumerate(self.head.manifest.components), key=rank)
 
     def _load(
         self,

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -222,7 +223,7 @@ def _work(directory: Path, head: Head, pending: list[int], pipe: int) -> None:
 def _read_back(loader: Loader, record: ComponentRecord, manifest: Manifest) -> str:
     with restorers.loading(loader.context):
         names = [name for what, name in record.roots if what == "name"]
-        loader.context.namespace.update(loader.read(record, names))
+        _read(loader, record, manifest, set())
         for name in names:
             expected = manifest.names[name]["type"]
             difference = comparison.type_differs(loader.context.namespace[name], expected)
@@ -230,6 +231,25 @@ def _read_back(loader: Loader, record: ComponentRecord, manifest: Manifest) -> s
                 return difference
         return comparison.differs(loader, record)
 
+
+def _read(loader: Loader, record: ComponentRecord, manifest: Manifest, asked: set[str]) -> None:
+    """Read a component; before it, those that hold the global names its code turns out to read."""
+    while True:
+        try:
+            names = [name for what, name in record.roots if what == "name"]
+            loader.context.namespace.update(loader.read(record, names))
+            return
+        except NameError as error:
+            needed = _MISSING_NAME.match(str(error))
+            name = needed[1] if needed else ""
+            component = manifest.names.get(name, {}).get("component")
+            if component is None or name in asked:
+                raise
+            asked.add(name)
+            _read(loader, manifest.components[component], manifest, asked)
+
+
+_MISSING_NAME = re.compile("name '(.+?)' is not defined")
 
 _FORBIDDEN = frozenset(
     {
