@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from . import (
+    baseline,
     classes,
     digests,
     format,
@@ -119,6 +120,8 @@ def load(
     if not report.complete:
         recipes.complete(report, head.manifest, loader.cells())
     report.notes.extend(dict.fromkeys(loader.context.notes))
+    if not hot and set(restored.values) == set(user_names(namespace)):
+        baseline.learn(namespace, head.manifest)
     report.bytes = reader.mapped
     report.total_bytes = head.manifest.total_bytes
     if not report.complete and generation != "kept":
@@ -195,7 +198,10 @@ def _unchanged(loader: Loader, present: list[str]) -> set[str]:
     found: set[str] = set()
     for component in pickled.components:
         names = [name for what, name in component.roots if what == "name"]
-        if any(name in present for name in names) and component.fingerprint() in saved:
+        if not any(name in present for name in names):
+            continue
+        fingerprint = component.fingerprint()
+        if fingerprint in saved or baseline.saved_as(fingerprint) in saved:
             found.update(names)
     return found
 

@@ -15,6 +15,7 @@ from threading import Event
 from typing import Any
 
 from . import (
+    baseline,
     dill_judge,
     forking,
     format,
@@ -145,6 +146,11 @@ def begin(
         manifest = _draft(namespace, pickled, last, seq, kernelspec)
         report = _report(manifest)
         report.pickling_ms = pickling_ms
+        if not intact:
+            report.notes.append(
+                "The snapshot that was here is damaged or signed with another key. It is set "
+                "aside, and loaded with generation='kept' and its own key."
+            )
         job = writer.Job(
             directory=target,
             key=key,
@@ -250,11 +256,16 @@ def _report(manifest: Manifest) -> Report:
 def fingerprint(namespace: dict[str, Any] | None = None) -> str:
     """A digest of the namespace as a save would see it, without writing anything."""
     namespace = current_namespace() if namespace is None else namespace
-    return _fingerprint(namespace, frozenset())
+    return writer.combine_fingerprints(*_fingerprints(namespace, frozenset()))
 
 
-def _fingerprint(namespace: dict[str, Any], left_out: frozenset[str]) -> str:
-    """``left_out``: names that the snapshot to compare with does not hold."""
+def _fingerprints(
+    namespace: dict[str, Any], left_out: frozenset[str]
+) -> tuple[list[str], list[str]]:
+    """Of all components, and the names that are in none.
+
+    ``left_out``: names that the snapshot to compare with does not hold.
+    """
     pickled = pickle_all(namespace, user_names(namespace), Budget())
     skipped = {name for what, name in pickled.skipped if what == "name"}
     parts = []
@@ -264,7 +275,7 @@ def _fingerprint(namespace: dict[str, Any], left_out: frozenset[str]) -> str:
             skipped |= names
         else:
             parts.append(component.fingerprint())
-    return writer.combine_fingerprints(parts, sorted(skipped))
+    return parts, sorted(skipped)
 
 
 def save(
@@ -321,4 +332,9 @@ def is_current(
     if set(manifest.names) != set(user_names(namespace)):
         return False
     left_out = frozenset(n for n, entry in manifest.names.items() if entry["component"] is None)
-    return _fingerprint(namespace, left_out) == manifest.fingerprint
+    parts, skipped = _fingerprints(namespace, left_out)
+    as_restored = [baseline.saved_as(part) for part in parts]
+    return manifest.fingerprint in (
+        writer.combine_fingerprints(parts, skipped),
+        writer.combine_fingerprints(as_restored, skipped),
+    )
