@@ -38,7 +38,7 @@ export function RevertOutcome(props: { item: ITurnItem }): JSX.Element | null {
       ))}
       {files.map(({ path, reason }) => (
         <div key={path} className="jp-prime-Restore-detail">
-          <code>{path}</code> {trans.__('is left as it is. %1', reason ?? '')}
+          <code>{path}</code> {reason}
         </div>
       ))}
       {cells.length + files.length > 0 && (
@@ -57,7 +57,7 @@ function LeftCell(props: { cell: IRevertedCell }): JSX.Element {
   return (
     <div className="jp-prime-Revert-cell" data-cell={id}>
       <div className="jp-prime-Restore-detail">
-        {trans.__('Left as it is. %1', reason ?? '')}{' '}
+        {reason}{' '}
         {current !== null && (
           <button
             type="button"

@@ -5,6 +5,7 @@ import { ICompactionItem } from '../../model/items';
 import { restoreItem } from '../../model/recordItems';
 import { Log, recordFrame, state } from '../../model/__tests__/records';
 import { announcement } from '../announcements';
+import { likelyFirst } from '../attachSession';
 import { compactionLine, summaryParts } from '../compactionText';
 import { meterReading } from '../contextMeter';
 import { lineDiff } from '../diffView';
@@ -12,6 +13,7 @@ import { age, cost, duration, fileSize, shortCount } from '../format';
 import { hintFor } from '../hints';
 import { InputHistory } from '../inputHistory';
 import { restoreLine } from '../restoreText';
+import { revertLine } from '../revertText';
 import { completions, localCommand, slashCommands } from '../slash';
 import { EMPTY_STATE } from '../state';
 import { toolFace, toolSummary } from '../tools';
@@ -126,6 +128,49 @@ describe('fileSize', () => {
     [1_500_000_000, '1.5 GB']
   ])('%d bytes are %s', (bytes, expected) => {
     expect(fileSize(bytes)).toBe(expected);
+  });
+});
+
+describe('revertLine', () => {
+  const file = (outcome: string) => ({ path: 'a.py', outcome, reason: null });
+  const cell = (outcome: string) => ({
+    id: 'a',
+    outcome,
+    reason: null,
+    current: null,
+    earlier: null
+  });
+  it.each([
+    [['restored', 'removed'], [], '2 cells reverted'],
+    [['moved', 'conflict'], [], '1 cell reverted · 1 left as it is'],
+    [[], ['restored', 'failed'], '1 file reverted · 1 left as it is'],
+    [['conflict', 'failed'], [], '2 left as they are'],
+    [[], [], 'Nothing to revert: all is as it was before the turn.']
+  ])('cells %j, files %j', (cells, files, line) => {
+    const revert = {
+      cells: cells.map(cell),
+      files: files.map(file),
+      unsaved: null
+    };
+    expect(revertLine(revert, trans)).toBe(line);
+  });
+});
+
+describe('likelyFirst', () => {
+  it('puts sessions of a notebook of the same name first', () => {
+    const lost = ['a/x.ipynb', 'b/work.ipynb', 'c/y.ipynb'].map(notebook => ({
+      id: notebook,
+      notebook,
+      title: null,
+      created: '',
+      updated: '',
+      records: 1
+    }));
+    expect(likelyFirst(lost, 'work.ipynb').map(({ id }) => id)).toEqual([
+      'b/work.ipynb',
+      'a/x.ipynb',
+      'c/y.ipynb'
+    ]);
   });
 });
 
