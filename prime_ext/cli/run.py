@@ -15,6 +15,11 @@ from prime_ext.errors import PrimeError
 
 _TRAIT = re.compile(r"--[A-Za-z_]\w*\.\w+=.*", re.DOTALL)
 
+DESCRIPTION = """\
+The agent of the panel, with the same tools, limits and records: it works on the notebook in a
+kernel of the notebook's own kernelspec, and prints its reply. What it does is told on the error
+stream."""
+
 EXIT_STATUSES = """\
 exit status: 0 done, 1 failed, 2 wrong usage, 3 needs an approval and there is no terminal,
 4 declined, 5 limit of the turn reached, 6 no such notebook, 7 no usable model,
@@ -28,9 +33,7 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "run",
         help="carry out a task on a notebook, without a browser",
-        description="The agent of the panel, with the same tools, limits and records: it works on "
-        "the notebook in a kernel of its own kernelspec and prints its reply. What it does is "
-        "told on the error stream.",
+        description=DESCRIPTION,
         epilog=EXIT_STATUSES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
