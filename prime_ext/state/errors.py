@@ -19,6 +19,10 @@ class SnapshotCorrupt(SnapshotError):
     """The snapshot is damaged: truncated, altered, or a part of it is missing."""
 
 
+class SnapshotTooNew(SnapshotCorrupt):
+    """Another version of this library made the snapshot."""
+
+
 class SnapshotBusy(SnapshotError):
     """Another process is writing to the same directory and did not finish in time."""
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from . import signing
-from .errors import SnapshotCorrupt, SnapshotMissing, SnapshotRefused
+from .errors import SnapshotCorrupt, SnapshotMissing, SnapshotRefused, SnapshotTooNew
 
 FORMAT_VERSION = 1
 MAGIC = b"PRIMEKS\x01"
@@ -146,7 +146,7 @@ class Manifest:
         """Parse; raises `SnapshotCorrupt` on anything that is not a manifest of this version."""
         try:
             if raw["version"] != FORMAT_VERSION:
-                raise SnapshotCorrupt(
+                raise SnapshotTooNew(
                     f"The snapshot has format version {raw['version']}, this library reads "
                     f"version {FORMAT_VERSION}; update prime_ext."
                 )

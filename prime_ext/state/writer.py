@@ -14,7 +14,7 @@ from pathlib import Path
 
 from . import digests, format, packing, segments
 from .components import Component, combine
-from .errors import SnapshotError, SnapshotWriteError
+from .errors import SnapshotCorrupt, SnapshotError, SnapshotTooNew, SnapshotWriteError
 from .format import ComponentRecord, Extent, HeadBuilder, Manifest
 from .packing import Pack
 from .report import UNVERIFIED, VERIFIED
@@ -230,12 +230,26 @@ def _carry_verification(manifest: Manifest, last: Manifest) -> None:
 
 
 def _rotate(job: Job) -> None:
-    """The current head becomes the previous one, unless it is damaged: then that one stays."""
-    current = job.directory / format.HEAD_NAME
-    if not job.last_intact or not current.exists():
+    """The current head becomes the previous one.
+
+    One that is damaged or signed with another key is no generation of this snapshot: it is set
+    aside, unless something of our own is.
+    """
+    current = format.head_path(job.directory, "current")
+    if not current.exists():
         return
-    previous = job.directory / format.DATA_NAME / format.PREVIOUS_NAME
-    keep_head(current, previous)
+    if job.last_intact:
+        keep_head(current, format.head_path(job.directory, "previous"))
+    elif not _is_ours(format.head_path(job.directory, "kept"), job.key):
+        keep_head(current, format.head_path(job.directory, "kept"))
+
+
+def _is_ours(path: Path, key: bytes) -> bool:
+    try:
+        format.parse_head(format.read_private(path), key, path)
+    except (SnapshotError, OSError):
+        return False
+    return True
 
 
 def keep_head(source: Path, target: Path) -> None:
@@ -250,16 +264,27 @@ def keep_head(source: Path, target: Path) -> None:
 
 
 def _collect(job: Job, manifest: Manifest) -> None:
-    """Drop the segments that no head refers to. If a head cannot be read, drop nothing."""
+    """Drop the segments that no head refers to.
+
+    What another key has signed is believed as far as what is to be kept for it. A head without a
+    readable manifest can never be restored from, and needs nothing. Where the disk does not let it
+    be read, or another version of this library wrote it, nothing is dropped.
+    """
     needed = set(manifest.segments())
     for generation in ("previous", "kept"):
         path = format.head_path(job.directory, generation)
-        if path.exists():
-            try:
-                head = format.parse_head(format.read_private(path), job.key, path)
-            except SnapshotError:
-                return
-            needed.update(head.manifest.segments())
+        if not path.exists():
+            continue
+        try:
+            content = format.read_private(path)
+        except (SnapshotError, OSError):
+            return
+        try:
+            needed.update(format.parse_head(content, None, path).manifest.segments())
+        except SnapshotTooNew:
+            return
+        except SnapshotCorrupt:
+            continue
     segments.collect(job.directory / format.DATA_NAME, needed)
 
 

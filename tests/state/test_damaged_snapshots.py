@@ -12,6 +12,7 @@ import pytest
 
 from prime_ext import state
 from prime_ext.state import format as files
+from prime_ext.state import writer
 
 from .snapshots import Marks, load, python, save, segments_of
 
@@ -215,6 +216,38 @@ def test_failed_restore_is_kept(tmp_path: Path, key: bytes) -> None:
     found = load(directory, key, generation="kept")
     assert found["kept"].value == 5
     assert found["kept"].more == [1, 2]
+
+
+def test_a_snapshot_of_another_key_is_set_aside_whole(tmp_path: Path, key: bytes) -> None:
+    other = OTHER_KEY
+    first = {"precious": bytearray(b"ab" * 100_000), "small": 1}
+    save(tmp_path, first, other)
+    report = save(tmp_path, {"x": 1}, key)
+    assert "generation='kept'" in report.notes[0]
+    for step in range(3):
+        assert save(tmp_path, {"x": bytearray([step]) * 200_000}, key).notes == []
+    assert load(tmp_path, other, generation="kept") == first
+    assert len(load(tmp_path, key)["x"]) == 200_000
+
+
+def test_damaged_heads_do_not_keep_segments_for_ever(tmp_path: Path, key: bytes) -> None:
+    save(tmp_path, {"x": bytearray(b"a") * 200_000}, key)
+    head = tmp_path / files.HEAD_NAME
+    content = bytearray(head.read_bytes())
+    content[len(content) // 2] ^= 1
+    head.write_bytes(content)
+    for step in range(4):
+        save(tmp_path, {"x": bytearray([step]) * 200_000}, key)
+    # The newest, the one before it, and what was set aside.
+    assert len(segments_of(tmp_path)) <= 3
+
+
+def test_what_was_set_aside_of_our_own_is_not_replaced(tmp_path: Path, key: bytes) -> None:
+    save(tmp_path, {"x": 1}, key)
+    writer.keep_head(files.head_path(tmp_path, "current"), files.head_path(tmp_path, "kept"))
+    save(tmp_path, {"x": 2}, OTHER_KEY)
+    save(tmp_path, {"x": 3}, key)
+    assert load(tmp_path, key, generation="kept") == {"x": 1}
 
 
 def test_other_python_version(tmp_path: Path, key: bytes) -> None:
