@@ -79,6 +79,24 @@ export function attachedTo(
   );
 }
 
+/**
+ * What goes along when a message of before is sent again. A selection does not: what was selected
+ * is not known any more.
+ */
+export function mentionedAgain(
+  attachments: readonly IAttachment[]
+): IAttachment[] {
+  return attachments.filter(
+    attachment =>
+      attachment.mention !== undefined &&
+      !('selection' in attachment && attachment.selection) &&
+      !(
+        'cells' in attachment &&
+        attachment.cells?.some(({ selection }) => selection)
+      )
+  );
+}
+
 /** Whether two attachments are of the same thing. */
 export function isSame(one: IAttachment, other: IAttachment): boolean {
   return identity(one) === identity(other);

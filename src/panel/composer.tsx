@@ -4,7 +4,7 @@ import * as React from 'react';
 import { PermissionMode } from '../api/rest';
 import { describeAttachment } from '../mentions/describe';
 import { imagesAmong } from '../mentions/images';
-import { attachedTo } from '../mentions/text';
+import { attachedTo, mentionedAgain } from '../mentions/text';
 import { AttachmentChips } from './attachmentChips';
 import { CompletionList } from './completionList';
 import { useCompletions } from './completions';
@@ -70,14 +70,20 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
     }
   };
   const recall = (direction: 'older' | 'newer'): boolean => {
-    const sent = (state.conversation?.items ?? []).flatMap(item =>
-      item.kind === 'user' ? [item.text] : []
+    const sent = (state.conversation?.items ?? []).filter(
+      item => item.kind === 'user'
     );
-    const recalled = history.current.move(direction, sent, state.draft);
+    const recalled = history.current.move(
+      direction,
+      sent.map(item => item.text),
+      state.draft
+    );
     if (recalled === null) {
       return false;
     }
     controller.setDraft(recalled);
+    const message = [...sent].reverse().find(item => item.text === recalled);
+    controller.attach(...mentionedAgain(message?.attachments ?? []));
     requestAnimationFrame(() => {
       const end = direction === 'older' ? 0 : recalled.length;
       text.current?.setSelectionRange(end, end);

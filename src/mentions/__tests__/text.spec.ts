@@ -4,6 +4,7 @@ import {
   freeMention,
   hasMention,
   insertMention,
+  mentionedAgain,
   triggerAt,
   withoutMention
 } from '../text';
@@ -77,6 +78,23 @@ describe('mentions in the text', () => {
     const file: IAttachment = { type: 'file', value: 'a.csv' };
     expect(attachedTo('plot @df', [df, file])).toEqual([df, file]);
     expect(attachedTo('plot @d', [df, file])).toEqual([file]);
+  });
+
+  it('go along again, but for selections and what has no mention', () => {
+    const selection = { start: [0, 0], end: [0, 1] } as any;
+    expect(
+      mentionedAgain([
+        df,
+        { type: 'file', value: 'a.csv' },
+        { type: 'file', value: 'a.py', mention: '@selection', selection },
+        {
+          type: 'notebook',
+          value: 'a.ipynb',
+          mention: '@selection-2',
+          cells: [{ id: 'c', selection }]
+        }
+      ])
+    ).toEqual([df]);
   });
 
   it('are taken out with the space they had', () => {
