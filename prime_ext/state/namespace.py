@@ -21,6 +21,7 @@ _MODULE_NAMES = frozenset(
         "__cached__",
         "__session__",
         "__conditional_annotations__",
+        "__warningregistry__",
     }
 )
 

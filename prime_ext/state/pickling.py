@@ -25,7 +25,7 @@ from .deadline import DeadlineExceeded, deadline
 from .packing import Outlet
 from .restorers import ALIAS, RESTORERS, current
 from .risk import TrialNeeded, guarded, remember_failure
-from .unrestorable import restore_placeholder
+from .unrestorable import Unrestorable, restore_placeholder
 
 PROTOCOL = 5
 
@@ -38,11 +38,15 @@ LEAF_SECONDS = 1.0
 
 @dataclass
 class Loss:
-    """An object that was replaced by a placeholder. ``final``: no other tier can do better."""
+    """An object that was replaced by a placeholder.
+
+    ``final``: no other tier can do better. ``before``: it was a placeholder already.
+    """
 
     what: str
     why: str
     final: bool
+    before: bool = False
 
 
 class TooManyLosses(Exception):
@@ -121,11 +125,16 @@ class Reducing:
 
     def lose(self, value: Any, why: str, final: bool = True) -> tuple[Any, ...]:
         """Reduce ``value`` to a placeholder."""
-        if len(self.losses) >= LIMIT_OF_LOSSES:
+        if sum(1 for loss in self.losses if not loss.before) >= LIMIT_OF_LOSSES:
             raise TooManyLosses(f"more than {LIMIT_OF_LOSSES} objects that cannot be kept")
         what = f"{plans.module_of(type(value))}.{type(value).__qualname__}"
         self.losses.append(Loss(what, why, final))
         return restore_placeholder, (what, why, safe_repr(value))
+
+    def keep_lost(self, value: Unrestorable) -> tuple[Any, ...]:
+        """Reduce what was lost before: it is told again, and costs nothing of the limit."""
+        self.losses.append(Loss(value._what, value._why, final=True, before=True))
+        return restore_placeholder, (value._what, value._why, value._shown)
 
 
 class ComponentPickler(Reducing, pickle.Pickler):

@@ -13,6 +13,7 @@ from typing import Any
 
 from .pickling import Reducing
 from .plans import reduces
+from .unrestorable import Unrestorable
 
 _EXECUTION = "it is code in the middle of running"
 _THREAD = "a thread belongs to the process that started it"
@@ -24,6 +25,11 @@ _LOOP = "it belongs to a running event loop"
 @reduces(types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, types.FrameType)
 def reduce_execution(pickler: Reducing, value: Any) -> Any:
     return pickler.lose(value, _EXECUTION)
+
+
+@reduces(Unrestorable, subclasses=True)
+def reduce_placeholder(pickler: Reducing, value: Unrestorable) -> Any:
+    return pickler.keep_lost(value)
 
 
 @reduces(types.TracebackType)
