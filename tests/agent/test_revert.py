@@ -172,8 +172,8 @@ async def test_refused_while_a_turn_runs_and_where_there_is_nothing(
 ) -> None:
     session = await new_session(permission_mode="ask")
     session.api.enqueue(reply(call("run_code", code="1")), reply("Done."))
-    seq, _ = await session.send("Run it.")
-    turn = session.session.log.get(seq).turn
+    await session.send("Run it.")
+    turn = str(session.records("user_message")[0].turn)
     request = await session.record("approval_request")
     with pytest.raises(PrimeError) as caught:
         await service.revert(session.session, turn, None)

@@ -63,7 +63,7 @@ async def test_edit_delete_and_move(
     assert move.after == state("1", 2, "c", None)
     assert delete.before == state("3", 1, "b", "a")
     assert delete.after is None
-    assert json.loads(recorded.files[delete.kept]) == {
+    assert json.loads(recorded.files[str(delete.kept)]) == {
         **code_cell("3", "c"),
         "metadata": {"trusted": True},
     }
