@@ -130,7 +130,7 @@ class SessionContext:
     async def prefire(self) -> None:
         """Begin a note, or roll it forward, if the context comes near its threshold."""
         approach = await self._approach()
-        if approach.tokens < self.limits.threshold:
+        if approach.tokens < self.limits.threshold or self._prefire.has_leapt:
             await self._prefire.consider(approach)
 
     async def goes_on(self) -> bool:

@@ -7,7 +7,7 @@ import logging
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from prime_ext.compaction.extraction import extraction, rebuild_is_due
@@ -83,7 +83,7 @@ class Prefire:
     """The note of one session: at most one is being made, at most one is ready.
 
     A note is used if it is there when the threshold is crossed and the context still begins with
-    what it was made from. It is never waited for.
+    what it was made from. It is not waited for, but where it was begun beyond the threshold.
     """
 
     def __init__(self, session: Session, log: logging.Logger) -> None:
@@ -93,6 +93,8 @@ class Prefire:
         self._note: Note | None = None
         self._failed = False
         """A note could not be made since the last compaction; a single pass will do."""
+        self._note_tokens = 0
+        """Sent for the note."""
         self._leapt = 0
         """Requests that have gone on beyond the threshold since the context leapt over it."""
 
@@ -138,20 +140,29 @@ class Prefire:
 
         They may where the context leapt over it, from below the size at which a note would have
         been begun: then nobody has to wait either, for a few requests, if the window has room.
+        The note is begun behind the first of them, which has put into the cache what leapt.
         """
         limits = approach.limits
         output = min(limits.max_output, LEAP_OUTPUT)
         room = limits.window - output - 2 * approach.meter.fast_growth
-        if approach.tokens > room or self._leapt >= LEAP_REQUESTS or self._note is not None:
+        if (
+            approach.tokens > room
+            or self._leapt >= LEAP_REQUESTS
+            or self._note is not None
+            or self._failed
+            or approach.model.provider == "offline"
+            or self._is_busy != (self._leapt > 0)
+        ):
             return False
-        if self._leapt == 0:
-            if self._is_busy or self._failed or approach.model.provider == "offline":
-                return False
-            await self._begin(approach)
-        if not self._is_busy:
+        if self._leapt == 0 and await self._prune_will_do(approach, await _measured(approach)):
             return False
         self._leapt += 1
         return True
+
+    @property
+    def has_leapt(self) -> bool:
+        """Whether the context is over its threshold, and a note was not begun in time."""
+        return self._leapt > 0
 
     @property
     def _is_busy(self) -> bool:
@@ -159,12 +170,7 @@ class Prefire:
 
     async def _begin(self, approach: Approach) -> None:
         """Begin what is due: a first note, rolling the one there is forward, or neither."""
-        context = Measured(
-            approach.projection.messages,
-            await approach.meter.message_tokens(approach.projection),
-            await approach.meter.overhead_tokens(approach.projection),
-            approach.tokens,
-        )
+        context = await _measured(approach)
         if self._note is not None:
             job = _rolled(self._note, approach, context)
         elif await self._prune_will_do(approach, context):
@@ -187,9 +193,19 @@ class Prefire:
         return found is not None
 
     async def ready(self, projection: Projection) -> Note | None:
-        """The note, if it can take the prefix's place now. One that is late is given up."""
+        """The note, if it can take the prefix's place now.
+
+        One that is late is given up: a single pass knows what came since. But of a context that
+        has leapt over its threshold the model would only be asked the same once more, so that
+        one is waited for.
+        """
+        waited = self._leapt > 0 and self._note is None and self._is_busy
+        if waited and self._task is not None:
+            await asyncio.wait({self._task})
         self.cancel()
         note = self._note
+        if note is not None and waited:
+            note = replace(note, waited_tokens=self._note_tokens)
         # What is about to stand for the prefix is proven by its hash.
         if note is not None and await asyncio.to_thread(holds, note, projection):
             return note
@@ -240,8 +256,9 @@ class Prefire:
             )
             if summary.text:
                 outcome = "ok"
+                self._note_tokens = summary.sent_tokens
                 covered = tuple(job.projection.messages[: job.length])
-                self._note = Note(summary.text, through, start.fingerprint, covered)
+                self._note = Note(summary.text, through, start.fingerprint, covered=covered)
             else:
                 self._failed = True
         except asyncio.CancelledError:
@@ -261,6 +278,16 @@ class Prefire:
                     duration_ms=round((time.monotonic() - started) * 1000),
                 )
             )
+
+
+async def _measured(approach: Approach) -> Measured:
+    projection, meter = approach.projection, approach.meter
+    return Measured(
+        projection.messages,
+        await meter.message_tokens(projection),
+        await meter.overhead_tokens(projection),
+        approach.tokens,
+    )
 
 
 def _first(approach: Approach, context: Measured) -> _Job | None:

@@ -129,7 +129,8 @@ class Replacing:
         room = limits.landing - self._overhead - note_size - added
         # Where not even the note lands alone, a request for a shorter one would not help either.
         if tail <= limits.keep_tail and (tail <= room or room <= 0):
-            return Replacement(self._note.text, "swap", noted)
+            waited = self._note.waited_tokens
+            return Replacement(self._note.text, "swap", noted, request_tokens=waited)
         cut = max(cut, noted)
         prefix = [as_message(self._note), *map(bare, messages[noted:cut])]
         return await self._by_model(prefix, [note_size, *self._sizes[noted:cut]], cut, "merge")

@@ -26,6 +26,8 @@ class Note:
     text: str
     through_seq: int
     fingerprint: str
+    waited_tokens: int = 0
+    """Tokens of the request for it, if anyone waited for that."""
     covered: tuple[ProjectedMessage, ...] = field(default=(), repr=False, compare=False)
     """The messages it was made of; empty if it comes from the log."""
 
@@ -34,14 +36,13 @@ def prefix_length(messages: Sequence[ProjectedMessage], tokens: Sequence[int], s
     """How many of the oldest messages a note covers: about ``share`` of the tokens.
 
     The prefix is one that a request has sent as a whole, and that the prompt cache still holds:
-    entries are written at the ends of requests and live for five minutes. If none of those is
-    within ``share``, it is the shortest that is still there; 0 if nothing was sent yet.
+    entries are written at the ends of requests and live for five minutes. Of those it is the one
+    that comes nearest to ``share``; 0 if nothing was sent yet.
     """
     ends = _request_ends(messages)
     live = [end for end in ends if _is_cached(messages[end], messages[ends[-1]])]
     budget = share * sum(tokens)
-    within = [end for end in live if sum(tokens[:end]) <= budget]
-    return within[-1] if within else next(iter(live), 0)
+    return min(live, key=lambda end: abs(sum(tokens[:end]) - budget), default=0)
 
 
 def rolled_length(messages: Sequence[ProjectedMessage], tokens: Sequence[int], leave: int) -> int:

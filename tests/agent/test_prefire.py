@@ -149,6 +149,43 @@ class TestLongTail:
         assert 0 < end.request_tokens < end.tokens_before
 
 
+class TestLeap:
+    @pytest.fixture
+    def prime_config(self) -> dict[str, Any]:
+        return {"ContextConfig": {**CONTEXT, "prefire_margin_tokens": 1_000}}
+
+    async def test_a_leap_over_the_threshold_makes_nobody_wait(
+        self, new_session: NewSession
+    ) -> None:
+        session = await new_session()
+        # Not outputs, which would be pruned: what the model itself writes.
+        leap = [reply(rows(1_600), call("list_variables"))]
+        note = reply(SUMMARY)
+
+        def respond(request: Received) -> Answer:
+            if is_summary_request(request):
+                return note
+            return leap.pop() if leap else reply("Done.")
+
+        session.api.respond = respond
+        after = (await session.ask("Rows, very many.")).seq
+        kinds = session.kinds()
+        assert kinds.count("assistant_message") == 2  # the turn went on over the threshold
+        assert not session.records("compaction_end") or kinds.index("prefire_start") < kinds.index(
+            "compaction_start"
+        )
+        end = (session.records("compaction_end") or [None])[0] or await session.record(
+            "compaction_end", after=after
+        )
+        assert isinstance(end, CompactionEnd)
+        assert (end.trigger, end.path, end.outcome) == ("turn_end", "swap", "ok")
+        (asked,) = [r for r in session.api.requests if is_summary_request(r)]
+        conversation = [r for r in session.api.requests if not is_summary_request(r)]
+        assert asked.begins_with(conversation[1])
+        assert asked.usage["cache_read_input_tokens"] > 0.9 * end.tokens_before
+        assert end.tokens_after < end.tokens_before / 2
+
+
 class TestRolling:
     @pytest.fixture
     def prime_config(self) -> dict[str, Any]:

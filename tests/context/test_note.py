@@ -32,7 +32,9 @@ def test_a_note_covers_whole_exchanges_that_the_model_has_seen(
     check_pairing([m.wire for m in projection.messages[length:]] if length else [])
     ends = [i for i, m in enumerate(projection.messages) if m.role == "assistant" and i]
     assert length in (ends or [0])
-    assert sum(sizes[:length]) <= share * sum(sizes) or length == ends[0]
+    wanted = share * sum(sizes)
+    distances = [abs(sum(sizes[:end]) - wanted) for end in ends]
+    assert not ends or abs(sum(sizes[:length]) - wanted) == min(distances)
 
 
 def replies(*sent_at: float) -> list[ProjectedMessage]:
