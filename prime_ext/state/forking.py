@@ -22,7 +22,7 @@ _MOST_MEMORY_BYTES = 4 * 1024 * 1024 * 1024
 _SUSPICIOUS_BYTES = 128 * 1024 * 1024
 _TOO_LARGE = "pickling it needs too much memory"
 _OUT_OF_MEMORY = 40
-_CRASHES = {"SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSYS", "SIGTRAP"}
+_SURVIVED = b"."
 
 
 def is_safe() -> bool:
@@ -79,10 +79,12 @@ def trial(action: Callable[[], object], seconds: float) -> str:
     reading, writing = os.pipe()
     pid = quiet_fork()
     if pid == 0:
-        _attempt(action, reading)
+        _attempt(action, reading, writing)
     os.close(writing)
     ready, _, _ = select.select([reading], [], [], seconds)
     grown = 0
+    # What ends the process by itself, from wherever, leaves no time to say so.
+    survived = bool(ready) and os.read(reading, 1) == _SURVIVED
     if not ready:
         grown = _size(pid) - _size(os.getpid())
         os.kill(pid, signal.SIGKILL)
@@ -90,12 +92,14 @@ def trial(action: Callable[[], object], seconds: float) -> str:
     _, status = os.waitpid(pid, 0)
     if not ready:
         return _TOO_LARGE if grown > _SUSPICIOUS_BYTES else ""
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status) == _OUT_OF_MEMORY:
+        return _TOO_LARGE
+    if survived:
+        return ""
     if os.WIFSIGNALED(status):
         name = signal.Signals(os.WTERMSIG(status)).name
-        return f"pickling it would crash the kernel ({name})" if name in _CRASHES else ""
-    if os.WEXITSTATUS(status) == _OUT_OF_MEMORY:
-        return _TOO_LARGE
-    return ""
+        return f"pickling it would crash the kernel ({name})"
+    return f"pickling it would end the kernel (exit status {os.WEXITSTATUS(status)})"
 
 
 def _size(pid: int) -> int:
@@ -105,12 +109,12 @@ def _size(pid: int) -> int:
     return pages * int(resource.getpagesize())
 
 
-def _attempt(action: Callable[[], object], pipe: int) -> None:
+def _attempt(action: Callable[[], object], reading: int, writing: int) -> None:
     """In the child; never returns."""
     code = 0
     gc.disable()  # finalizers of the user's objects are not to run twice
     try:
-        os.close(pipe)
+        os.close(reading)
         _limit_memory()
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
@@ -120,6 +124,7 @@ def _attempt(action: Callable[[], object], pipe: int) -> None:
     except BaseException:  # noqa: S110
         pass  # the parent will meet the same error, and can deal with it
     finally:
+        os.write(writing, _SURVIVED)
         os._exit(code)
 
 
