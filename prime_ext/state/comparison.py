@@ -51,7 +51,8 @@ def differs(loader: Loader, record: ComponentRecord) -> str:
     context = SaveContext(loader.context.namespace, classes=dict(loader.context.classes))
     kind = PythonPickler if record.tier == "python" else ComponentPickler
     try:
-        again = dump(context, [tuple(root) for root in record.roots], kind)
+        roots = [("class" if what == "class" else "name", value) for what, value in record.roots]
+        again = dump(context, roots, kind)
     except RecursionError:
         return ""  # loaded, with the right type; too deep to be compared here
     expected = sorted(extent.fast for extent in record.buffers)

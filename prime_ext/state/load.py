@@ -137,7 +137,8 @@ def load(
 def _patch(patched: dict[str, Any], report: Report) -> None:
     for where, value in patched.items():
         try:
-            patches.put(where, value)
+            if not isinstance(value, Unrestorable):
+                patches.put(where, value)
         except Exception as error:
             report.notes.append(f"the patch of {where} could not be applied: {describe(error)}")
 
@@ -476,6 +477,8 @@ class Loader:
             if what == "patch":
                 if self._patched is not None:
                     self._patched[value] = loaded
+                if value in own:
+                    values[value] = loaded
                 continue
             attributes, registered = unpickler.load()
             cls = self.context.classes[value]

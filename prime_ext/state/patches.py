@@ -1,7 +1,8 @@
-"""Library functions that the notebook has replaced, and methods it has added to their classes.
+"""What the notebook has put into modules: functions it replaced, methods it added, values it set.
 
-Found by their globals: a function of the notebook that sits in a module or a class of somebody
-else. Only the modules that the namespace names are looked through.
+Functions are found by their globals: a function of the notebook that sits in a module or a class
+of somebody else. Only the modules that the namespace names are looked through. Other values are
+found by `module_changes`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+from . import module_changes
 from .pickling import import_module
 
 
@@ -24,6 +26,7 @@ def find(namespace: dict[str, Any]) -> list[str]:
         seen.add(id(module))
         if sys.modules.get(module.__name__) is module and module.__name__ != "__main__":
             found.extend(f"{module.__name__}:{where}" for where in _in_module(module, namespace))
+    found.extend(module_changes.find(namespace)[0])
     return found
 
 
@@ -42,8 +45,8 @@ def _is_own(value: Any, namespace: dict[str, Any]) -> bool:
 
 
 def value_at(where: str) -> Any:
-    """The function at a place that `find` returned."""
-    module, _, path = where.partition(":")
+    """What is at a place that `find` returned."""
+    module, _, path = where.removesuffix("[]").partition(":")
     owner = sys.modules[module]
     *parents, name = path.split(".")
     for parent in parents:
@@ -53,9 +56,13 @@ def value_at(where: str) -> Any:
 
 def put(where: str, value: Any) -> None:
     """Patch again."""
-    module, _, path = where.partition(":")
+    module, _, path = where.removesuffix("[]").partition(":")
     owner: Any = import_module(module, "")
     *parents, name = path.split(".")
     for parent in parents:
         owner = getattr(owner, parent)
-    setattr(owner, name, value)
+    module_changes.restored.add(where)
+    if where.endswith("[]"):
+        module_changes.fill(vars(owner)[name], value)
+    else:
+        setattr(owner, name, value)

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from . import history
+from . import cells, history
 from .namespace import shell
 from .pickling import SaveContext
 
@@ -41,6 +41,7 @@ def capture(context: SaveContext) -> dict[str, Any]:
         "history": _safely(functools.partial(history.capture, context)),
         "cwd": _safely(os.getcwd),
         "path": list(map(str, sys.path)),
+        "submodules": cells.submodules(context.namespace),
         "environment": _environment_changes(),
         "random": random.getstate(),
         "decimal": _safely(lambda: decimal.getcontext().copy()),
@@ -78,6 +79,8 @@ def apply_early(state: dict[str, Any], notes: list[str]) -> None:
         # Restored figures are handed to the backend that is current then.
         use = functools.partial(_set_matplotlib_backend, state["matplotlib_backend"])
         _try(use, notes, "the backend of matplotlib")
+    for name in state.get("submodules", ()):
+        _try(functools.partial(importlib.import_module, name), notes, f"the module {name}")
     for name, text in state["sources"].items():
         lines = text.splitlines(keepends=True)
         linecache.cache.setdefault(name, (len(text), None, lines, name))

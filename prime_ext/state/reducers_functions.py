@@ -79,7 +79,7 @@ def module_is_importable(pickler: Reducing, module: types.ModuleType) -> bool:
             parent and getattr(sys.modules.get(parent), "__spec__", None)
         )
     origin = getattr(spec, "origin", None)
-    if isinstance(origin, str) and os.path.isabs(origin) and not _is_installed(origin):
+    if isinstance(origin, str) and os.path.isabs(origin) and not is_installed(origin):
         pickler.context.modules[name] = origin
         parent = name.rpartition(".")[0]
         if parent in sys.modules:
@@ -88,8 +88,15 @@ def module_is_importable(pickler: Reducing, module: types.ModuleType) -> bool:
 
 
 @functools.cache
-def _is_installed(origin: str) -> bool:
-    return "site-packages" in origin or origin.startswith(os.path.dirname(os.__file__))
+def is_installed(origin: str) -> bool:
+    """Whether a module's file belongs to Python or to a package; true for what has no file."""
+    if not os.path.isabs(origin):  # built-in, frozen
+        return True
+    return (
+        "site-packages" in origin
+        or "dist-packages" in origin
+        or origin.startswith(os.path.dirname(os.__file__))
+    )
 
 
 @reduces(types.FunctionType)

@@ -20,6 +20,7 @@ from . import (
     forking,
     format,
     lock,
+    module_changes,
     process_state,
     size_budget,
     verification,
@@ -146,6 +147,7 @@ def begin(
         manifest = _draft(namespace, pickled, last, seq, kernelspec)
         report = _report(manifest)
         report.pickling_ms = pickling_ms
+        report.notes.extend(_unsaved_changes(namespace, pickled))
         if not intact:
             report.notes.append(
                 "The snapshot that was here is damaged or signed with another key. It is set "
@@ -167,6 +169,26 @@ def begin(
     Writing(job, fork=fork and forking.is_safe(), wait=wait, done=saving._finish)
     report.pause_ms = monotonic_ms(started)
     return saving
+
+
+def _unsaved_changes(namespace: dict[str, Any], pickled: Pickled) -> list[str]:
+    """What the notebook has changed in modules, and will not find there after a restore."""
+    reasons = dict.fromkeys(module_changes.find(namespace)[1], "only plain values are")
+    reasons.update(
+        (place, why) for (what, place), why in pickled.skipped.items() if what == "patch"
+    )
+    for component in pickled.components:
+        if component.losses:
+            loss = component.losses[0]
+            reasons.update(
+                (place, f"{loss.what}: {loss.why}")
+                for what, place in component.roots
+                if what == "patch"
+            )
+    return [
+        f"{place.removesuffix('[]')} was set by the notebook and is not saved: {why}"
+        for place, why in reasons.items()
+    ]
 
 
 def pickle_process_state(context: SaveContext) -> bytes:

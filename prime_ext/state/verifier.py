@@ -236,8 +236,9 @@ def _read(loader: Loader, record: ComponentRecord, manifest: Manifest, asked: se
     """Read a component; before it, those that hold the global names its code turns out to read."""
     while True:
         try:
-            names = [name for what, name in record.roots if what == "name"]
-            loader.context.namespace.update(loader.read(record, names))
+            # A patched module stays as it is here; what belongs there lies under the place's name.
+            own = [value for what, value in record.roots if what in ("name", "patch")]
+            loader.context.namespace.update(loader.read(record, own))
             return
         except NameError as error:
             needed = _MISSING_NAME.match(str(error))

@@ -151,3 +151,40 @@ def test_magics(kernel_at: Callable[..., Kernel], tmp_path: Path) -> None:
     kernel.run("assert x == [1, 2]")
     assert "no snapshot" in kernel.run("%prime_state nowhere")
     assert "Usage" in kernel.run("%prime_load --what")
+
+
+def test_what_the_notebook_set_in_modules(kernel_at: Callable[..., Kernel], tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "__init__.py").write_text("")
+    (tmp_path / "project" / "settings.py").write_text(
+        "LIMIT = 5\nOPTIONS = {'rate': 1}\nTABLE = None\nUNTOUCHED = 1\nclass Base:\n    size = 1\n"
+    )
+    (tmp_path / "project" / "user.py").write_text("from .settings import OPTIONS\n")
+    kernel = kernel_at()
+    kernel.run("import project.settings as s, project.user, json, fractions, http.client\nt = [1]")
+    kernel.run("s.LIMIT = 7; s.OPTIONS['rate'] = 2; s.TABLE = t; setattr(s, 'ADDED', 'a')")
+    kernel.run("project.settings.Base.size = 3; http.client.HTTPConnection.debuglevel = 2")
+    kernel.run("json.JSONDecoder = None; json.scanner.limit = {1: 2}\ns.HANDLE = (n for n in [1])")
+    kernel.run("class Own(fractions.Fraction): pass\nfractions.Fraction = Own")
+    saving = SAVE.replace("_s.save", "report = _s.save").replace("off", "wait")
+    kernel.run(saving.format(str(tmp_path / "s")))
+    kernel.run(
+        """
+        assert any("json.scanner:limit" in note for note in report.notes), report.notes
+        assert any("project.settings:HANDLE" in note for note in report.notes), report.notes
+        assert report.names["t"].status == "verified", report.names["t"]
+        """
+    )
+    fresh = kernel_at()
+    fresh.run(LOAD.format(str(tmp_path / "s")))
+    check = """
+        assert (s.LIMIT, s.OPTIONS, s.ADDED, s.Base.size) == (7, {"rate": 2}, "a", 3)
+        assert s.TABLE is t and project.user.OPTIONS is s.OPTIONS
+        assert json.JSONDecoder is None and http.client.HTTPConnection.debuglevel == 2
+        assert fractions.Fraction is Own and not hasattr(json.scanner, "limit")
+        """
+    fresh.run(check)
+    fresh.run(SAVE.format(str(tmp_path / "s")))
+    again = kernel_at()
+    again.run(LOAD.format(str(tmp_path / "s")))
+    again.run(check)

@@ -1,0 +1,63 @@
+"""The text of the cells that have run, and what they imported."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import linecache
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from . import history
+from .namespace import shell
+
+_LONGEST = 100_000
+
+
+def texts(namespace: dict[str, Any]) -> Iterator[str]:
+    """All cells of IPython's namespace, those outside of the history included."""
+    found = shell()
+    if found is None or found.user_ns is not namespace:
+        return
+    yield from history.earlier
+    yield from found.history_manager.input_hist_parsed
+    for name in list(getattr(found.compile, "_filename_map", ())):
+        entry = linecache.cache.get(name)
+        if entry is not None and len(entry) == 4:
+            yield "".join(entry[2])
+
+
+def parsed(text: str) -> list[ast.AST]:
+    """All nodes of a cell; none if it is not Python, or too long to be typed by hand."""
+    try:
+        return list(ast.walk(ast.parse(text))) if len(text) <= _LONGEST else []
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+
+
+def submodules(namespace: dict[str, Any]) -> list[str]:
+    """Modules that are in use by way of their package, as after ``import xml.dom.minidom``.
+
+    Importing the package, which is what the namespace names, does not always import them.
+    """
+    named = {name for text in texts(namespace) for name in _imported_in(text)}
+    return sorted(
+        name
+        for name in named
+        if name in sys.modules
+        and namespace.get(name.partition(".")[0]) is sys.modules.get(name.partition(".")[0])
+    )
+
+
+@functools.cache
+def _imported_in(text: str) -> frozenset[str]:
+    if "import " not in text:
+        return frozenset()
+    return frozenset(
+        alias.name
+        for node in parsed(text)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+        if "." in alias.name and alias.asname is None
+    )
