@@ -58,7 +58,7 @@ test('by keyboard alone: write, approve, deny, open cards, find the help', async
       'Send'
     ]);
     await panel.composer.focus();
-    const back = await walk(page, 'Shift+Tab', 12);
+    const back = await walk(page, 'Shift+Tab', 13);
     expect(back).toContain('Conversation');
     expect(back.slice(-3)).toEqual([
       'More',
