@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from . import cells, history
+from . import cells, history, library_settings
 from .namespace import shell
 from .pickling import SaveContext
 
@@ -35,8 +35,11 @@ _NEVER_SAVED = frozenset({"PRIME_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_
 _INITIAL_ENVIRONMENT = _initial_environment()
 
 
-def capture(context: SaveContext) -> dict[str, Any]:
-    """The state as plain data. What cannot be read is left out."""
+def capture(context: SaveContext, filters: list[tuple[Any, ...]]) -> dict[str, Any]:
+    """The state as plain data. What cannot be read is left out.
+
+    ``filters``: those of warnings, read before the save silenced them.
+    """
     state: dict[str, Any] = {
         "history": _safely(functools.partial(history.capture, context)),
         "cwd": _safely(os.getcwd),
@@ -45,6 +48,9 @@ def capture(context: SaveContext) -> dict[str, Any]:
         "environment": _environment_changes(),
         "random": random.getstate(),
         "decimal": _safely(lambda: decimal.getcontext().copy()),
+        "warnings": filters,
+        "logging": _safely(library_settings.read_logging),
+        "locale": _safely(library_settings.read_locale),
         "recursion_limit": sys.getrecursionlimit(),
         "sources": dict(context.sources),
         "libraries": {},
@@ -100,6 +106,13 @@ def apply_late(state: dict[str, Any], notes: list[str]) -> None:
         if module in sys.modules:
             _, restore = _LIBRARIES[module]
             _try(functools.partial(restore, value), notes, f"the options of {module}")
+    for what, restore in (
+        ("warnings", library_settings.set_warning_filters),
+        ("logging", library_settings.set_logging),
+        ("locale", library_settings.set_locale),
+    ):
+        if state.get(what) is not None:
+            _try(functools.partial(restore, state[what]), notes, f"the settings of {what}")
     if state.get("decimal") is not None:
         decimal.setcontext(state["decimal"])
     sys.setrecursionlimit(max(sys.getrecursionlimit(), state["recursion_limit"]))

@@ -19,6 +19,7 @@ from . import (
     dill_judge,
     forking,
     format,
+    library_settings,
     lock,
     module_changes,
     process_state,
@@ -131,6 +132,7 @@ def begin(
     key = user_key() if key is None else key
     writer.make_directories(target)
     release = ExitStack()
+    filters = library_settings.warning_filters()
     with ExitStack() as guard, Quiet():
         guard.enter_context(lock.exclusive(target / format.DATA_NAME, lock_timeout))
         writer.prepare_directory(target)
@@ -158,7 +160,7 @@ def begin(
             key=key,
             components=pickled.components,
             skeletons=pickled.skeletons,
-            process_state=pickle_process_state(pickled.context),
+            process_state=pickle_process_state(pickled.context, filters),
             manifest=manifest,
             last=last,
             last_intact=intact,
@@ -191,11 +193,11 @@ def _unsaved_changes(namespace: dict[str, Any], pickled: Pickled) -> list[str]:
     ]
 
 
-def pickle_process_state(context: SaveContext) -> bytes:
+def pickle_process_state(context: SaveContext, filters: list[tuple[Any, ...]]) -> bytes:
     """The process-state record as a stream of plain data."""
     import pickle
 
-    return pickle.dumps(process_state.capture(context), 5)
+    return pickle.dumps(process_state.capture(context, filters), 5)
 
 
 def _chosen(

@@ -188,3 +188,40 @@ def test_what_the_notebook_set_in_modules(kernel_at: Callable[..., Kernel], tmp_
     again = kernel_at()
     again.run(LOAD.format(str(tmp_path / "s")))
     again.run(check)
+
+
+def test_settings_of_warnings_logging_and_locale(
+    kernel_at: Callable[..., Kernel], tmp_path: Path
+) -> None:
+    kernel = kernel_at()
+    kernel.run(
+        """
+        import locale, logging, warnings
+        class Mine(UserWarning): pass
+        warnings.filterwarnings("ignore", "divide .*", RuntimeWarning)
+        warnings.simplefilter("error", Mine)
+        warnings.filterwarnings("error", category=FutureWarning, module="pan.*")
+        logging.getLogger("chatty.library").setLevel(logging.ERROR)
+        logging.basicConfig(level=logging.INFO, format="[%(levelname)s] %(message)s", force=True)
+        locale.setlocale(locale.LC_NUMERIC, "C.UTF-8")
+        expected = [f for f in warnings.filters]
+        """
+    )
+    kernel.run(SAVE.format(str(tmp_path / "s")))
+    fresh = kernel_at()
+    fresh.run(LOAD.format(str(tmp_path / "s")))
+    printed = fresh.run(
+        """
+        assert report.notes == [], report.notes
+        assert [f[2].__name__ for f in warnings.filters] == [f[2].__name__ for f in expected]
+        warnings.warn("divide by zero", RuntimeWarning)
+        try: warnings.warn("mine", Mine)
+        except Mine: print("raised")
+        assert logging.getLogger("chatty.library").level == logging.ERROR
+        assert locale.setlocale(locale.LC_NUMERIC) == "C.UTF-8"
+        logging.info("told")
+        """
+    )
+    assert "raised" in printed
+    assert "[INFO] told" in printed
+    assert "divide" not in printed
