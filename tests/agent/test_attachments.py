@@ -14,6 +14,7 @@ import pytest
 from prime_ext.agent.attachment import Attachment
 from prime_ext.agent.service import AgentService
 from prime_ext.errors import PrimeError
+from prime_ext.session.records import ToolResult, UserMessage
 from tests.agent.conftest import NewSession
 from tests.agent.driver import Driver
 from tests.messages_api import pictures
@@ -50,6 +51,13 @@ async def refused(driver: Driver, **attachment: Any) -> PrimeError:
     return caught.value
 
 
+def message_of(driver: Driver) -> UserMessage:
+    """The one message that was sent."""
+    (record,) = driver.records("user_message")
+    assert isinstance(record, UserMessage)
+    return record
+
+
 async def test_a_cell_as_the_browser_has_it(new_session: NewSession) -> None:
     driver = await new_session()
     driver.api.enqueue(reply("Yes."))
@@ -67,7 +75,7 @@ async def test_a_cell_as_the_browser_has_it(new_session: NewSession) -> None:
         "[c7] cell 3, code, run as [5]\n```\nplot()\n```\nIts output:\none\ntwo\n<Figure> [image 1]"
     )
     assert image["source"]["data"] == figure
-    (record,) = driver.records("user_message")
+    record = message_of(driver)
     # What is shown of it; what it held is in the record once.
     assert record.attachments == [
         {
@@ -91,6 +99,7 @@ async def test_a_cell_that_changed_since_it_was_attached_is_not_overwritten(
     before = {"id": cell_id, "source": "x = 0"}
     await send(driver, "make it 2", {"type": "notebook", "value": "work.ipynb", "cells": [before]})
     (result,) = driver.records("tool_result")
+    assert isinstance(result, ToolResult)
     assert result.is_error
     assert nbformat.read(jp_root_dir / "work.ipynb", 4).cells[1].source == "x = 1"
 
@@ -257,6 +266,6 @@ async def test_images(new_session: NewSession) -> None:
     origin, image, _ = await send(driver, "what is this?", {**picture, "data": png(60, 40)})
     assert 'type="image" name="chart.png"' in origin["text"]
     assert image["type"] == "image"
-    (record,) = driver.records("user_message")
+    record = message_of(driver)
     assert record.attachments == [{**picture, "content_index": 1}]
     assert record.content[1] == image
