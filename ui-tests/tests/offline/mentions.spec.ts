@@ -141,6 +141,33 @@ test('from a cell: ask about it, fix its error, mention what is selected in it',
     // They were not moved away.
     await expect(panel.cells).toHaveCount(6);
   });
+
+  await test.step('an image that is too large, pasted', async () => {
+    await panel.composer.evaluate(async composer => {
+      const canvas = document.createElement('canvas');
+      canvas.width = 4000;
+      canvas.height = 1000;
+      canvas.getContext('2d')!.fillRect(0, 0, 2000, 1000);
+      const blob = await new Promise<Blob | null>(done => canvas.toBlob(done));
+      const clipboardData = new DataTransfer();
+      clipboardData.items.add(
+        new File([blob!], 'wide.png', { type: 'image/png' })
+      );
+      composer.dispatchEvent(
+        new ClipboardEvent('paste', { clipboardData, bubbles: true })
+      );
+    });
+    await expect(chips(panel.composerBox).last()).toHaveText('wide.png');
+    const picture = panel.composerBox.locator('.jp-prime-Chip-image');
+    expect(
+      await picture.evaluate((image: HTMLImageElement) => image.naturalWidth)
+    ).toBe(1568);
+    await panel.composer.press('Enter');
+    await panel.answered(2);
+    await expect(
+      panel.conversation.locator('.jp-prime-Chip-image')
+    ).toBeVisible();
+  });
 });
 
 function chips(within: Locator): Locator {
