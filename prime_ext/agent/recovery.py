@@ -26,8 +26,8 @@ _CHANGED = ("ok", "partial", "offered", "removed")
 RESTORING_MESSAGE = "Restoring the kernel's variables"
 
 FOREIGN = (
-    "what was saved was signed by another server, so it was not loaded. If you trust it: jupyter "
-    "prime import {folder} --session {session} --trust"
+    "what was saved was signed by another server, so it was not loaded. If you trust it, stop this "
+    "server and run: {command}"
 )
 
 _TRIGGERS = {"crash": "crash", "user": "restart", "new": "shutdown"}
@@ -107,12 +107,20 @@ class KernelRecovery:
     async def look(self) -> None:
         """See whether the kernel of before is gone: the server was restarted, or the kernel shut
         down while nobody looked, or the session came from another machine."""
+        try:
+            await self._keeper.set_foreign_aside()
+        except PrimeError as error:  # tried again before anything is saved
+            self._log.warning("%s", error.message)
         saved = [
             record
             for record in self._session.records_of("snapshot", "restore")
             if isinstance(record, (Snapshot, Restore)) and record.outcome in _CHANGED
         ]
-        if not saved or saved[-1].outcome in ("offered", "removed"):
+        if not saved or saved[-1].outcome == "removed":
+            return
+        if saved[-1].outcome == "offered":
+            if not await self._saved():  # on another machine
+                await self._tell_of_foreign()
             return
         moved = [r.seq for r in self._session.records_of("settings") if _moves(r)]
         if moved and moved[-1] > saved[-1].seq:
@@ -130,12 +138,13 @@ class KernelRecovery:
             self._write(await self._offer("resume"), None)
 
     async def _tell_of_foreign(self) -> None:
-        last = self._last()
-        told = isinstance(last, Restore) and last.outcome == "failed"
-        if told or self._keeper.off or not await asyncio.to_thread(self._keeper.files.foreign):
+        foreign = await asyncio.to_thread(self._keeper.files.foreign)
+        if self._keeper.off or not foreign:
             return
-        reason = FOREIGN.format(folder=self._session.folder, session=self._session.id)
-        self._write(Restore(outcome="failed", mode="cold", trigger="resume", reason=reason), None)
+        reason, last = FOREIGN.format(command=foreign[0].command), self._last()
+        if not isinstance(last, Restore) or last.reason != reason:
+            record = Restore(outcome="failed", mode="cold", trigger="resume", reason=reason)
+            self._write(record, None)
 
     @property
     def awaits_kernel(self) -> bool:

@@ -348,8 +348,9 @@ class AgentService:
         return _as_dict(await (await self.agent(session)).variables.snapshot(user))
 
     async def snapshots(self, session: Session) -> list[dict[str, Any]]:
-        """What can be restored, newest first."""
-        return await (await self.agent(session)).variables.keeper.snapshots()
+        """What can be restored, newest first, then what has to be imported before."""
+        keeper = (await self.agent(session)).variables.keeper
+        return [*await keeper.snapshots(), *await keeper.foreign()]
 
     async def restore(
         self,

@@ -11,9 +11,11 @@ from prime_ext.errors import PrimeError
 
 DANGER = """\
 Restoring a snapshot runs code that it holds, with all your rights: your files, your keys, your
-network. This one was not signed by this server, so nobody but you can say where it comes from.
-Import it only if you made it, or trust whoever did as you would trust their program. Then run
-the command again with --trust."""
+network. {signer} Import it only if you made it, or trust whoever did as you would trust their
+program. Then run the command again with --trust."""
+
+UNKNOWN = "This one was not signed by this server, so nobody but you can say where it comes from."
+OURS = "This one was signed by this server, for another session: {session}."
 
 
 def add(commands: Any) -> None:
@@ -44,22 +46,50 @@ def run(arguments: argparse.Namespace) -> int:
     with open_place(arguments.data_dir) as place:
         session_id = place.session_id(arguments.session, arguments.notebook)
         try:
-            found = read_head(arguments.snapshot, None).manifest
+            source = _source(place, session_id, arguments.snapshot)
+            found = read_head(source, None).manifest
             names = ", ".join(list(found.names)[:8]) + (", …" if len(found.names) > 8 else "")
             print(
-                f"{arguments.snapshot}: {len(found.names)} names ({names}), "
+                f"{source}: {len(found.names)} names ({names}), "
                 f"{found.total_bytes / 1e6:,.1f} MB, saved {found.created} by Python "
                 f"{found.python}."
             )
             if not arguments.trust:
-                raise PrimeError(f"It was not imported. {DANGER}", code="snapshot_not_trusted")
-            _import(place, session_id, arguments.snapshot)
+                danger = DANGER.format(signer=_signer(place, source))
+                raise PrimeError(f"It was not imported. {danger}", code="snapshot_not_trusted")
+            _import(place, session_id, source)
         except (SnapshotError, OSError, LookupError) as error:
             raise PrimeError(
                 f"It was not imported: {error}", code="snapshot_not_imported"
             ) from None
     print(f"Imported for session {session_id}. It is offered when the session is next opened.")
     return 0
+
+
+def _source(place: Place, session_id: str, given: Path) -> Path:
+    """What is to be imported: of the session's own folder, the newest that is not its own."""
+    source, files = given.resolve(), place.snapshots(session_id)
+    if source != files.folder.resolve():
+        return source
+    place.store.get(session_id)  # held until the command ends: no server writes it
+    files.set_foreign_aside()
+    foreign = files.foreign()
+    if not foreign:
+        raise PrimeError(
+            f"{given} holds no snapshot of another server.",
+            code="snapshot_not_imported",
+            hint="Those of this server need no import: restore them in the panel.",
+        )
+    return foreign[0].directory
+
+
+def _signer(place: Place, source: Path) -> str:
+    from prime_ext.state import inspect
+
+    ours = place.snapshots(source.name)
+    if inspect(source, key=ours.key).signature == "valid":
+        return OURS.format(session=source.name)
+    return UNKNOWN
 
 
 def _import(place: Place, session_id: str, source: Path) -> None:
@@ -69,6 +99,7 @@ def _import(place: Place, session_id: str, source: Path) -> None:
     session = place.store.get(session_id)  # held until the command ends: no server writes it
     files = place.snapshots(session_id)
     manifest = import_foreign(source, files.folder, key=files.key)
+    files.forget_imported(source)
     session.append(
         Snapshot(
             outcome="ok",

@@ -183,6 +183,7 @@ class SnapshotKeeper:
         generations that there are; it is kept aside as a third, until it was restored.
         """
         if not self._keeps_aside and not moment.same_process(self._captured):
+            await self.set_foreign_aside()
             self._keeps_aside = await asyncio.to_thread(self.files.keep_aside)
 
     async def _release(self, current: Manifest) -> None:
@@ -215,6 +216,10 @@ class SnapshotKeeper:
             self._captured = None
             self._keeps_aside = False
         return size
+
+    async def set_foreign_aside(self) -> None:
+        """See `SnapshotFiles.set_foreign_aside`."""
+        await asyncio.to_thread(self.files.set_foreign_aside)
 
     # -- restoring --------------------------------------------------------------------------
 
@@ -249,8 +254,8 @@ class SnapshotKeeper:
         Raises
         ------
         PrimeError
-            ``snapshot_not_found``, ``snapshots_off``, and with the trigger ``manual`` whatever
-            made it fail.
+            ``snapshot_not_found``, ``snapshot_foreign``, ``snapshots_off``, and with the trigger
+            ``manual`` whatever made it fail.
         """
         async with self._lock:
             started = time.monotonic()
@@ -357,6 +362,7 @@ class SnapshotKeeper:
             return ["current", "previous"]
         generation = await asyncio.to_thread(self.files.find, snapshot_id)
         if generation is None:
+            await self._refuse_foreign(snapshot_id)
             raise PrimeError(
                 f"There is no snapshot {snapshot_id!r}.",
                 code="snapshot_not_found",
@@ -365,11 +371,26 @@ class SnapshotKeeper:
             )
         return [generation]
 
+    async def _refuse_foreign(self, snapshot_id: str) -> None:
+        for one in await asyncio.to_thread(self.files.foreign):
+            if one.manifest.id == snapshot_id:
+                raise PrimeError(
+                    "Another server has signed this snapshot, so it was not loaded: loading runs "
+                    "code that it holds.",
+                    code="snapshot_foreign",
+                    hint=f"If you trust it, stop the server and run: {one.command}",
+                    status=409,
+                )
+
     # -- telling ----------------------------------------------------------------------------
 
     async def snapshots(self) -> list[dict[str, Any]]:
-        """What can be restored, newest first. See `SnapshotFiles.list`."""
+        """What can be restored, the current one first. See `SnapshotFiles.list`."""
         return await asyncio.to_thread(self.files.list)
+
+    async def foreign(self) -> list[dict[str, Any]]:
+        """What has to be imported before it can be restored. See `SnapshotFiles.list_foreign`."""
+        return list(await asyncio.to_thread(self.files.list_foreign))
 
     async def kernel_state(self) -> dict[str, Any]:
         """What is true of kernel and snapshot now: ``{status, names, age_s?, reason?, …}``.

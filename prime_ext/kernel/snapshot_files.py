@@ -6,10 +6,15 @@ import contextlib
 import hashlib
 import hmac
 import os
+import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from prime_ext.errors import PrimeError
+from prime_ext.kernel.foreign import FOREIGN_NAME, Foreign, forget, found, set_aside
+
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
 
     from prime_ext.state import Manifest
 
@@ -37,20 +42,17 @@ def stored_bytes(folder: Path) -> int:
     """Bytes that the snapshots in a session's folder take on the disk."""
     from prime_ext.state.format import DATA_NAME, HEAD_NAME, JSON_NAME
 
+    paths = [folder / HEAD_NAME, folder / JSON_NAME]
+    for root in (folder / DATA_NAME, folder / FOREIGN_NAME):
+        for directory, _, names in os.walk(root):
+            paths += [Path(directory, name) for name in names]
+    # A head that is kept, or a segment that is set aside, has two names; its bytes are there once.
     sizes: dict[tuple[int, int], int] = {}
-    for name in (HEAD_NAME, JSON_NAME):
+    for path in paths:
         with contextlib.suppress(OSError):
-            _note_size(sizes, (folder / name).lstat())
-    with contextlib.suppress(OSError), os.scandir(folder / DATA_NAME) as entries:
-        for entry in entries:
-            with contextlib.suppress(OSError):
-                _note_size(sizes, entry.stat(follow_symlinks=False))
+            status = path.lstat()
+            sizes[(status.st_dev, status.st_ino)] = status.st_size
     return sum(sizes.values())
-
-
-def _note_size(sizes: dict[tuple[int, int], int], status: os.stat_result) -> None:
-    # A head that is kept has two names; its bytes are there once.
-    sizes[(status.st_dev, status.st_ino)] = status.st_size
 
 
 class SnapshotFiles:
@@ -82,73 +84,73 @@ class SnapshotFiles:
         return None
 
     def list(self) -> list[dict[str, Any]]:
-        """What can be restored, newest first: ``{id, created, names, bytes, …}``."""
-        found: dict[str, dict[str, Any]] = {}
+        """What can be restored: ``{id, created, names, bytes, …}``.
+
+        In the order in which they came here: one that was just imported is the first, however old.
+        """
+        listed: dict[str, dict[str, Any]] = {}
         for generation in GENERATIONS:
             manifest = self.manifest(generation)
-            if manifest is None or manifest.id in found or manifest.signature != "valid":
+            if manifest is None or manifest.id in listed or manifest.signature != "valid":
                 continue
-            found[manifest.id] = {
-                "id": manifest.id,
-                "snapshot_id": manifest.id,
-                "generation": generation,
-                "created": manifest.created,
-                "kernelspec": manifest.kernelspec,
-                "python": manifest.python,
-                "bytes": manifest.total_bytes,
-                "names": {
-                    name: {field: entry[field] for field in ("status", "reason", "type", "size")}
-                    for name, entry in manifest.names.items()
-                },
-            }
-        return sorted(found.values(), key=lambda s: str(s["created"]), reverse=True)
+            listed[manifest.id] = _described(manifest, generation)
+        return [*listed.values()]
 
-    def foreign(self) -> bool:
-        """Whether there is a snapshot that another key has signed."""
-        manifest = self.manifest("current")
-        return manifest is not None and manifest.signature == "invalid"
+    def set_foreign_aside(self) -> None:
+        """Keep what another key has signed from being replaced by the next saves.
+
+        Raises
+        ------
+        PrimeError
+            ``snapshot_busy``: it could not be, so that nothing must be saved now.
+        """
+        from prime_ext.state import SnapshotError
+
+        try:
+            set_aside(self.folder, self.key)
+        except (SnapshotError, OSError) as error:
+            raise PrimeError(
+                f"A snapshot of another server could not be set aside: {error}.",
+                code="snapshot_busy",
+                hint=f"Check free space and permissions of {self.folder}.",
+                status=503,
+            ) from error
+
+    def foreign(self) -> Sequence[Foreign]:
+        """What another key has signed, newest first; restored only once it was imported."""
+        return found(self.folder)
+
+    def forget_imported(self, source: Path) -> None:
+        """What was imported is ours now; its foreign original goes, if it was set aside here."""
+        if any(one.directory.samefile(source) for one in self.foreign()):
+            shutil.rmtree(source)
+
+    def list_foreign(self) -> Sequence[dict[str, Any]]:
+        """The same, described as by `list`, with the generation ``foreign``."""
+        return [_described(one.manifest, "foreign") for one in self.foreign()]
 
     def bytes(self) -> int:
         """Bytes on the disk, all generations together."""
         return stored_bytes(self.folder)
 
     def keep_aside(self) -> bool:
-        """Give the current generation a third name, which no save takes away; whether there is
+        """Give the newest intact generation a name that no save takes away; whether there is
         one."""
         from prime_ext.state.format import head_path
         from prime_ext.state.writer import keep_head
 
-        source = head_path(self.folder, "current")
-        if not source.exists():
-            return False
-        keep_head(source, head_path(self.folder, "kept"))
-        return True
+        for generation in ("current", "previous"):
+            manifest = self.manifest(generation)
+            if manifest is not None and manifest.signature == "valid":
+                keep_head(head_path(self.folder, generation), head_path(self.folder, "kept"))
+                return True
+        return False
 
     def release(self) -> None:
         """Give up what was kept aside."""
         from prime_ext.state.format import head_path
 
         head_path(self.folder, "kept").unlink(missing_ok=True)
-
-    def drop_older(self) -> None:
-        """Delete all but the current generation.
-
-        Raises
-        ------
-        SnapshotError
-            A writer is at work.
-        """
-        from prime_ext.state import lock, segments
-        from prime_ext.state.format import DATA_NAME, head_path, read_head
-
-        data = self.folder / DATA_NAME
-        if not data.is_dir():
-            return
-        with lock.exclusive(data, LOCK_SECONDS):
-            current = read_head(self.folder, self.key).manifest
-            for generation in ("previous", "kept"):
-                head_path(self.folder, generation).unlink(missing_ok=True)
-            segments.collect(data, set(current.segments()))
 
     def delete(self) -> int:
         """Delete everything that was saved; returns how many bytes that were.
@@ -164,13 +166,31 @@ class SnapshotFiles:
         from prime_ext.state.format import DATA_NAME, HEAD_NAME, JSON_NAME
 
         data = self.folder / DATA_NAME
+        size = self.bytes()
+        forget(self.folder)
         if not data.is_dir():
-            return 0
+            return size
         with lock.exclusive(data, LOCK_SECONDS):
-            size = self.bytes()
             (self.folder / HEAD_NAME).unlink(missing_ok=True)
             (self.folder / JSON_NAME).unlink(missing_ok=True)
             for path in data.iterdir():
                 if path.name != lock.LOCK_NAME:
                     path.unlink(missing_ok=True)
         return size
+
+
+def _described(manifest: Manifest, generation: str) -> dict[str, Any]:
+    fields = ("status", "reason", "type", "size")
+    return {
+        "id": manifest.id,
+        "snapshot_id": manifest.id,
+        "generation": generation,
+        "created": manifest.created,
+        "kernelspec": manifest.kernelspec,
+        "python": manifest.python,
+        "bytes": manifest.total_bytes,
+        "names": {
+            name: {field: entry.get(field) for field in fields}
+            for name, entry in manifest.names.items()
+        },
+    }

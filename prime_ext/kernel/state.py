@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from prime_ext.errors import PrimeError
+from prime_ext.kernel import foreign
 from prime_ext.kernel.connection import KernelConnection
 from prime_ext.kernel.refusals import kernel_busy, kernel_dead
 from prime_ext.kernel.transfer import Transfer
@@ -109,13 +110,11 @@ class KernelState:
     async def _capture(
         self, place: _Place, folder: Path, key: bytes, options: dict[str, Any], saving: str
     ) -> dict[str, Any]:
-        from prime_ext.state import replica
-
         params: dict[str, Any] = {"options": options, "saving": saving}
         if place.transfer is not None:
             await place.transfer.follow()
             # Names of segments are never given twice, whichever process gives them.
-            params["after"] = await asyncio.to_thread(replica.last_segment, folder, key)
+            params["after"] = await asyncio.to_thread(_last_segment, folder, key)
         report: dict[str, Any] = (await self._ask(place, "state_save", params, key))["report"]
         return report
 
@@ -272,6 +271,12 @@ def _library() -> tuple[str, str]:
 
     code = carry.code()
     return code, hashlib.sha256(code.encode()).hexdigest()
+
+
+def _last_segment(folder: Path, key: bytes) -> int:
+    from prime_ext.state import replica
+
+    return max(replica.last_segment(folder, key), foreign.last_segment(folder))
 
 
 def _keep(folder: Path, generation: str) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prime_ext.errors import PrimeError
+from prime_ext.kernel import foreign
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -139,12 +140,12 @@ class Transfer:
         from prime_ext.state import replica
 
         keep = await asyncio.to_thread(replica.needed, self.folder, self.key)
-        if keep is None:  # a head cannot be read: nothing that it may need is removed
-            keep = set()
+        if keep is not None:  # else a head cannot be read: nothing that it may need is removed
+            keep |= await asyncio.to_thread(foreign.segments, self.folder)
         try:
             await self._ask(
                 "files_push",
-                {"keep": sorted(keep)},
+                {"keep": None if keep is None else sorted(keep)},
                 buffers=[self.key],
                 seconds=PULL_SECONDS,
             )

@@ -42,10 +42,11 @@ def local_path(url: str) -> Path | None:
     return Path(path)
 
 
-def push(directory: Path, url: str, key: bytes, keep: Iterable[str]) -> int:
+def push(directory: Path, url: str, key: bytes, keep: Iterable[str] | None) -> int:
     """Bring the current snapshot of ``directory`` to the URL; returns the bytes that travelled.
 
-    ``keep``: segments that other generations need; whatever else lies there is removed.
+    ``keep``: segments that other generations need; whatever else lies there is removed. ``None``
+    if that is not known: then nothing is.
     """
     head = format.read_head(directory, key)
     wanted = set(head.manifest.segments())
@@ -81,7 +82,12 @@ def _shown(url: str) -> str:
 
 
 def _push(
-    fs: Any, root: str, directory: Path, head: bytes, wanted: set[str], keep: Iterable[str]
+    fs: Any,
+    root: str,
+    directory: Path,
+    head: bytes,
+    wanted: set[str],
+    keep: Iterable[str] | None,
 ) -> int:
     data = f"{root}/{format.DATA_NAME}"
     fs.makedirs(data, exist_ok=True)
@@ -100,7 +106,7 @@ def _push(
     readable = directory / format.JSON_NAME
     if readable.exists():
         fs.put_file(str(readable), f"{root}/{format.JSON_NAME}")
-    for name in set(there) - wanted - set(keep):
+    for name in set() if keep is None else set(there) - wanted - set(keep):
         if name.startswith("seg-"):
             fs.rm_file(f"{data}/{name}")
     return sent + len(head)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,54 @@ def test_a_session_that_is_open_in_a_server_is_left_alone(
         store.close()
     assert "shut that server down" in capsys.readouterr().err
     assert files(data_dir, session_id).list() == []
+
+
+def test_import_of_the_sessions_own_folder_takes_what_is_not_its_own(
+    data_dir: Path, session_id: str, foreign: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = files(data_dir, session_id)
+    shutil.copytree(foreign, own.folder, dirs_exist_ok=True)
+    taken = ["import", str(own.folder), "--session", session_id, "--trust"]
+    own.set_foreign_aside()
+    for number in range(3):
+        state.save(own.folder, {"y": number}, key=own.key, verify="off")
+    assert main(taken) == 0
+    assert "3 names (x, block, text)" in capsys.readouterr().out
+    restored: dict[str, Any] = {}
+    assert state.load(own.folder, restored, key=own.key, verify="wait").complete
+    assert restored["block"] == bytearray(b"ab" * 100_000)
+    # Now it is this server's own, and nothing is left that could be imported.
+    assert main(taken[:-1]) == 1
+    told = capsys.readouterr().err
+    assert "no snapshot of another server" in told
+    assert "not signed" not in told
+    assert own.list_foreign() == []
+
+
+def test_import_from_another_session_of_this_server_says_so(
+    data_dir: Path, session_id: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = files(data_dir, "20260101-000000-0123456789ab")
+    state.save(other.folder, {"x": 1}, key=other.key, verify="off")
+    assert main(["import", str(other.folder), "--session", session_id]) == 1
+    told = " ".join(capsys.readouterr().err.split())
+    assert "signed by this server, for another session: 20260101-000000-0123456789ab." in told
+
+
+def test_a_head_that_was_altered_on_its_way_is_neither_foreign_nor_signed(
+    data_dir: Path, session_id: str, foreign: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = foreign / "kernel-state.dill"
+    content = bytearray(head.read_bytes())
+    content[30] ^= 1  # in the first stream
+    head.write_bytes(content)
+    assert main(["import", str(foreign), "--session", session_id, "--trust"]) == 1
+    assert "altered" in capsys.readouterr().err
+    own = files(data_dir, session_id)
+    shutil.copytree(foreign, own.folder, dirs_exist_ok=True)
+    own.set_foreign_aside()
+    assert own.list_foreign() == []
+    assert own.list() == []
 
 
 @pytest.mark.parametrize(

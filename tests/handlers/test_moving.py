@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -69,6 +70,11 @@ def run(server: Server, at: str, code: str) -> str:
     return json.dumps(record(server, at, "tool_result"))
 
 
+def command(reason: str) -> list[str]:
+    """The command in what was told."""
+    return shlex.split(reason[reason.index("jupyter prime import") :])
+
+
 def moved(source: Path, target: Path, *, same_machine: bool) -> Path:
     """The sessions of ``source`` in another folder, with the server's secret or without."""
     shutil.copytree(source / "prime", target / "prime")
@@ -108,10 +114,19 @@ def test_variables_survive_the_server_and_a_move(tmp_path: Path) -> None:
         server.stop(signal.SIGTERM)
 
     with running(moved(first, third, same_machine=False)) as server:
-        assert server.call("GET", f"{at}/snapshots")["snapshots"] == []
+        (foreign, *_) = server.call("GET", f"{at}/snapshots")["snapshots"]
+        assert (foreign["id"], foreign["generation"]) == (last["snapshot_id"], "foreign")
         refused = record(server, at, "restore")
         assert refused["outcome"] == "failed"
-        assert "jupyter prime import" in refused["reason"]
+        assert "False" in run(server, at, "print('late' in globals())")
+        # What is saved from now on takes the place of nothing that can still be imported.
+        for number in range(3):
+            run(server, at, f"y = {number}")
+            until(lambda: "y" in server.call("GET", f"{at}/snapshots")["snapshots"][0]["names"])
+        assert foreign in server.call("GET", f"{at}/snapshots")["snapshots"]
+        answer = server.call("POST", f"{at}/snapshots/{foreign['id']}/restore")
+        assert answer["code"] == "snapshot_foreign"
+        assert command(answer["hint"]) == command(refused["reason"])
         server.stop(signal.SIGTERM)
 
     def jupyter_prime(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -129,7 +144,8 @@ def test_variables_survive_the_server_and_a_move(tmp_path: Path) -> None:
             check=False,
         )
 
-    given = ["import", str(log.parent), "--session", session, "--data-dir", str(third / "prime")]
+    # The very command that was told.
+    given = [*command(refused["reason"])[2:-1], "--data-dir", str(third / "prime")]
     distrusted = jupyter_prime(*given)
     assert distrusted.returncode == 1
     assert "runs code" in distrusted.stderr
@@ -137,9 +153,11 @@ def test_variables_survive_the_server_and_a_move(tmp_path: Path) -> None:
     assert trusted.returncode == 0, trusted.stderr
 
     with running(third) as server:
-        (entry,) = server.call("GET", f"{at}/snapshots")["snapshots"]
+        (entry, *_) = server.call("GET", f"{at}/snapshots")["snapshots"]
+        assert "late" in entry["names"]
         assert {name["status"] for name in entry["names"].values()} != {"verified"}
         offer = record(server, at, "restore", outcome="offered")
+        assert offer["snapshot_id"] == entry["id"]
         restored = server.call("POST", f"{at}/snapshots/{offer['snapshot_id']}/restore")
         assert restored["outcome"] in ("ok", "partial")
         assert "seen at the end" in run(server, at, "print(late)")

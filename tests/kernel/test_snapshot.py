@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from prime_ext import state
 from prime_ext.config import SnapshotConfig
 from prime_ext.errors import PrimeError
 from prime_ext.kernel.freshness import Moment, kernel_status
@@ -299,11 +300,45 @@ async def test_a_snapshot_of_another_key_is_refused(
 ) -> None:
     await kernel.execute("x = 1", store_history=True)
     await keeper.capture("turn")
-    files = SnapshotFiles(folder, derive_key(b"other", "s"))
-    foreign = SnapshotKeeper(files, kernel, SnapshotConfig(), logging.getLogger("tests"))
+    foreign = SnapshotKeeper(
+        SnapshotFiles(folder, derive_key(b"other", "s")),
+        kernel,
+        SnapshotConfig(),
+        logging.getLogger("tests"),
+    )
     with pytest.raises(PrimeError) as raised:
         await foreign.restore("manual", "cold")
     assert raised.value.code == "snapshot_refused"
+
+
+async def test_snapshots_of_another_key_stay_within_reach_of_an_import(
+    kernel: NotebookKernel, keeper: SnapshotKeeper, folder: Path
+) -> None:
+    code = "import numpy\nprecious = numpy.arange(100_000)"
+    await kernel.execute(code, store_history=True)
+    theirs = [(await keeper.capture("turn")).snapshot_id]
+    await kernel.execute("more = 1", store_history=True)
+    theirs.append((await keeper.capture("turn")).snapshot_id)
+    await crash(kernel)
+    files = SnapshotFiles(folder, derive_key(b"other", "s"))
+    ours = SnapshotKeeper(files, kernel, SnapshotConfig(), logging.getLogger("tests"))
+    for number in range(3):
+        await kernel.execute(f"y = list(range(100_000, {number}, -1))", store_history=True)
+        assert (await ours.capture("turn")).outcome == "ok"
+    listed = await ours.foreign()
+    assert [entry["id"] for entry in listed] == theirs[::-1]
+    assert "precious" in listed[1]["names"]
+    assert not set(theirs) & {entry["id"] for entry in await ours.snapshots()}
+    with pytest.raises(PrimeError) as raised:
+        await ours.restore("manual", "cold", snapshot_id=theirs[1])
+    assert raised.value.code == "snapshot_foreign"
+    assert str(files.foreign()[0].directory) in raised.value.hint
+    for one in files.foreign():
+        mine: dict[str, Any] = {}
+        assert state.load(one.directory, mine, key=keeper.files.key, verify="wait").complete
+        assert mine["precious"].sum() == sum(range(100_000))
+    assert await ours.forget() > 800_000
+    assert (await ours.foreign(), files.bytes()) == ([], 0)
 
 
 async def test_after_a_restart_without_restore_the_good_state_is_kept(

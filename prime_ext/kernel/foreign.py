@@ -1,0 +1,188 @@
+"""Snapshots in a session's folder that another key has signed.
+
+A session that came from another machine has them, or one whose server has a new notary secret.
+Where they lie, the next saves would take their place; each is given a directory of its own::
+
+    kernel-state.foreign/<digest of the head>/   laid out as any snapshot
+
+From there it is listed, and imported when a person vouches for it. Nothing here is unpickled; what
+a foreign manifest says is not to be relied on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from prime_ext.state import Manifest
+    from prime_ext.state.format import Head
+
+FOREIGN_NAME = "kernel-state.foreign"
+
+LOCK_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """One of them, and the directory that it lies in."""
+
+    directory: Path
+    manifest: Manifest
+
+    @property
+    def command(self) -> str:
+        """What a person types who trusts it; the session must not be open then."""
+        session_id = self.directory.parent.parent.name
+        source = shlex.quote(str(self.directory))
+        return f"jupyter prime import {source} --session {session_id} --trust"
+
+
+def set_aside(folder: Path, key: bytes) -> None:
+    """Give what another key has signed in ``folder`` a directory of its own.
+
+    A head that this key has signed as the current one vouches for the others. Segments get a
+    second name, where the file system has that.
+
+    Raises
+    ------
+    SnapshotError, OSError
+        A writer is at work, or the disk refuses; what is not set aside lies where it lay.
+    """
+    from prime_ext.state import SnapshotError, lock, writer
+    from prime_ext.state.format import DATA_NAME, JSON_NAME, head_path, read_head
+
+    if not any(head_path(folder, g).exists() for g in ("current", "previous", "kept")):
+        return
+    try:
+        read_head(folder, key)
+        return
+    except SnapshotError:
+        pass
+    writer.make_directories(folder)
+    with lock.exclusive(folder / DATA_NAME, LOCK_SECONDS):
+        for generation in ("kept", "previous", "current"):
+            head = _foreign_head(folder, key, generation)
+            if head is None:
+                continue
+            extras = [folder / JSON_NAME] if generation == "current" else []
+            _keep_apart(folder, head, extras)
+            for path in (head_path(folder, generation), *extras):
+                path.unlink(missing_ok=True)
+
+
+def _foreign_head(folder: Path, key: bytes, generation: str) -> Head | None:
+    """The head, if another key has signed it; one that is damaged belongs to nobody."""
+    from prime_ext.state import SnapshotError, SnapshotRefused
+    from prime_ext.state.format import read_head
+    from prime_ext.state.importing import check_streams
+
+    try:
+        read_head(folder, key, generation)
+    except SnapshotRefused:
+        head = _unsigned(folder, generation)
+    except SnapshotError:
+        return None
+    else:
+        return None
+    if head is None or (generation == "current" and not _is_described(folder, head)):
+        return None
+    try:
+        check_streams(head)
+    except SnapshotError:
+        return None
+    return head
+
+
+def _unsigned(directory: Path, generation: str = "current") -> Head | None:
+    """A head whose signature is not asked for, if it makes sense at all."""
+    from prime_ext.state import SnapshotError, replica
+    from prime_ext.state.format import read_head
+
+    try:
+        head = read_head(directory, None, generation)
+        for name in head.manifest.segments():
+            replica.path_of(directory, name)  # a name that leads elsewhere is refused
+        sound = all(isinstance(entry, dict) for entry in head.manifest.names.values())
+    except (SnapshotError, OSError, TypeError, AttributeError):
+        return None
+    return head if sound else None
+
+
+def _is_described(folder: Path, head: Head) -> bool:
+    """Whether the readable copy beside the current head is of these very bytes."""
+    from prime_ext.state import digests
+    from prime_ext.state.format import JSON_NAME
+
+    try:
+        expected = json.loads((folder / JSON_NAME).read_bytes())["head_digest"]
+        return digests.matches(expected, head.content)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, LookupError):
+        return True  # no copy that says otherwise
+
+
+def _keep_apart(folder: Path, head: Head, extras: list[Path]) -> None:
+    from prime_ext.state import replica, writer
+    from prime_ext.state.format import DATA_NAME, HEAD_NAME
+
+    place = folder / FOREIGN_NAME / hashlib.sha256(head.content).hexdigest()[:16]
+    if place.exists():  # under another of its names
+        return
+    draft = place.with_name(f".{place.name}")
+    shutil.rmtree(draft, ignore_errors=True)
+    (draft / DATA_NAME).mkdir(mode=0o700, parents=True)
+    place.parent.chmod(0o700)
+    for name in head.manifest.segments():
+        source = replica.path_of(folder, name)
+        if source.is_file() and not source.is_symlink():
+            _link(source, draft / DATA_NAME / name)
+    for path in extras:
+        if path.is_file():
+            _link(path, draft / path.name)
+    writer.write_durably(draft / HEAD_NAME, [head.content])
+    for directory in (draft / DATA_NAME, draft):
+        writer.sync_directory(directory)
+    draft.replace(place)
+    writer.sync_directory(place.parent)
+
+
+def _link(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # a file system without hard links
+        shutil.copy2(source, target)
+
+
+def found(folder: Path) -> list[Foreign]:
+    """What was set aside, newest first."""
+    heads = [(directory, _unsigned(directory)) for directory in _directories(folder)]
+    foreign = [Foreign(directory, head.manifest) for directory, head in heads if head is not None]
+    return sorted(foreign, key=lambda one: str(one.manifest.created), reverse=True)
+
+
+def segments(folder: Path) -> set[str]:
+    """The segments that what was set aside refers to: at a store they may lie beside ours."""
+    return {name for head in found(folder) for name in head.manifest.segments()}
+
+
+def last_segment(folder: Path) -> int:
+    """The highest number among them; 0 if there are none."""
+    return max((int(Path(name).stem.partition("-")[2]) for name in segments(folder)), default=0)
+
+
+def forget(folder: Path) -> None:
+    """Delete what was set aside."""
+    shutil.rmtree(folder / FOREIGN_NAME, ignore_errors=True)
+
+
+def _directories(folder: Path) -> list[Path]:
+    try:
+        return [p for p in (folder / FOREIGN_NAME).iterdir() if not p.name.startswith(".")]
+    except OSError:
+        return []
