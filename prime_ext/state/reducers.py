@@ -15,5 +15,6 @@ def load() -> None:
         reducers_instances,
         reducers_libraries,
         reducers_opaque,
+        reducers_sqlalchemy,
         reducers_widgets,
     )

@@ -1,0 +1,67 @@
+"""Declarative classes: what is lost of them, and that the cell which made them can be run again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from .kernels import Kernel
+
+pytest.importorskip("sqlalchemy")
+
+USER = """
+class User(Base):
+    __tablename__ = "user"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str]
+"""
+
+
+def test_the_cell_of_a_mapped_class_runs_again_on_its_restored_base(
+    kernel_at: Callable[..., Kernel], tmp_path: Path, key: bytes
+) -> None:
+    place = str(tmp_path / "s")
+    kernel = kernel_at()
+    kernel.run(
+        """
+        from sqlalchemy import Column, Integer, Table, create_engine, select
+        from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+        class Base(DeclarativeBase): pass
+        engine = create_engine("sqlite://")
+        plain = Table("plain", Base.metadata, Column("n", Integer))
+        """
+    )
+    kernel.run(USER)
+    kernel.run(
+        f"""
+        Base.metadata.create_all(engine)
+        with Session(engine) as session:
+            session.add(User(name="first")); session.commit()
+        del session
+        from prime_ext import state as _state
+        _state.save({place!r}, key={key!r}, verify="off")
+        """
+    )
+    fresh = kernel_at()
+    fresh.run(
+        f"""
+        from prime_ext import state as _state
+        report = _state.load({place!r}, key={key!r})
+        assert report.names["User"].status == "degraded"
+        assert "class User(Base)" in report.names["User"].recipe.source
+        assert report.names["Base"].status == report.names["plain"].status == "verified"
+        assert plain is Base.metadata.tables["plain"]
+        """
+    )
+    fresh.run(USER)
+    fresh.run(
+        """
+        Base.metadata.create_all(engine)
+        with Session(engine) as session:
+            session.add(User(name="second")); session.commit()
+            found = [user.name for user in session.scalars(select(User).order_by(User.id))]
+        assert found == ["first", "second"], found
+        """
+    )
