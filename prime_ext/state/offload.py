@@ -82,7 +82,7 @@ def _run_child(job: Job, pipe: int, lock: Path) -> None:
         _close_inherited(pipe, lock)
 
         def progress(slow: bool) -> None:
-            os.write(pipe, _SLOW if slow else b".")
+            _write_all(pipe, _SLOW if slow else b".")
 
         try:
             message: dict[str, Any] = vars(writer.write(job, progress))
@@ -98,7 +98,7 @@ def _write_all(descriptor: int, data: bytes) -> None:
         try:
             data = data[os.write(descriptor, data) :]
         except OSError:
-            return  # the kernel is gone; the snapshot is on disk all the same
+            return  # the kernel is gone; the snapshot is finished all the same
 
 
 def _close_inherited(pipe: int, lock: Path) -> None:

@@ -64,7 +64,8 @@ def test_every_verb_says_how_it_refuses() -> None:
 def fields_of(struct: type[msgspec.Struct]) -> tuple[set[str], set[str]]:
     """All fields of a struct and the required ones."""
     fields = msgspec.structs.fields(struct)
-    tag = {struct.__struct_config__.tag_field} - {None}
+    field = struct.__struct_config__.tag_field
+    tag = {field} if field else set()
     return (
         {f.encode_name for f in fields} | tag,
         {f.encode_name for f in fields if f.required} | tag,

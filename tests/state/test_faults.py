@@ -22,7 +22,7 @@ import pytest
 
 from prime_ext import state
 from prime_ext.state import format as files
-from prime_ext.state import writer
+from prime_ext.state import lock, writer
 
 from .kernels import ROOT
 from .snapshots import load, python, save
@@ -159,6 +159,31 @@ def test_kill_at_random_instants(tmp_path: Path, key: bytes, fork: str) -> None:
 @pytest.mark.parametrize("fork", ["fork", "inline"])
 def test_kill_at_many_random_instants(tmp_path: Path, key: bytes, fork: str) -> None:
     _kill_while_saving(tmp_path / "s", key, fork, rounds=120)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a thread writes there")
+def test_the_forked_writer_survives_the_kernel(tmp_path: Path, key: bytes) -> None:
+    """The kernel dies when it has handed over, with nothing on disk yet."""
+    dying = python(
+        """
+        import os, signal, sys
+        import numpy as np
+        from prime_ext import state
+        values = {"array": np.arange(10_000_000.0), "text": "later"}
+        state.begin(sys.argv[1], values, key=bytes.fromhex(sys.argv[2]))
+        os.kill(os.getpid(), signal.SIGKILL)
+        """,
+        str(tmp_path),
+        key.hex(),
+    )
+    with dying as kernel:
+        assert kernel.wait() == -signal.SIGKILL
+    # The writer holds the lock until it is done.
+    with lock.exclusive(tmp_path / files.DATA_NAME, 60):
+        pass
+    restored = load(tmp_path, key)
+    assert restored["text"] == "later"
+    assert restored["array"][-1] == 9_999_999
 
 
 def test_two_writers_at_once(tmp_path: Path, key: bytes) -> None:
