@@ -14,6 +14,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +43,15 @@ class ForkedWriter:
     def __init__(self, job: Job) -> None:
         reading, writing = os.pipe()
         lock = job.directory / "kernel-state.d" / "lock"
-        self.pid = forking.quiet_fork()
-        if self.pid == 0:
-            _run_child(job, writing, lock)
-        os.close(writing)
+        # A copy of the lock for the child: filelock takes its own away from every fork.
+        copies = [os.dup(descriptor) for descriptor in _descriptors_of(lock)]
+        try:
+            self.pid = forking.quiet_fork()
+            if self.pid == 0:
+                _run_child(job, writing, lock)
+        finally:
+            for descriptor in (writing, *copies):
+                os.close(descriptor)
         self._reading = reading
 
     def wait(self) -> Written:
@@ -102,19 +108,23 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 
 def _close_inherited(pipe: int, lock: Path) -> None:
-    try:
-        lock_status = os.stat(lock)
-    except OSError:
-        lock_status = None
+    kept = {pipe, *_descriptors_of(lock)}
     for name in os.listdir("/proc/self/fd"):
-        descriptor = int(name)
-        if descriptor == pipe:
-            continue
-        try:
-            if lock_status is None or not os.path.samestat(os.fstat(descriptor), lock_status):
-                os.close(descriptor)
-        except OSError:
-            continue
+        if int(name) not in kept:
+            with suppress(OSError):
+                os.close(int(name))
+
+
+def _descriptors_of(path: Path) -> list[int]:
+    """The descriptors that this process has of a file."""
+    found = []
+    with suppress(OSError):
+        wanted = os.stat(path)
+        for name in os.listdir("/proc/self/fd"):
+            with suppress(OSError):
+                if os.path.samestat(os.fstat(int(name)), wanted):
+                    found.append(int(name))
+    return found
 
 
 class Writing:
