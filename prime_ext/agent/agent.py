@@ -11,7 +11,7 @@ from prime_ext.agent.approvals import Approvals, Suspended
 from prime_ext.agent.attachment import Attachment
 from prime_ext.agent.attachment_reader import AttachmentReader
 from prime_ext.agent.calls import ToolCalls
-from prime_ext.agent.history import History
+from prime_ext.agent.history import HISTORY_KINDS, History
 from prime_ext.agent.permissions import in_force
 from prime_ext.agent.prompts import user_content
 from prime_ext.agent.repair import missing_records
@@ -25,7 +25,6 @@ from prime_ext.agent.turn import Turn, TurnCaps
 from prime_ext.context.tokens import count_text
 from prime_ext.errors import PrimeError
 from prime_ext.models.model import Model, ModelError
-from prime_ext.session import telemetry
 from prime_ext.session.records import (
     AnyRecord,
     Error,
@@ -38,20 +37,6 @@ from prime_ext.session.records import (
     UserMessage,
 )
 from prime_ext.session.session import Session
-
-HISTORY_KINDS = (
-    *telemetry.KINDS,
-    "user_message",
-    "queued",
-    "unqueued",
-    "approval_request",
-    "approval",
-    "compaction_start",
-    "settings",
-    "restore",
-    "revert",
-)
-"""Kinds that ``History`` looks at; the others, tool results above all, need not be read."""
 
 
 class Agent:
@@ -479,25 +464,7 @@ class Agent:
 
     def describe(self) -> dict[str, Any]:
         """For ``GET sessions/{id}``."""
-        return {
-            "state": self.state(),
-            "queue": [
-                {
-                    "seq": q.seq,
-                    "text": q.text,
-                    "attachments": [
-                        {key: value for key, value in a.items() if key != "content"}
-                        for a in q.attachments
-                    ],
-                }
-                for q in self.history.queue.values()
-            ],
-            "approvals": [
-                {"call_id": a.call_id, "what": a.what, "tool": a.tool, "summary": a.summary}
-                for a in self.history.pending.values()
-            ],
-            "telemetry": self.history.telemetry.sums(),
-        }
+        return {"state": self.state(), **self.history.describe()}
 
     def _error(self, failure: PrimeError, turn: str | None) -> None:
         self._append(

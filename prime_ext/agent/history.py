@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from prime_ext.agent.kernel_events import restore_event
+from typing import Any
+
+from prime_ext.agent.kernel_events import restore_event, withdrawn_event
 from prime_ext.agent.revert import revert_event
+from prime_ext.session import telemetry
 from prime_ext.session.records import (
     AnyRecord,
     Approval,
@@ -14,11 +17,26 @@ from prime_ext.session.records import (
     Restore,
     Revert,
     Settings,
+    Snapshot,
     TurnEnd,
     Unqueued,
     UserMessage,
 )
-from prime_ext.session.telemetry import Telemetry
+
+HISTORY_KINDS = (
+    *telemetry.KINDS,
+    "user_message",
+    "queued",
+    "unqueued",
+    "approval_request",
+    "approval",
+    "compaction_start",
+    "settings",
+    "snapshot",
+    "restore",
+    "revert",
+)
+"""Kinds that ``History`` looks at; the others, tool results above all, need not be read."""
 
 
 class History:
@@ -37,17 +55,40 @@ class History:
         self.open_compaction: CompactionStart | None = None
         self.kernel_events: list[str] = []
         """What happened to the kernel outside turns since the user last wrote."""
+        self._offer: Restore | None = None
+        """A restore that the person was offered, and has neither taken nor lost."""
         self.notebook_events: list[str] = []
         """What the user reverted since they last wrote."""
         self.next_model: tuple[str, str] | None = None
         """Provider and model that the next compaction switches to."""
-        self.telemetry = Telemetry()
+        self.telemetry = telemetry.Telemetry()
 
     @property
     def waiting_turn(self) -> str | None:
         """A turn that waits for a person, and goes on with the answer."""
         waits = any(request.turn == self.open_turn for request in self.pending.values())
         return self.open_turn if waits else None
+
+    def describe(self) -> dict[str, Any]:
+        """What waits, and the sums, for ``GET sessions/{id}``; contents of attachments left out."""
+        return {
+            "queue": [
+                {
+                    "seq": q.seq,
+                    "text": q.text,
+                    "attachments": [
+                        {key: value for key, value in a.items() if key != "content"}
+                        for a in q.attachments
+                    ],
+                }
+                for q in self.queue.values()
+            ],
+            "approvals": [
+                {"call_id": a.call_id, "what": a.what, "tool": a.tool, "summary": a.summary}
+                for a in self.pending.values()
+            ],
+            "telemetry": self.telemetry.sums(),
+        }
 
     def observe(self, record: AnyRecord) -> None:
         """Take in one record."""
@@ -77,12 +118,16 @@ class History:
         elif isinstance(record, Settings):
             if record.model is not None or record.provider is not None:
                 self.next_model = (record.provider or "", record.model or "")
-        elif isinstance(record, Restore) and (
-            record.turn is None or record.trigger == "compaction"
-        ):
+        elif isinstance(record, Restore):
+            self._offer = record if record.outcome == "offered" else None
             event = restore_event(record)
-            if event:
+            if event and (record.turn is None or record.trigger == "compaction"):
                 self.kernel_events.append(event)
+        elif isinstance(record, Snapshot) and record.outcome == "removed" and self._offer:
+            offered = restore_event(self._offer)
+            self.kernel_events = [event for event in self.kernel_events if event != offered]
+            self.kernel_events.append(withdrawn_event(self._offer, record))
+            self._offer = None
         elif isinstance(record, Revert):
             event = revert_event(record)
             if event:
