@@ -12,6 +12,7 @@ from typing import Any
 
 _CATEGORIES = ("LC_COLLATE", "LC_CTYPE", "LC_MONETARY", "LC_NUMERIC", "LC_TIME")
 _STREAMS = ("stderr", "stdout")
+_PLAIN_FORMATTERS = (type(None), logging.Formatter)
 
 
 def warning_filters() -> list[tuple[Any, ...]]:
@@ -44,43 +45,92 @@ def _compiled(value: Any) -> Any:
     return re.compile(*value) if isinstance(value, tuple) else value
 
 
-def read_logging() -> dict[str, Any]:
-    """Levels that were set, and what ``logging.basicConfig`` has made of the root logger."""
-    root = logging.getLogger()
-    known = {"": root, **root.manager.loggerDict}
-    handlers = []
-    for handler in root.handlers:
-        stream = getattr(handler, "stream", None)
-        where = next((name for name in _STREAMS if getattr(sys, name) is stream), None)
-        plain = handler.formatter is None or type(handler.formatter) is logging.Formatter
-        if type(handler) is logging.StreamHandler and where and plain:
-            text = handler.formatter and (handler.formatter._fmt, handler.formatter.datefmt)
-            handlers.append((where, handler.level, text))
+def read_logging(namespace: dict[str, Any]) -> dict[str, Any]:
+    """What was set for loggers: levels, propagation, and handlers as far as they can be told."""
+    loggers = _loggers()
     return {
-        "levels": {
-            name: logger.level
-            for name, logger in known.items()
-            if isinstance(logger, logging.Logger) and logger.level
+        "levels": {name: logger.level for name, logger in loggers.items() if logger.level},
+        "silent": [name for name, logger in loggers.items() if not logger.propagate],
+        "disabled": logging.getLogger().manager.disable,
+        "handlers": {
+            name: told
+            for name, logger in loggers.items()
+            if (told := [how for h in logger.handlers if (how := _told(h, name, namespace))])
         },
-        "disabled": root.manager.disable,
-        "handlers": handlers,
     }
 
 
-def set_logging(state: dict[str, Any]) -> None:
-    """Set the levels again; give the root logger its handlers, if it has none yet."""
+def lost_handlers(namespace: dict[str, Any]) -> list[str]:
+    """Handlers of the notebook's loggers that a snapshot cannot hold."""
+    return [
+        f"a {type(handler).__name__} of the logger {name or 'root'!r}"
+        for name, logger in _loggers().items()
+        if _is_own(name)
+        for handler in logger.handlers
+        if type(handler).__module__ in ("logging", "logging.handlers", "__main__")
+        and type(handler) is not logging.NullHandler
+        and _told(handler, name, namespace) is None
+    ]
+
+
+def _loggers() -> dict[str, logging.Logger]:
+    root = logging.getLogger()
+    known = {"": root, **root.manager.loggerDict}
+    return {name: found for name, found in known.items() if isinstance(found, logging.Logger)}
+
+
+def _is_own(name: str) -> bool:
+    """Whether a logger is none of a module, which has given it its handlers by itself."""
+    return name.partition(".")[0] not in sys.modules
+
+
+def _told(handler: logging.Handler, logger: str, namespace: dict[str, Any]) -> Any:
+    """A handler as plain data: the variable that holds it, or how it is made."""
+    variable = next((name for name, value in namespace.items() if value is handler), None)
+    if variable is not None:
+        return "variable", variable
+    formatter = handler.formatter
+    if not _is_own(logger) or handler.filters or type(formatter) not in _PLAIN_FORMATTERS:
+        return None
+    text = formatter and (formatter._fmt, formatter.datefmt)
+    if type(handler) is logging.FileHandler:
+        return "file", (handler.baseFilename, handler.encoding), handler.level, text
+    if type(handler) is logging.StreamHandler:
+        for where in _STREAMS:
+            if getattr(sys, where) is handler.stream:
+                return "stream", where, handler.level, text
+    return None
+
+
+def set_logging(state: dict[str, Any], namespace: dict[str, Any]) -> None:
+    """Set what was set again; a logger that has handlers gets none but those of variables."""
     for name, level in state["levels"].items():
         logging.getLogger(name).setLevel(level)
+    for name in state["silent"]:
+        logging.getLogger(name).propagate = False
     logging.disable(state["disabled"])
-    root = logging.getLogger()
-    if root.handlers:
-        return
-    for where, level, text in state["handlers"]:
-        handler = logging.StreamHandler(getattr(sys, where))
-        handler.setLevel(level)
-        if text:
-            handler.setFormatter(logging.Formatter(*text))
-        root.addHandler(handler)
+    for name, told in state["handlers"].items():
+        logger = logging.getLogger(name)
+        has_some = bool(logger.handlers)
+        for how in told:
+            if how[0] == "variable":
+                handler = namespace.get(how[1])
+                if isinstance(handler, logging.Handler):
+                    logger.addHandler(handler)
+            elif not has_some:
+                logger.addHandler(_handler(*how))
+
+
+def _handler(kind: str, where: Any, level: int, text: Any) -> logging.Handler:
+    if kind == "file":
+        # Delayed: restoring writes to no file; the first message to log does.
+        made: logging.Handler = logging.FileHandler(where[0], encoding=where[1], delay=True)
+    else:
+        made = logging.StreamHandler(getattr(sys, where))
+    made.setLevel(level)
+    if text:
+        made.setFormatter(logging.Formatter(*text))
+    return made
 
 
 def read_locale() -> dict[str, str]:

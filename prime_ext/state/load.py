@@ -112,7 +112,7 @@ def load(
     namespace.update(restored.values)
     _patch(restored.patched, report)
     if state is not None:
-        process_state.apply_late(state, report.notes)
+        process_state.apply_late(state, namespace, report.notes)
         if names is None:
             with restorers.loading(loader.context):
                 history.restore(state.get("history"), namespace, set(restored.values))

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from . import cells, history, library_settings
+from . import cells, history, library_settings, registrations
 from .namespace import shell
 from .pickling import SaveContext
 
@@ -49,13 +49,14 @@ def capture(context: SaveContext, filters: list[tuple[Any, ...]]) -> dict[str, A
         "random": random.getstate(),
         "decimal": _safely(lambda: decimal.getcontext().copy()),
         "warnings": filters,
-        "logging": _safely(library_settings.read_logging),
+        "logging": _safely(lambda: library_settings.read_logging(context.namespace)),
         "locale": _safely(library_settings.read_locale),
         "recursion_limit": sys.getrecursionlimit(),
         "sources": dict(context.sources),
         "libraries": {},
         "matplotlib_backend": _safely(_matplotlib_backend),
         "extensions": _loaded_extensions(),
+        "registered": _safely(lambda: registrations.find(context.namespace)[0]),
         "autoreload": _safely(_autoreload),
     }
     for module, (read, _) in _LIBRARIES.items():
@@ -92,8 +93,9 @@ def apply_early(state: dict[str, Any], notes: list[str]) -> None:
         linecache.cache.setdefault(name, (len(text), None, lines, name))
 
 
-def apply_late(state: dict[str, Any], notes: list[str]) -> None:
-    """What loading the components may disturb: random states, options, extensions."""
+def apply_late(state: dict[str, Any], namespace: dict[str, Any], notes: list[str]) -> None:
+    """What loading the components may disturb, or needs them: random states, options, extensions,
+    what was registered."""
     found = shell()
     if found is not None:
         for name in state.get("extensions") or []:
@@ -106,9 +108,12 @@ def apply_late(state: dict[str, Any], notes: list[str]) -> None:
         if module in sys.modules:
             _, restore = _LIBRARIES[module]
             _try(functools.partial(restore, value), notes, f"the options of {module}")
+    for registered in state.get("registered") or ():
+        put = functools.partial(registrations.put, registered, namespace)
+        _try(put, notes, registrations.describe(registered))
     for what, restore in (
         ("warnings", library_settings.set_warning_filters),
-        ("logging", library_settings.set_logging),
+        ("logging", lambda saved: library_settings.set_logging(saved, namespace)),
         ("locale", library_settings.set_locale),
     ):
         if state.get(what) is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import importlib
 import io
 import os
@@ -222,9 +224,12 @@ def restore_closed_file(kind: str, name: Any, mode: str) -> Any:
 @reduces("sqlite3:Connection", "_sqlite3:Connection")
 def reduce_database(pickler: Reducing, connection: Any) -> Any:
     try:
-        databases = {row[1]: row[2] for row in connection.execute("PRAGMA database_list")}
+        databases = {row[1]: row[2] for row in _plain_rows(connection, "PRAGMA database_list")}
     except Exception as error:
         return pickler.lose(connection, f"its databases cannot be read: {error}")
+    made = sorted(_functions(connection) - _builtin_functions())
+    if made:
+        pickler.notes.append(f"the SQL functions made for it are not restored: {', '.join(made)}")
     settings = {
         "isolation_level": connection.isolation_level,
         "row_factory": connection.row_factory,
@@ -237,6 +242,8 @@ def reduce_database(pickler: Reducing, connection: Any) -> Any:
         return restore_database_file, (path, settings)
     if connection.in_transaction:
         pickler.notes.append("an in-memory database comes back with its transaction committed")
+    if _plain_rows(connection, "PRAGMA page_count") == [(0,)]:
+        return restore_memory_database, (b"", settings)  # SQLite serializes no empty database
     if hasattr(connection, "serialize"):
         return restore_memory_database, (connection.serialize(), settings)
     factory, connection.row_factory = connection.row_factory, None
@@ -245,6 +252,27 @@ def reduce_database(pickler: Reducing, connection: Any) -> Any:
     finally:
         connection.row_factory = factory
     return restore_memory_database, (script, settings)
+
+
+def _plain_rows(connection: Any, query: str) -> list[Any]:
+    """Rows as tuples, whatever the connection makes of its own."""
+    cursor = connection.cursor()
+    cursor.row_factory = None
+    return list(cursor.execute(query))
+
+
+def _functions(connection: Any) -> set[str]:
+    """Functions and collations; none where SQLite is too old to tell."""
+    found = {row[0] for row in _plain_rows(connection, "PRAGMA function_list")}
+    return found | {row[1] for row in _plain_rows(connection, "PRAGMA collation_list")}
+
+
+@functools.cache
+def _builtin_functions() -> frozenset[str]:
+    import sqlite3
+
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        return frozenset(_functions(connection))
 
 
 @restorer

@@ -23,6 +23,7 @@ from . import (
     lock,
     module_changes,
     process_state,
+    registrations,
     size_budget,
     verification,
     verifier,
@@ -174,7 +175,7 @@ def begin(
 
 
 def _unsaved_changes(namespace: dict[str, Any], pickled: Pickled) -> list[str]:
-    """What the notebook has changed in modules, and will not find there after a restore."""
+    """What the notebook has changed outside of its variables, and a restore does not bring back."""
     reasons = dict.fromkeys(module_changes.find(namespace)[1], "only plain values are")
     reasons.update(
         (place, why) for (what, place), why in pickled.skipped.items() if what == "patch"
@@ -187,10 +188,11 @@ def _unsaved_changes(namespace: dict[str, Any], pickled: Pickled) -> list[str]:
                 for what, place in component.roots
                 if what == "patch"
             )
+    unnamed = [*registrations.find(namespace)[1], *library_settings.lost_handlers(namespace)]
     return [
         f"{place.removesuffix('[]')} was set by the notebook and is not saved: {why}"
         for place, why in reasons.items()
-    ]
+    ] + [f"{what} is not saved: run the cell that makes it again" for what in unnamed]
 
 
 def pickle_process_state(context: SaveContext, filters: list[tuple[Any, ...]]) -> bytes:

@@ -225,3 +225,78 @@ def test_settings_of_warnings_logging_and_locale(
     assert "raised" in printed
     assert "[INFO] told" in printed
     assert "divide" not in printed
+
+
+def test_loggers_and_their_handlers(kernel_at: Callable[..., Kernel], tmp_path: Path) -> None:
+    kernel = kernel_at()
+    kernel.run(
+        """
+        import io, logging
+        log = logging.getLogger("mine.part")
+        handler = logging.StreamHandler()
+        log.addHandler(handler)
+        log.addHandler(logging.FileHandler("later.log", delay=True))
+        log.propagate = False
+        logging.getLogger("other").addHandler(logging.StreamHandler(io.StringIO()))
+        """
+    )
+    assert "'other' is not saved" in kernel.run(
+        "from prime_ext import state as s\n"
+        f"print(s.save({str(tmp_path / 's')!r}, key=b'k' * 32, verify='off').notes)"
+    )
+    fresh = kernel_at()
+    fresh.run(LOAD.format(str(tmp_path / "s")))
+    assert not (tmp_path / "later.log").exists()
+    fresh.run(
+        """
+        assert log is logging.getLogger("mine.part") and not log.propagate
+        assert log.handlers[0] is handler and len(log.handlers) == 2, log.handlers
+        log.warning("told")
+        """
+    )
+    assert (tmp_path / "later.log").read_text() == "told\n"
+
+
+def test_what_was_registered_with_ipython_and_pandas(
+    kernel_at: Callable[..., Kernel], tmp_path: Path
+) -> None:
+    kernel = kernel_at()
+    kernel.run(
+        """
+        import fractions
+        import pandas as pd
+        class Shown: pass
+        class Other: pass
+        def as_html(value): return "<b>shown</b>"
+        html = get_ipython().display_formatter.formatters["text/html"]
+        html.for_type(Shown, as_html)
+        html.for_type(fractions.Fraction, as_html)
+        html.for_type(Other, lambda value: "<i>other</i>")
+        @pd.api.extensions.register_dataframe_accessor("geo")
+        class Geo:
+            def __init__(self, frame): self.frame = frame
+            def rows(self): return len(self.frame)
+        frame = pd.DataFrame({"a": [1, 2]})
+        """
+    )
+    kernel.run("%alias_magic --line tt timeit -p '-n 1'")
+    printed = kernel.run(
+        "from prime_ext import state as s\n"
+        f"print(s.save({str(tmp_path / 's')!r}, key=b'k' * 32, verify='off').notes)"
+    )
+    assert "the text/html display of Other is not saved" in printed
+    assert "Shown" not in printed
+    assert "geo" not in printed
+    fresh = kernel_at()
+    fresh.run(LOAD.format(str(tmp_path / "s")))
+    fresh.run(
+        """
+        assert report.notes == [], report.notes
+        shown = get_ipython().display_formatter.format
+        assert shown(Shown())[0]["text/html"] == "<b>shown</b>"
+        assert shown(fractions.Fraction(1))[0]["text/html"] == "<b>shown</b>"
+        assert frame.geo.rows() == 2
+        alias = get_ipython().magics_manager.magics["line"]["tt"]
+        assert (alias.magic_name, alias.magic_params) == ("timeit", "-n 1")
+        """
+    )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from .kernels import Case, CasesInKernels, Kernel
+from .snapshots import save
 
 CASES = [
     Case(
@@ -342,3 +345,13 @@ def test_reading_back_reaches_nothing_outside(
         """
     )
     assert not mark.exists()
+
+
+def test_sql_functions_of_a_connection_are_told(tmp_path: Path, key: bytes) -> None:
+    plain, extended = sqlite3.connect(":memory:"), sqlite3.connect(":memory:")
+    extended.row_factory = lambda cursor, row: {"row": row}
+    extended.create_function("twice", 1, lambda x: 2 * x)
+    with contextlib.closing(plain), contextlib.closing(extended):
+        names = save(tmp_path, {"plain": plain, "extended": extended}, key).names
+    assert names["plain"].reason == ""
+    assert names["extended"].reason == "the SQL functions made for it are not restored: twice"

@@ -1,0 +1,103 @@
+"""What the notebook has registered with IPython and pandas: how to display a type, accessors of
+frames, other names of magics. They lie in tables of those libraries, not in a variable."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from .namespace import shell
+
+_FRAMES = ("DataFrame", "Series", "Index")
+
+Registration = tuple[str, str, str, Any]
+"""Kind, where, name or type, and what is registered; classes and functions by their names."""
+
+
+def find(namespace: dict[str, Any]) -> tuple[list[Registration], list[str]]:
+    """What can be registered again from the variables, and descriptions of what cannot."""
+    kept: list[Registration] = []
+    lost: list[str] = []
+    for kind, where, name, what in _registered(namespace):
+        if kind == "alias":
+            kept.append((kind, where, name, what))
+            continue
+        held = _reference(name, namespace), _reference(what, namespace)
+        if None in held:
+            shown = name if isinstance(name, str) else name.__qualname__
+            lost.append(describe((kind, where, shown, None)))
+        else:
+            kept.append((kind, where, str(held[0]), held[1]))
+    return kept, lost
+
+
+def describe(registration: Registration) -> str:
+    """For a note to the user."""
+    kind, where, name, _ = registration
+    if kind == "formatter":
+        return f"the {where} display of {name.removeprefix(':')}"
+    return f"the accessor {where}.{name}" if kind == "accessor" else f"the magic {name}"
+
+
+def put(registration: Registration, namespace: dict[str, Any]) -> None:
+    """Register again."""
+    kind, where, name, what = registration
+    if kind == "accessor":
+        pandas: Any = importlib.import_module("pandas")
+        owner = getattr(pandas, where)
+        if name not in owner._accessors:
+            register = getattr(pandas.api.extensions, f"register_{where.lower()}_accessor")
+            register(name)(_resolve(what, namespace))
+        return
+    found = shell()
+    if found is None:
+        return
+    if kind == "alias":
+        found.magics_manager.register_alias(name, what[0], where, what[1])
+    else:
+        formatter = found.display_formatter.formatters[where]
+        formatter.for_type(_resolve(name, namespace), _resolve(what, namespace))
+
+
+def _registered(namespace: dict[str, Any]) -> Iterator[tuple[str, str, Any, Any]]:
+    found = shell()
+    if found is not None and found.user_ns is namespace:
+        for mime, formatter in found.display_formatter.formatters.items():
+            for kind, printer in list(formatter.type_printers.items()):
+                if getattr(printer, "__globals__", None) is namespace:
+                    yield "formatter", mime, kind, printer
+        for kind, magics in found.magics_manager.magics.items():
+            for name, magic in list(magics.items()):
+                # The aliases that IPython makes itself hold no parameters of their own.
+                if type(magic).__name__ == "MagicAlias" and name not in _ALIASES_OF_IPYTHON:
+                    yield "alias", kind, name, (magic.magic_name, magic.magic_params)
+    pandas: Any = sys.modules.get("pandas")
+    for owner in _FRAMES if hasattr(pandas, "Index") else ():
+        attributes = vars(getattr(pandas, owner))
+        for name in sorted(getattr(pandas, owner)._accessors):
+            accessor = getattr(attributes.get(name), "_accessor", None)
+            if getattr(accessor, "__module__", "") == "__main__":
+                yield "accessor", owner, name, accessor
+
+
+_ALIASES_OF_IPYTHON = frozenset({"ed", "hist", "rep", "SVG", "HTML", "file"})
+
+
+def _reference(value: Any, namespace: dict[str, Any]) -> str | None:
+    """A class or function by the variable that holds it, or by where a library has it."""
+    if isinstance(value, str):
+        return value
+    name = getattr(value, "__qualname__", "")
+    if namespace.get(name) is value:
+        return f":{name}"
+    module = getattr(value, "__module__", "")
+    if module != "__main__" and getattr(sys.modules.get(module), name, None) is value:
+        return f"{module}:{name}"
+    return None
+
+
+def _resolve(reference: str, namespace: dict[str, Any]) -> Any:
+    module, _, name = reference.partition(":")
+    return getattr(importlib.import_module(module), name) if module else namespace[name]
