@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import uuid
 import weakref
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,10 +21,10 @@ from prime_ext.notebook.cell import (
     clean_source,
     explain_missing,
     new_cell_id,
-    source_hash,
 )
 from prime_ext.notebook.lease import LeaseHub, LeaseLost
 from prime_ext.notebook.mirror import RunMirror
+from prime_ext.notebook.operation_log import OperationLog, Recorder, cell_state
 from prime_ext.notebook.operations import Applied
 from prime_ext.notebook.seen import SeenCells
 from prime_ext.notebook.writer_browser import BrowserWriter
@@ -56,21 +55,6 @@ class Kernel(Protocol):
         on_busy: Callable[[], None] | None = None,
         cell_id: str | None = None,
     ) -> Execution: ...
-
-
-class Log(Protocol):
-    def seqs_of(self, *kinds: str) -> Sequence[int]: ...
-
-
-class Recorder(Protocol):
-    """The part of a session that a document needs: where its operations are recorded."""
-
-    @property
-    def log(self) -> Log: ...
-
-    def append(self, record: Any, /) -> Any: ...
-
-    def keep(self, name: str, data: bytes, *, text: str) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -132,19 +116,14 @@ class NotebookDocument:
         hub: LeaseHub,
         contents: ContentsWriter,
         seen: SeenCells,
-        recorder: Recorder,
-        turn: str | None,
+        operations: OperationLog,
         log: logging.Logger | logging.LoggerAdapter[Any],
-        *,
-        reverts: str | None = None,
     ) -> None:
         self._notebook = notebook
         self._hub = hub
         self._browser = BrowserWriter(hub)
         self._contents = contents
-        self._recorder = recorder
-        self._turn = turn
-        self._reverts = reverts
+        self._operations = operations
         self._log = log
         self.seen = seen
         """What the session knows of the cells."""
@@ -347,16 +326,9 @@ class NotebookDocument:
             except PrimeError as error:
                 self._refused(op_id, operation, error)
                 raise
-            before = applied.before or _state(known)
-            kept = self._keep(op_id, before.pop("cell", None)) if before else None
-            op = self._record(
-                op_id,
-                operation,
-                "applied",
-                writer=writer,
-                before=_hashed(before),
-                after=_hashed(applied.after),
-                kept=kept,
+            before = applied.before or (None if known is None else cell_state(known))
+            op = self._operations.applied(
+                op_id, operation, writer=writer, before=before, after=applied.after
             )
             cell = _cell_after(cell_id, applied.after or before or {}, known)
             if applied.after is None:
@@ -423,56 +395,27 @@ class NotebookDocument:
                 if isinstance(error, CellNotFound)
                 else f"The outputs are here only: {error.message}"
             )
-            return self._record(op_id, operation, "failed", writer=writer, reason=reason), reason
-        after = {**(_state(cell) or {}), "execution_count": execution_count, "status": status}
-        op = self._record(
-            op_id, operation, "applied", writer=writer, before=_state(cell), after=after
+            op = self._operations.failed(op_id, operation, writer=writer, reason=reason)
+            return op, reason
+        op = self._operations.ran(
+            op_id,
+            operation,
+            cell,
+            writer=writer,
+            execution_count=execution_count,
+            status=status,
         )
         return op, unsaved
 
     def _refused(self, op_id: str, operation: dict[str, Any], error: PrimeError) -> None:
-        """Record an operation that changed nothing; of a conflict, both sides."""
-        before = after = None
-        if isinstance(error, CellConflict):
-            before = {"source": error.current}
-            after = None if error.proposed is None else {"source": error.proposed}
+        """Record an operation that changed nothing; the model is told the source of a conflict."""
         if isinstance(error, CellConflict | CellUnread):
             self.seen.told(error.cell_id, error.current)
-        self._record(
-            op_id,
-            operation,
-            "conflict" if isinstance(error, CellConflict) else "failed",
-            writer=self._writer,
-            before=before,
-            after=after,
-            reason=error.message,
-        )
-
-    def _keep(self, op_id: str, cell: dict[str, Any] | None) -> str | None:
-        """Keep a deleted cell beside the log, outputs and all; the name it is kept under."""
-        if cell is None:
-            return None
-        name, text = f"cell-{op_id}.json", json.dumps(cell)
-        return name if self._recorder.keep(name, text.encode(), text=text) else None
+        self._operations.refused(op_id, operation, error, writer=self._writer)
 
     @property
     def _writer(self) -> str:
         return self._browser.name if self._hub.held(self.path) else self._contents.name
-
-    def _record(
-        self, op_id: str, operation: dict[str, Any], status: str, **fields: Any
-    ) -> NotebookOp:
-        op = NotebookOp(
-            op_id=op_id,
-            op=operation["op"],
-            cell_id=operation["cell_id"],
-            status=status,
-            turn=self._turn,
-            reverts=self._reverts,
-            **fields,
-        )
-        self._recorder.append(op)
-        return op
 
     @staticmethod
     async def _uninterrupted(work: Coroutine[Any, Any, Any]) -> Any:
@@ -502,17 +445,6 @@ def _done(task: asyncio.Task[Any]) -> None:
     if not task.cancelled():
         # Seen, whether anybody still waits for it or not.
         task.exception()
-
-
-def _state(cell: Cell | None) -> dict[str, Any] | None:
-    if cell is None:
-        return None
-    return {"source": cell.source, "cell_type": cell.cell_type, "index": cell.index}
-
-
-def _hashed(state: dict[str, Any] | None) -> dict[str, Any] | None:
-    """``state`` with the hash of its source: a record may hold the source with a key taken out."""
-    return None if state is None else {**state, "hash": source_hash(state["source"])}
 
 
 def _cell_after(cell_id: str, state: dict[str, Any], known: Cell | None) -> Cell:

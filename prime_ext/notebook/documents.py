@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from prime_ext.notebook.document import NotebookDocument, Recorder, SharedNotebook
+from prime_ext.notebook.document import NotebookDocument, SharedNotebook
 from prime_ext.notebook.lease import LeaseHub, moved_path, normal_path
+from prime_ext.notebook.operation_log import OperationLog, Recorder
 from prime_ext.notebook.seen import SeenCells
 from prime_ext.notebook.writer_contents import ContentsWriter
 
@@ -42,23 +43,23 @@ class NotebookDocuments:
         notebook = self._notebooks.get(path)
         if notebook is None:
             notebook = self._notebooks[path] = SharedNotebook(path)
-        if reverts is not None:
-            return NotebookDocument(
-                notebook,
-                self._hub,
-                self._contents,
-                SeenCells(),
-                session,
-                turn,
-                self._log,
-                reverts=reverts,
-            )
+        return NotebookDocument(
+            notebook,
+            self._hub,
+            self._contents,
+            SeenCells() if reverts is not None else self._seen(notebook, session),
+            OperationLog(session, turn, reverts=reverts),
+            self._log,
+        )
+
+    @staticmethod
+    def _seen(notebook: SharedNotebook, session: Recorder) -> SeenCells:
         seen = notebook.seen.get(session)
         if seen is None:
             # Nothing was called yet in a session that is new: this is made for its first call.
             seen = SeenCells(resumed=bool(session.log.seqs_of("tool_result")))
             notebook.seen[session] = seen
-        return NotebookDocument(notebook, self._hub, self._contents, seen, session, turn, self._log)
+        return seen
 
     def rename(self, old: str, new: str) -> None:
         """A notebook, or a folder above it, was renamed: documents in use and leases follow."""

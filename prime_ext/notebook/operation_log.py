@@ -1,0 +1,138 @@
+"""What a session's operations on a notebook came to, as records of the session."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from prime_ext.errors import PrimeError
+from prime_ext.notebook.cell import Cell, CellConflict, source_hash
+from prime_ext.session.records import NotebookOp
+
+
+class Log(Protocol):
+    def seqs_of(self, *kinds: str) -> Sequence[int]: ...
+
+
+class Recorder(Protocol):
+    """The part of a session that a document needs: where its operations are recorded."""
+
+    @property
+    def log(self) -> Log: ...
+
+    def append(self, record: Any, /) -> Any: ...
+
+    def keep(self, name: str, data: bytes, *, text: str) -> bool: ...
+
+
+class OperationLog:
+    """Records operations, applied or not, each as one ``notebook_op``.
+
+    Parameters
+    ----------
+    turn:
+        The turn the operations belong to.
+    reverts:
+        The turn they undo.
+    """
+
+    def __init__(
+        self, recorder: Recorder, turn: str | None = None, *, reverts: str | None = None
+    ) -> None:
+        self._recorder = recorder
+        self._turn = turn
+        self._reverts = reverts
+
+    def applied(
+        self,
+        op_id: str,
+        operation: dict[str, Any],
+        *,
+        writer: str,
+        before: dict[str, Any] | None,
+        after: dict[str, Any] | None,
+    ) -> NotebookOp:
+        """An operation changed the cell from ``before`` to ``after``, both as in ``Applied``."""
+        before = None if before is None else dict(before)
+        kept = self._keep(op_id, before.pop("cell", None)) if before else None
+        return self._record(
+            op_id,
+            operation,
+            "applied",
+            writer=writer,
+            before=_hashed(before),
+            after=_hashed(after),
+            kept=kept,
+        )
+
+    def ran(
+        self,
+        op_id: str,
+        operation: dict[str, Any],
+        cell: Cell,
+        *,
+        writer: str,
+        execution_count: int | None,
+        status: str,
+    ) -> NotebookOp:
+        """A cell was run, and shows what came of it."""
+        before = cell_state(cell)
+        after = {**before, "execution_count": execution_count, "status": status}
+        return self._record(op_id, operation, "applied", writer=writer, before=before, after=after)
+
+    def failed(
+        self, op_id: str, operation: dict[str, Any], *, writer: str, reason: str
+    ) -> NotebookOp:
+        """An operation did not get into the notebook."""
+        return self._record(op_id, operation, "failed", writer=writer, reason=reason)
+
+    def refused(
+        self, op_id: str, operation: dict[str, Any], error: PrimeError, *, writer: str
+    ) -> NotebookOp:
+        """An operation changed nothing; of a conflict, both sides are recorded."""
+        before = after = None
+        if isinstance(error, CellConflict):
+            before = {"source": error.current}
+            after = None if error.proposed is None else {"source": error.proposed}
+        return self._record(
+            op_id,
+            operation,
+            "conflict" if isinstance(error, CellConflict) else "failed",
+            writer=writer,
+            before=before,
+            after=after,
+            reason=error.message,
+        )
+
+    def _keep(self, op_id: str, cell: dict[str, Any] | None) -> str | None:
+        """Keep a deleted cell beside the log, outputs and all; the name it is kept under."""
+        if cell is None:
+            return None
+        name, text = f"cell-{op_id}.json", json.dumps(cell)
+        return name if self._recorder.keep(name, text.encode(), text=text) else None
+
+    def _record(
+        self, op_id: str, operation: dict[str, Any], status: str, **fields: Any
+    ) -> NotebookOp:
+        op = NotebookOp(
+            op_id=op_id,
+            op=operation["op"],
+            cell_id=operation["cell_id"],
+            status=status,
+            turn=self._turn,
+            reverts=self._reverts,
+            **fields,
+        )
+        self._recorder.append(op)
+        return op
+
+
+def cell_state(cell: Cell) -> dict[str, Any]:
+    """A cell as a record holds it, as far as the cell itself tells: not its neighbours."""
+    return {"source": cell.source, "cell_type": cell.cell_type, "index": cell.index}
+
+
+def _hashed(state: dict[str, Any] | None) -> dict[str, Any] | None:
+    """``state`` with the hash of its source: a record may hold the source with a key taken out."""
+    return None if state is None else {**state, "hash": source_hash(state["source"])}
