@@ -34,6 +34,7 @@ from . import (
 )
 from .deadline import DeadlineExceeded, deadline, stop_thread
 from .dill_pickler import VERDICTS, kinds_lost, pickler_class
+from .losses import losses_in
 from .pickling import (
     LEAF_SECONDS,
     PROTOCOL,
@@ -53,6 +54,7 @@ LARGE_STREAM = 1024 * 1024
 _DEEP_STACK_BYTES = 512 * 1024 * 1024
 _DEEP_RECURSION = 150_000
 _TRIAL_SECONDS = 2.0
+_QUICK = 0.2
 
 
 @dataclass
@@ -61,7 +63,8 @@ class Component:
 
     ``tier`` is ``c``, ``python``, ``dill`` or ``salvage``; ``cost`` the seconds it took;
     ``packed`` the order of ``buffers`` in the stream if the first of them is a pack;
-    ``alternative`` what dill made of it, of which nobody knows yet whether it loads.
+    ``alternative`` what dill made of it, of which nobody knows yet whether it loads;
+    ``lost_in`` for each name its share of the losses, where that is known.
     """
 
     roots: list[Any]
@@ -74,6 +77,7 @@ class Component:
     cost: float = 0.0
     packed: list[int] = field(default_factory=list)
     alternative: Component | None = None
+    lost_in: dict[str, list[Loss]] = field(default_factory=dict)
     pickler: Reducing | None = None
 
     def fingerprint(self) -> str:
@@ -146,6 +150,7 @@ def pickle_namespace(
             work.alarm.pause()
             patched = [("patch", where) for where in patches.find(context.namespace)]
             work.run([("name", name) for name in names] + patched, hints)
+            work.attribute_losses()
         skeletons, keys = work.skeletons()
     hints.groups = [c.roots for c in work.components() if len(c.roots) > 1]
     hints.costs = {root: c.cost for c in work.components() for root in c.roots}
@@ -433,6 +438,29 @@ class _Work:
         alternative.pickler = None
         component.alternative = alternative
         return component
+
+    def attribute_losses(self) -> None:
+        """Find out which names of a component hold what was lost of it, where that is quick."""
+        for component in self._attempts:
+            names = [name for what, name in component.roots if what == "name"]
+            pickler = component.pickler
+            if not component.losses or len(names) < 2 or pickler is None:
+                continue
+            if len(names) < len(component.roots):  # a class refers to its contents by name only
+                continue
+            if component.cost > _QUICK or len(component.stream) > LARGE_STREAM:
+                continue
+            lost = list(zip(pickler.lost, component.losses))  # noqa: B905 - Python 3.9
+            self.alarm.renew(1.0, at_once=True)
+            try:
+                for name in names:
+                    found = losses_in(self.context.namespace[name], self.context, lost)
+                    if found is not None:
+                        component.lost_in[name] = found
+            except DeadlineExceeded:
+                component.lost_in.clear()
+            finally:
+                self.alarm.pause()
 
     def skeletons(self) -> tuple[bytes, list[str]]:
         """All classes without their contents, in an order in which they can be made."""

@@ -111,6 +111,7 @@ class Reducing:
         self.used_classes: set[str] = set()
         self.group_classes: set[str] = set()
         self.losses: list[Loss] = []
+        self.lost: list[Any] = []
         self.notes: list[str] = []
         self._plans = context.plans
 
@@ -129,11 +130,13 @@ class Reducing:
             raise TooManyLosses(f"more than {LIMIT_OF_LOSSES} objects that cannot be kept")
         what = f"{plans.module_of(type(value))}.{type(value).__qualname__}"
         self.losses.append(Loss(what, why, final))
+        self.lost.append(value)
         return restore_placeholder, (what, why, safe_repr(value))
 
     def keep_lost(self, value: Unrestorable) -> tuple[Any, ...]:
         """Reduce what was lost before: it is told again, and costs nothing of the limit."""
         self.losses.append(Loss(value._what, value._why, final=True, before=True))
+        self.lost.append(value)
         return restore_placeholder, (value._what, value._why, value._shown)
 
 

@@ -260,12 +260,12 @@ def _name_entries(namespace: dict[str, Any], pickled: Pickled) -> dict[str, dict
         }
 
     for index, component in enumerate(pickled.components):
-        reasons = [f"{loss.what}: {loss.why}" for loss in component.losses] + component.notes
-        status = DEGRADED if component.losses else UNVERIFIED
-        reason = "; ".join(dict.fromkeys(reasons))
         for what, name in component.roots:
             if what == "name":
-                add(name, status, reason, index)
+                losses = component.lost_in.get(name, component.losses)
+                reasons = [f"{loss.what}: {loss.why}" for loss in losses] + component.notes
+                status = DEGRADED if losses else UNVERIFIED
+                add(name, status, "; ".join(dict.fromkeys(reasons)), index)
     for (what, name), reason in pickled.skipped.items():
         if what == "name":
             add(name, SKIPPED, reason, None)

@@ -55,3 +55,20 @@ def test_what_python_notes_of_warnings_is_no_variable(tmp_path: Path, key: bytes
         exec(compile("warnings.warn('look')", "<cell>", "exec"), namespace)
     assert "__warningregistry__" in namespace
     assert "__warningregistry__" not in save(tmp_path, namespace, key).names
+
+
+def test_of_names_saved_together_those_are_degraded_that_hold_the_placeholder(
+    tmp_path: Path, key: bytes
+) -> None:
+    shared = [1]
+    with socket.socket() as connection:
+        namespace: dict[str, Any] = {
+            "holder": {"shared": shared, "connection": connection},
+            "also": [connection],
+            "whole": (shared, 2),
+        }
+        report = save(tmp_path, namespace, key, verify="wait")
+    statuses = {name: status.status for name, status in report.names.items()}
+    assert statuses == {"holder": "degraded", "also": "degraded", "whole": "verified"}
+    assert report.names["whole"].reason == ""
+    assert WHY in report.names["also"].reason
