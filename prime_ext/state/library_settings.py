@@ -10,6 +10,8 @@ import sys
 import warnings
 from typing import Any
 
+from . import cells
+
 _CATEGORIES = ("LC_COLLATE", "LC_CTYPE", "LC_MONETARY", "LC_NUMERIC", "LC_TIME")
 _STREAMS = ("stderr", "stdout")
 _PLAIN_FORMATTERS = (type(None), logging.Formatter)
@@ -62,10 +64,11 @@ def read_logging(namespace: dict[str, Any]) -> dict[str, Any]:
 
 def lost_handlers(namespace: dict[str, Any]) -> list[str]:
     """Handlers of the notebook's loggers that a snapshot cannot hold."""
+    held, written = list(namespace.values()), list(cells.texts(namespace))
     return [
         f"a {type(handler).__name__} of the logger {name or 'root'!r}"
         for name, logger in _loggers().items()
-        if _is_own(name)
+        if not name or any(value is logger for value in held) or _is_written(name, written)
         for handler in logger.handlers
         if type(handler).__module__ in ("logging", "logging.handlers", "__main__")
         and type(handler) is not logging.NullHandler
@@ -81,7 +84,12 @@ def _loggers() -> dict[str, logging.Logger]:
 
 def _is_own(name: str) -> bool:
     """Whether a logger is none of a module, which has given it its handlers by itself."""
-    return name.partition(".")[0] not in sys.modules
+    package = name.partition(".")[0]
+    return package == "__main__" or package not in sys.modules
+
+
+def _is_written(name: str, texts: list[str]) -> bool:
+    return any(f"{quote}{name}{quote}" in text for text in texts for quote in "'\"")
 
 
 def _told(handler: logging.Handler, logger: str, namespace: dict[str, Any]) -> Any:
