@@ -63,7 +63,7 @@ export function useCompletions(
 
   const completeCommand = (command: ISlashCommand): void => {
     const text = `/${command.name}${command.argument ? ' ' : ''}`;
-    controller.setDraft(text);
+    controller.message.setText(text);
     setDismissed(`/${command.name}`);
     setCursor(text.length);
   };
@@ -74,10 +74,10 @@ export function useCompletions(
       const known = state.attachments.find(other => isSame(other, attachment));
       written =
         known?.mention ?? freeMention(candidate.mention, state.attachments);
-      controller.attach({ ...attachment, mention: written });
+      controller.message.attach({ ...attachment, mention: written });
     }
     const { text, cursor } = insertMention(draft, at, written);
-    controller.setDraft(text);
+    controller.message.setText(text);
     setActive(0);
     setCursor(cursor);
   };

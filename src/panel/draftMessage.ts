@@ -1,0 +1,127 @@
+import { IAttachment } from '../api/attachments';
+import { imageAttachment } from '../mentions/images';
+import { attachedTo, isSame, withoutMention } from '../mentions/text';
+import { Drafts } from './drafts';
+import { IPanelState } from './state';
+import { PanelStore } from './store';
+
+/** The message that is being written: its text and what is attached to it. */
+export class DraftMessage {
+  /**
+   * @param _submit - Sends a message; rejects if it is refused, and has then said why.
+   * @param _imageUnreadable - Said of an image that the browser cannot read.
+   */
+  constructor(
+    private readonly _store: PanelStore,
+    private readonly _drafts: Drafts,
+    private readonly _submit: (
+      text: string,
+      attachments: readonly IAttachment[]
+    ) => Promise<void>,
+    private readonly _imageUnreadable: string
+  ) {}
+
+  setText(draft: string): void {
+    if (this._state.notebook !== null) {
+      this._drafts.save(this._state.notebook, draft);
+    }
+    this._store.set({ draft });
+    // A controlled text that lags behind its keys loses the cursor.
+    this._store.changedNow();
+  }
+
+  attach(...attachments: IAttachment[]): void {
+    const others = this._state.attachments.filter(
+      known => !attachments.some(attachment => isSame(known, attachment))
+    );
+    this._setAttachments([...others, ...attachments]);
+  }
+
+  async attachImages(files: readonly File[]): Promise<void> {
+    try {
+      this.attach(...(await Promise.all(files.map(imageAttachment))));
+    } catch {
+      this._store.set({
+        failure: {
+          code: 'image_unreadable',
+          message: this._imageUnreadable,
+          hint: ''
+        }
+      });
+    }
+  }
+
+  /** Take an attachment back, and its mention out of the text. */
+  detach(attachment: IAttachment): void {
+    this._setAttachments(
+      this._state.attachments.filter(known => known !== attachment)
+    );
+    if (attachment.mention !== undefined) {
+      this.setText(withoutMention(this._state.draft, attachment.mention));
+    }
+  }
+
+  /** Send it. If it is refused, it comes back. */
+  async send(): Promise<void> {
+    const text = this._state.draft.trim();
+    const { notebook } = this._state;
+    if (text === '' || notebook === null || this._state.sending !== null) {
+      return;
+    }
+    const attached = attachedTo(text, this._state.attachments);
+    this.setText('');
+    this._setAttachments([]);
+    try {
+      await this._submit(text, attached);
+    } catch {
+      // What was typed meanwhile stays behind it.
+      if (this._state.notebook === notebook) {
+        const typed = this._state.draft;
+        this.setText(typed === '' ? text : `${text}\n${typed}`);
+        this._setAttachments([...attached, ...this._state.attachments]);
+      } else {
+        this._drafts.save(notebook, text);
+        this._drafts.saveAttachments(notebook, attached);
+      }
+    }
+  }
+
+  /** What was being written for a notebook. */
+  load(notebook: string | null): Pick<IPanelState, 'draft' | 'attachments'> {
+    return notebook === null
+      ? { draft: '', attachments: [] }
+      : {
+          draft: this._drafts.load(notebook),
+          attachments: this._drafts.loadAttachments(notebook)
+        };
+  }
+
+  /** The notebook on show had another name `before`. */
+  renamed(before: string | null): void {
+    const { notebook, draft, attachments } = this._state;
+    if (notebook === null) {
+      return;
+    }
+    this._drafts.save(notebook, draft);
+    // The cells that are attached are in the notebook still.
+    this._setAttachments(
+      attachments.map(attachment =>
+        attachment.value === before
+          ? { ...attachment, value: notebook }
+          : attachment
+      )
+    );
+  }
+
+  private _setAttachments(attachments: readonly IAttachment[]): void {
+    const { notebook } = this._state;
+    if (notebook !== null) {
+      this._drafts.saveAttachments(notebook, attachments);
+    }
+    this._store.set({ attachments });
+  }
+
+  private get _state(): IPanelState {
+    return this._store.state;
+  }
+}
