@@ -21,6 +21,7 @@ from bench.headless import NOTEBOOK, extension, serving
 from bench.session_script import Script, Step, Turn
 from bench.virtual_time import LoopClock
 from prime_ext.agent.service import AgentService
+from prime_ext.context.summary import INSTRUCTION
 from prime_ext.models.capabilities import known_capabilities
 from prime_ext.session.records import CompactionEnd, Error, PrefireEnd, PrefireStart
 from prime_ext.session.session import Session
@@ -39,7 +40,6 @@ class Observer:
         self._summary = summary
         self._run = run
         self._price = known_capabilities(model).price
-        self._reply_limit: int | None = None
         self._pending: list[tuple[Received, Purpose, str]] = []
         self._prompt: list[Position] = []
         self._prompt_at = 0.0
@@ -60,10 +60,7 @@ class Observer:
                 key: [_unmarked(block) for block in received.body[key]]
                 for key in ("system", "tools")
             }
-        limit = received.body["max_tokens"]
-        # A summary is allowed fewer tokens than a reply.
-        self._reply_limit = self._reply_limit or limit
-        if limit != self._reply_limit:
+        if received.user_text.startswith(INSTRUCTION):
             waited_for = self._compacting_since is not None
             self._pending.append((received, "summary" if waited_for else self._note, ""))
             return ScriptedReply((Text(self._summary),))

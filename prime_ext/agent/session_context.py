@@ -56,11 +56,13 @@ class SessionContext:
         self._keeper = keeper
         self._history = history
         self._log = services.log
-        self._projector = Projector(session.context_records)
+        log_path = str(session.folder / "session.jsonl")
+        self._projector = Projector(session.context_records, log_path)
         self._prefire = Prefire(session, services.log)
         self._ledger = LedgerFile(session.folder, session.log, services.log)
         self._proof = PrefixProof()
         self._refills = RefillGuard()
+        self._told: tuple[int, int] | None = None
         self._compacting = False
         self.asked: AskedCompaction | None = None
         """It goes before any other."""
@@ -124,6 +126,12 @@ class SessionContext:
                 where="session",
             )
         )
+
+    def is_news(self, overhead: int, threshold: int) -> bool:
+        """Whether a person has not been told yet that the overhead alone is over the threshold."""
+        news = (overhead, threshold) != self._told
+        self._told = (overhead, threshold)
+        return news
 
     # --- compacting ---------------------------------------------------------------------------
 

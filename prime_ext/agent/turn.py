@@ -143,8 +143,8 @@ class Turn:
         self._spent = _Spent()
         self._started = time.monotonic()
         self._last_message_id: str | None = None
-        self._crossed = False
-        """The threshold was crossed and compaction did not help; do not try again each request."""
+        self._again_at = 0
+        """Size at which a compaction that did not help is tried again: not at each request."""
 
     def set_phase(self, phase: str) -> None:
         self._phase = phase
@@ -251,13 +251,13 @@ class Turn:
             await self._compact_now("manual", None)
             return
         threshold = self._context.limits.threshold
-        if await self._context.tokens() < threshold:
-            self._crossed = False
+        tokens = await self._context.tokens()
+        if tokens < threshold:
+            self._again_at = 0
             return
         overhead = await self._context.overhead()
         if overhead >= threshold:
-            if not self._crossed:
-                self._crossed = True
+            if self._context.is_news(overhead, threshold):
                 self._error(
                     "threshold_too_small",
                     f"System prompt and tools alone take {overhead} tokens, the threshold is "
@@ -265,12 +265,13 @@ class Turn:
                     "Raise ContextConfig.max_context_tokens.",
                 )
             return
-        if not self._crossed:
-            if trigger == "threshold" and await self._context.goes_on():
-                return
-            self._crossed = True
-            await self._give_up_if_refilled()
-            await self._compact_now(trigger, None)
+        if tokens < self._again_at:
+            return
+        if trigger == "threshold" and await self._context.goes_on():
+            return
+        await self._give_up_if_refilled()
+        self._again_at = tokens + threshold // 10
+        await self._compact_now(trigger, None)
 
     async def _give_up_if_refilled(self) -> None:
         filler = await self._context.refilled_by()
@@ -296,7 +297,7 @@ class Turn:
         self.set_phase("compaction")
         record = await self._context.compact(trigger, instructions, self._turn)
         if record.outcome == "ok" and record.tokens_after < self._context.limits.threshold:
-            self._crossed = False
+            self._again_at = 0
         return record
 
     async def _request(self) -> Reply:

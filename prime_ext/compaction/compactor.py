@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from prime_ext.compaction.replacement import (
-    CHARACTERS_PER_TOKEN,
     Replacement,
     Replacing,
     Terms,
-    extracted,
+    fitted,
 )
 from prime_ext.context.cut import cut_index
 from prime_ext.context.plan import Measured, choose_prune
@@ -46,6 +45,13 @@ if TYPE_CHECKING:
     from prime_ext.context.projector import Projector
     from prime_ext.kernel.snapshot import SnapshotKeeper
     from prime_ext.session.session import Session
+
+LEAST_GAIN = 200
+"""Tokens that a compaction must take away, beside a tenth of what it replaces: the conversation
+word for word is worth more than less."""
+
+LEAST_FOR_MODEL = 4_000
+"""Tokens that must be replaceable for the model's own wish to be worth a request."""
 
 AUTOMATIC = ("threshold", "turn_end")
 """Triggers that want no more than room: what is newest stays as it is."""
@@ -97,7 +103,7 @@ class Compactor:
         self._on_record = on_record
         self._on_overflow = on_overflow
         self._log = log
-        self._snapshot_seq = max(session.log.seqs_of("snapshot"), default=None)
+        self._snapshot_seq = _last_snapshot(session)
 
     async def run(
         self,
@@ -175,8 +181,11 @@ class Compactor:
             record = await self._prune(start, context, end, terms)
             if record is not None:
                 return record
-        if cut_index(projection.messages, sizes, 0) == 0:
+        replaceable = cut_index(projection.messages, sizes, 0)
+        if replaceable == 0:
             return end("skipped", before, reason="Only the newest message is in the context.")
+        if start.trigger == "model" and sum(sizes[:replaceable]) < LEAST_FOR_MODEL:
+            return end("skipped", before, reason="There is little to summarise yet.")
         replacing = Replacing(
             self._session,
             projection,
@@ -184,13 +193,14 @@ class Compactor:
             overhead,
             note,
             terms,
+            count=self._meter.text_tokens,
             progress=self._progress,
             on_overflow=self._on_overflow,
             log=self._log,
         )
 
         async def turn_and_size(body: Replacement) -> tuple[str, int]:
-            room = limits.ledger_tokens(overhead) * CHARACTERS_PER_TOKEN
+            room = limits.ledger_tokens(overhead)
             text = await self._turn(projection, body, state, inventory, room)
             return text, overhead + self._meter.text_tokens(text) + sum(sizes[body.cut :])
 
@@ -203,15 +213,17 @@ class Compactor:
         state = await self._kernel_state()
         inventory = None if state.get("reason") == NO_KERNEL else await self._inventory()
         summary, after = await turn_and_size(body)
-        if after >= before:
+        least = max(LEAST_GAIN, sum(sizes[: body.cut]) // 10)
+        if before - after < least:
             room = max(0, before - overhead - sum(sizes[body.cut :])) // 2
-            body = extracted(projection.messages[: body.cut], body.cut, room, body)
+            prefix = projection.messages[: body.cut]
+            body = replacing.extracted(prefix, body.cut, room, body)
             summary, after = await turn_and_size(body)
-        if after >= before:
+        if before - after < least:
             return end(
                 "skipped",
                 before,
-                reason="A summary would be as long as what it replaces.",
+                reason="A summary would be about as long as what it replaces.",
                 request_tokens=body.request_tokens,
                 usage=body.usage or {},
                 cost_usd=body.cost_usd,
@@ -305,13 +317,13 @@ class Compactor:
         body: Replacement,
         state: dict[str, Any],
         inventory: list[dict[str, Any]] | None,
-        ledger_chars: int,
+        ledger_tokens: int,
     ) -> str:
         through = projection.messages[body.cut - 1].last_seq
         ledger = await self._ledger.through(through)
         return summary_turn(
             body.text,
-            ledger=ledger.render(ledger_chars),
+            ledger=fitted(ledger.render, ledger_tokens, self._meter.text_tokens),
             last_user_message=self._last_user_message(projection, body.cut),
             inventory=inventory,
             kernel_note=kernel_note(state),
@@ -337,6 +349,15 @@ class Compactor:
         stored = self._session.append(record, sync=isinstance(record, CompactionEnd))
         self._on_record(stored)
         return stored
+
+
+def _last_snapshot(session: Session) -> int | None:
+    """Record of the newest snapshot that was taken."""
+    for seq in reversed(session.log.seqs_of("snapshot")):
+        record = session.log.get(seq)
+        if isinstance(record, Snapshot) and record.outcome in ("ok", "unchanged"):
+            return seq
+    return None
 
 
 def _kept_from(projection: Projection, cut: int) -> int | None:

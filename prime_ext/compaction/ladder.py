@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from prime_ext.compaction.summarise import Summary, summarise
+from prime_ext.compaction.summarise import Room, Summary, summarise
 from prime_ext.context.limits import Limits
 from prime_ext.context.projection import ProjectedMessage, Projection
 from prime_ext.context.reduce import fitting, transcript, without_media
@@ -44,6 +44,7 @@ async def summarise_somehow(
     sizes: Sizes,
     model: Model,
     limits: Limits,
+    count: Callable[[str], int],
     *,
     instructions: str | None,
     extraction: str = "",
@@ -62,6 +63,8 @@ async def summarise_somehow(
     ----------
     sizes:
         Of system prompt and tools, and of each message of ``prefix``.
+    count:
+        Counts the tokens of a text.
     on_overflow:
         Told what the server said of its window.
 
@@ -108,7 +111,7 @@ async def summarise_somehow(
                 projection,
                 messages,
                 model,
-                budget,
+                Room(limits.max_output, budget, count),
                 instructions=instructions,
                 extraction=extraction,
                 on_retry=on_retry,

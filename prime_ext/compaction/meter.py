@@ -47,7 +47,7 @@ class ContextMeter:
         self._count_text = lru_cache(maxsize=8)(tokens.count_text)
         self._reported: int | None = None
         self._growths: deque[int] = deque(maxlen=GROWTHS)
-        self._overhead: tuple[int, tokens.Size] | None = None
+        self._overhead: tuple[list[Any], list[Any], tokens.Size] | None = None
         self.known_tokens: int | None = None
         """Size of the context when it was last measured on top of reported usage; ``None`` from a
         compaction until the next reply."""
@@ -176,11 +176,12 @@ class ContextMeter:
             return self._fixed(projection).plus(self._totals[-1])
 
     def _fixed(self, projection: Projection) -> tokens.Size:
-        key = hash((id(projection.system), id(projection.tools)))
-        if self._overhead is None or self._overhead[0] != key:
-            size = tokens.measure_request(projection.system, projection.tools, [], self._image_cap)
-            self._overhead = (key, size)
-        return self._overhead[1]
+        system, tools = projection.system, projection.tools
+        known = self._overhead
+        if known is None or known[0] is not system or known[1] is not tools:
+            size = tokens.measure_request(system, tools, [], self._image_cap)
+            known = self._overhead = (system, tools, size)
+        return known[2]
 
     def _scaled(self, size: tokens.Size) -> int:
         return round(size.text * self._estimator.ratio) + size.images

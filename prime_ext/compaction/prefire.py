@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from prime_ext.compaction.extraction import extraction, rebuild_is_due
-from prime_ext.compaction.summarise import Summary, summarise
+from prime_ext.compaction.summarise import Room, Summary, summarise
 from prime_ext.context.note import (
     Note,
     as_message,
@@ -73,8 +73,7 @@ class _Job:
     """How many of the oldest messages it covers."""
     messages: Sequence[ProjectedMessage]
     """What the model reads for it: those, or the note before and what came since."""
-    max_tokens: int
-    """Of the note."""
+    room: Room
     rolled: bool
     rebuild: bool
 
@@ -101,14 +100,16 @@ class Prefire:
     def resume(self, records: Sequence[AnyRecord]) -> None:
         """Take up a note that was ready when the server stopped."""
         compaction = last_compaction(records)
-        started: PrefireStart | None = None
+        begun: dict[str, PrefireStart] = {}
         for record in records:
             if compaction is not None and record.seq <= compaction.seq:
                 continue
             if isinstance(record, PrefireStart):
-                started = record
-            elif isinstance(record, PrefireEnd) and record.outcome == "ok" and started:
-                self._note = Note(record.note, started.through_seq, started.fingerprint)
+                begun[record.prefire_id] = record
+            elif isinstance(record, PrefireEnd) and record.outcome == "ok":
+                start = begun.get(record.prefire_id)
+                if start is not None:
+                    self._note = Note(record.note, start.through_seq, start.fingerprint)
 
     async def consider(self, approach: Approach) -> None:
         """Start making a note, or rolling it forward, if the context comes near its threshold.
@@ -250,7 +251,7 @@ class Prefire:
                 job.projection,
                 job.messages,
                 model,
-                job.max_tokens,
+                job.room,
                 instructions=None,
                 extraction=found,
             )
@@ -267,6 +268,9 @@ class Prefire:
         except ModelError as failure:
             self._failed = True
             self._log.info("No note ahead of the compaction: %s", failure.message)
+        except Exception:  # whatever broke, the conversation goes on without a note
+            self._failed = True
+            self._log.exception("The note of session %s failed", self._session.id)
         finally:
             self._session.append(
                 PrefireEnd(
@@ -299,10 +303,16 @@ def _first(approach: Approach, context: Measured) -> _Job | None:
         projection,
         length,
         projection.messages[:length],
-        limits.summary_tokens(context.overhead),
+        _room(approach, context),
         rolled=False,
         rebuild=rebuild_is_due(approach.compactions),
     )
+
+
+def _room(approach: Approach, context: Measured) -> Room:
+    limits = approach.limits
+    summary = limits.summary_tokens(context.overhead)
+    return Room(limits.max_output, summary, approach.meter.text_tokens)
 
 
 def _rolled(note: Note, approach: Approach, context: Measured) -> _Job | None:
@@ -319,7 +329,7 @@ def _rolled(note: Note, approach: Approach, context: Measured) -> _Job | None:
         approach.projection,
         length,
         [as_message(note), *map(bare, messages[noted:length])],
-        limits.summary_tokens(context.overhead),
+        _room(approach, context),
         rolled=True,
         rebuild=False,
     )

@@ -23,7 +23,12 @@ if TYPE_CHECKING:
     from prime_ext.session.session import Session
 
 CHARACTERS_PER_TOKEN = 3
-"""Lower bound for English and code, to size an extraction without counting it."""
+"""Of English and code; what is written in other scripts is found to be longer and made anew."""
+
+SHORTEST_CHARS = 400
+
+WAIT_SECONDS = 150.0
+"""How long a compaction that somebody waits for gives the model; then it does without."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,8 @@ class Replacing:
     ----------
     note:
         The note made ahead, if one is ready.
+    count:
+        Counts the tokens of a text.
     progress:
         Told what goes on, for the person who waits.
     on_overflow:
@@ -88,6 +95,7 @@ class Replacing:
         note: Note | None,
         terms: Terms,
         *,
+        count: Callable[[str], int],
         progress: Callable[[str], None],
         on_overflow: Callable[[ContextOverflow], None],
         log: logging.Logger,
@@ -99,6 +107,7 @@ class Replacing:
         self._note = note
         self._budget = terms.limits.summary_tokens(overhead)
         self._terms = terms
+        self._count = count
         self._progress = progress
         self._on_overflow = on_overflow
         self._log = log
@@ -125,7 +134,7 @@ class Replacing:
             return await self._by_model(messages[:cut], self._sizes[:cut], cut, "single_pass")
         noted = split(messages, self._note)
         tail = sum(self._sizes[noted:])
-        note_size = len(self._note.text) // CHARACTERS_PER_TOKEN
+        note_size = self._count(self._note.text)
         room = limits.landing - self._overhead - note_size - added
         # Where not even the note lands alone, a request for a shorter one would not help either.
         if tail <= limits.keep_tail and (tail <= room or room <= 0):
@@ -144,19 +153,24 @@ class Replacing:
         if path == "single_pass" and rebuild_is_due(terms.compactions):
             found = await asyncio.to_thread(extraction, self._session.log, prefix[-1].last_seq)
         try:
-            summary = await summarise_somehow(
-                self._projection,
-                prefix,
-                Sizes(self._overhead, sizes),
-                terms.model,
-                terms.limits,
-                instructions=terms.instructions,
-                extraction=found,
-                on_retry=self._on_retry,
-                on_overflow=self._on_overflow,
-                log=self._log,
+            summary = await asyncio.wait_for(
+                summarise_somehow(
+                    self._projection,
+                    prefix,
+                    Sizes(self._overhead, sizes),
+                    terms.model,
+                    terms.limits,
+                    self._count,
+                    instructions=terms.instructions,
+                    extraction=found,
+                    on_retry=self._on_retry,
+                    on_overflow=self._on_overflow,
+                    log=self._log,
+                ),
+                WAIT_SECONDS,
             )
-        except ModelError as failure:
+        except (ModelError, asyncio.TimeoutError) as error:
+            failure = error if isinstance(error, ModelError) else _TOO_SLOW
             self._session.append(
                 Error(
                     code=failure.code,
@@ -165,9 +179,8 @@ class Replacing:
                     where="compaction",
                 )
             )
-            return extracted(
-                prefix, cut, self._budget, Replacement("", "", cut, reason=failure.message)
-            )
+            failed = Replacement("", "", cut, reason=failure.message)
+            return self.extracted(prefix, cut, self._budget, failed)
         asked = Replacement(
             "",
             "",
@@ -178,7 +191,7 @@ class Replacing:
             reason=summary.reason,
         )
         if not summary.text:
-            return extracted(prefix, cut, self._budget, asked)
+            return self.extracted(prefix, cut, self._budget, asked)
         if terms.model.provider == "offline":
             path = "digest"
         return replace(asked, text=summary.text, path=path)
@@ -189,13 +202,33 @@ class Replacing:
             f"{retry.delay_s:.0f} s ({retry.attempt}/{retry.max_attempts})"
         )
 
+    def extracted(
+        self,
+        prefix: Sequence[ProjectedMessage],
+        cut: int,
+        tokens: int,
+        instead_of: Replacement,
+    ) -> Replacement:
+        """A replacement of about ``tokens`` at most, made without a model.
 
-def extracted(
-    prefix: Sequence[ProjectedMessage], cut: int, tokens: int, instead_of: Replacement
-) -> Replacement:
-    """A replacement of ``tokens`` at most, made without a model.
+        ``instead_of`` is one that cannot be used; what it took was spent all the same.
+        """
+        messages = [m.wire for m in prefix]
+        text = fitted(lambda chars: digest(messages, max_chars=chars), tokens, self._count)
+        return replace(instead_of, text=text, path="digest", cut=cut)
 
-    ``instead_of`` is one that cannot be used; what it took was spent all the same.
-    """
-    text = digest([m.wire for m in prefix], max_chars=max(400, tokens * CHARACTERS_PER_TOKEN))
-    return replace(instead_of, text=text, path="digest", cut=cut)
+
+def fitted(make: Callable[[int], str], tokens: int, count: Callable[[str], int]) -> str:
+    """What ``make`` gives for as many characters as ``tokens`` have in this language."""
+    chars = tokens * CHARACTERS_PER_TOKEN
+    text = make(max(SHORTEST_CHARS, chars))
+    taken = count(text)
+    if taken > tokens:
+        text = make(max(SHORTEST_CHARS, len(text) * tokens * 9 // (taken * 10)))
+    return text
+
+
+_TOO_SLOW = ModelError(
+    f"The model had not summarised the conversation after {WAIT_SECONDS:g} seconds.",
+    code="stalled",
+)

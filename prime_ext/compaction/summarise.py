@@ -10,10 +10,17 @@ from typing import Any
 
 from prime_ext.context.breakpoints import place_marks
 from prime_ext.context.projection import ProjectedMessage, Projection
+from prime_ext.context.sections import condensed
 from prime_ext.context.summary import instruction, why_no_summary
 from prime_ext.context.tokens import context_tokens
 from prime_ext.context.unverified import flagged, source_texts, unverified, without_flags
 from prime_ext.models.model import Model, ModelError, ModelRequest, Reply, Retry
+
+TOKENS_PER_WORD = 2
+"""What a word of a summary takes, names, numbers and code included."""
+
+TOLERANCE = 1.25
+"""A summary may be so much longer than it was asked to be."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +49,23 @@ class Summary:
         return context_tokens(self.usage) or 0
 
 
+@dataclass(frozen=True)
+class Room:
+    """How long a reply and a summary may be, in tokens."""
+
+    max_output: int
+    """Of the request, as of any other of the conversation: a smaller one would change the budget
+    of thinking with it, and with that the cache would not serve the request."""
+    summary: int
+    count: Callable[[str], int]
+    """Counts the tokens of a text."""
+
+
 async def summarise(
     projection: Projection,
     messages: Sequence[ProjectedMessage],
     model: Model,
-    max_tokens: int,
+    room: Room,
     *,
     instructions: str | None,
     extraction: str = "",
@@ -55,7 +74,7 @@ async def summarise(
     """Have ``messages`` summarised, in one request.
 
     The request is the conversation's own, system prompt and tools included, with one instruction
-    behind it: what was sent before comes from the cache. ``max_tokens``: of the summary.
+    behind it: what was sent before comes from the cache.
 
     Raises
     ------
@@ -63,15 +82,16 @@ async def summarise(
         If the model's server refuses or cannot be reached.
     """
     wire = [message.wire for message in messages]
-    asked = instruction(instructions, extraction)
+    asked = instruction(instructions, extraction, max_words=room.summary // TOKENS_PER_WORD)
     wire.append({"role": "user", "content": [{"type": "text", "text": asked}]})
     system, marked = place_marks(projection.system, wire)
     request = ModelRequest(
         system=system,
         tools=projection.tools,
         messages=marked,
-        max_tokens=max_tokens,
+        max_tokens=room.max_output,
         purpose="compaction",
+        summary_tokens=room.summary,
     )
     async with aclosing(model.stream(request)) as events:
         async for event in events:
@@ -85,10 +105,19 @@ async def summarise(
                 reason = why_no_summary(text, event.stop_reason, called)
                 if reason is not None:
                     return Summary("", event.usage, cost, reason)
+                text = await asyncio.to_thread(_within, text, room)
                 sources = [instructions or "", extraction, str(projection.system)]
                 sources += [str(projection.tools), *source_texts(m.content for m in messages)]
                 return Summary(await _checked(text, sources), event.usage, cost)
     raise ModelError("The model's stream ended without a message.", code="server_error")
+
+
+def _within(text: str, room: Room) -> str:
+    """``text`` in the room that a summary has: of a longer one its sections, each shortened."""
+    tokens = room.count(text)
+    if tokens <= room.summary * TOLERANCE:
+        return text
+    return condensed(text, len(text) * room.summary // tokens)
 
 
 async def _checked(text: str, sources: Sequence[str]) -> str:

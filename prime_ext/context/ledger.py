@@ -20,6 +20,7 @@ from prime_ext.session.records import (
     Block,
     Error,
     NotebookOp,
+    Revert,
     ToolResult,
     UserMessage,
 )
@@ -138,6 +139,8 @@ class _Notes:
             self._result(record)
         elif isinstance(record, NotebookOp):
             self._operation(record)
+        elif isinstance(record, Revert):
+            self._revert(record)
         elif isinstance(record, Error):
             self._note("Errors", record.message, record.seq, record.message, ERROR_CHARS)
 
@@ -166,6 +169,20 @@ class _Notes:
         about = f"{record.op} {record.cell_id}"
         text = f"{about}: {change}" if change else about
         self._note("Cells changed", text, record.seq, text, CHANGE_CHARS)
+
+    def _revert(self, record: Revert) -> None:
+        """What was taken back is not forgotten, but must not be taken for what is there."""
+        for heading, entries, key in (
+            ("Cells changed", record.cells, "cell_id"),
+            ("Files changed", record.files, "path"),
+        ):
+            back = [str(e[key]) for e in entries if e.get("outcome") not in ("conflict", "failed")]
+            if back:
+                text = (
+                    f"Taken back by the user, as it was before record {record.seq}: "
+                    + ", ".join(back)
+                )
+                self._note(heading, text, record.seq, text, CHANGE_CHARS)
 
     def _note(self, heading: str, about: str, seq: int, text: str, limit: int) -> None:
         if not text.strip():

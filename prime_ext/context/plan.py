@@ -95,11 +95,12 @@ def choose_prune(
     if found is None:
         return None
     changed = [
-        (old, new)
-        for old, new in zip(range(len(context.messages)), found.messages, strict=True)
-        if new is not context.messages[old]
+        (index, message)
+        for index, message in enumerate(found.messages)
+        if message is not context.messages[index]
     ]
-    freed = sum(context.sizes[old] for old, _ in changed) - size_of([new for _, new in changed])
+    freed = sum(context.sizes[index] for index, _ in changed)
+    freed -= size_of([message for _, message in changed])
     after = context.total - freed
     tail = sum(context.sizes[cut:])
     still_to_come = max(0, limits.threshold - context.total)

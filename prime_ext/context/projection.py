@@ -12,6 +12,7 @@ import msgspec
 
 from prime_ext.context.image_limits import refusal
 from prime_ext.context.preview import loses_thinking, preview
+from prime_ext.context.summary import with_log_path
 from prime_ext.session.records import (
     AnyRecord,
     AssistantMessage,
@@ -75,7 +76,7 @@ class Projection:
         return [message.wire for message in self.messages]
 
 
-def project(records: Sequence[AnyRecord]) -> Projection:
+def project(records: Sequence[AnyRecord], log_path: str | None = None) -> Projection:
     """Project ``records`` to the context.
 
     Parameters
@@ -84,6 +85,8 @@ def project(records: Sequence[AnyRecord]) -> Projection:
         ``session_start`` first, then the records since the one that the last successful
         compaction keeps from, in order of ``seq``; that compaction's end among them. Older
         records may be present, they are left out.
+    log_path:
+        Where the log is now; a summary that was written elsewhere names the place of then.
 
     Returns
     -------
@@ -105,7 +108,7 @@ def project(records: Sequence[AnyRecord]) -> Projection:
     live: Iterable[AnyRecord] = records[1:]
     if compaction is not None:
         head = _after(head, records, compaction)
-        messages.append(_summary_message(compaction))
+        messages.append(_summary_message(compaction, log_path))
         live = _kept(records, compaction)
     else:
         head = _with_model(head, records)
@@ -175,14 +178,15 @@ def _with_model(head: Projection, records: Sequence[AnyRecord]) -> Projection:
     return head
 
 
-def _summary_message(compaction: CompactionEnd) -> ProjectedMessage:
-    assert compaction.summary is not None
-    return ProjectedMessage(
-        "user",
-        [{"type": "text", "text": compaction.summary}],
-        first_seq=compaction.seq,
-        last_seq=compaction.seq,
-    )
+def _summary_message(compaction: CompactionEnd, log_path: str | None) -> ProjectedMessage:
+    text = compaction.summary or ""
+    if log_path is not None:
+        text = with_log_path(text, log_path)
+    # It stands for what is in front of the first record that was kept, not for its own place:
+    # the numbers of the messages go up from here.
+    kept_from = compaction.kept_from_seq
+    seq = compaction.seq if kept_from is None else min(kept_from, compaction.seq) - 1
+    return ProjectedMessage("user", [{"type": "text", "text": text}], first_seq=seq, last_seq=seq)
 
 
 def project_messages(records: Iterable[AnyRecord]) -> list[ProjectedMessage]:

@@ -35,10 +35,15 @@ class Projector:
     records:
         Returns a session's records as ``project`` takes them. Records are only ever appended, or
         all of them are replaced.
+    log_path:
+        See ``project``.
     """
 
-    def __init__(self, records: Callable[[], Sequence[AnyRecord]]) -> None:
+    def __init__(
+        self, records: Callable[[], Sequence[AnyRecord]], log_path: str | None = None
+    ) -> None:
         self._records = records
+        self._log_path = log_path
         self._projection: Projection | None = None
         self._count = 0
         self._last: AnyRecord | None = None
@@ -57,7 +62,9 @@ class Projector:
             messages = [*self._projection.messages[: self._closed], *grown]
             self._projection = replace(self._projection, messages=messages)
         else:
-            self._projection = project(records)
+            # The list of before may have been replaced by a shorter one.
+            self._open = None
+            self._projection = project(records, self._log_path)
         self._remember(records, self._projection)
         return self._projection
 

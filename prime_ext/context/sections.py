@@ -203,6 +203,14 @@ def parse(text: str) -> Iterator[tuple[str | None, str]]:
     yield from flush()
 
 
+def condensed(text: str, max_chars: int) -> str:
+    """A summary of any length within ``max_chars``, each of its sections shortened."""
+    items: dict[str, list[str]] = {section: [] for section in SECTIONS}
+    for section, item in parse(text):
+        items[section or "State of work"].append(item)
+    return render(items, max_chars)
+
+
 def shorten(text: str, limit: int) -> str:
     """``text`` with its middle left out if it is longer than ``limit``."""
     if len(text) <= limit:

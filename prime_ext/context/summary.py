@@ -11,12 +11,16 @@ from prime_ext.session.records import NO_KERNEL
 OPEN = "<compaction-summary>"
 CLOSE = "</compaction-summary>"
 
+_LOG_PATH = re.compile(
+    r"(<recovery_hint>\n[^\n]*? are in )(.+?)(\. For an exact detail [^\n]*\n</recovery_hint>)"
+)
+
 LEDGER_INTRODUCTION = (
     "Kept by code, letter for letter; the number in brackets is the record that session_read gives."
 )
 
 _TAGS = re.compile(
-    r"</?(?:compaction-summary|recovery_hint|kernel_state|last_user_message|ledger)>"
+    r"</?\s*(?:compaction-summary|recovery_hint|kernel_state|last_user_message|ledger)\s*>"
 )
 
 INSTRUCTION = """\
@@ -83,7 +87,7 @@ def why_no_summary(text: str, stop_reason: str, called: bool) -> str | None:
     return None
 
 
-def instruction(extra: str | None, extraction: str = "") -> str:
+def instruction(extra: str | None, extraction: str = "", *, max_words: int) -> str:
     """The request for a summary.
 
     Parameters
@@ -92,8 +96,10 @@ def instruction(extra: str | None, extraction: str = "") -> str:
         What the person asked it to look after.
     extraction:
         What code took from the raw records, to set right what summaries of summaries have bent.
+    max_words:
+        Length of the summary.
     """
-    parts = [INSTRUCTION]
+    parts = [f"{INSTRUCTION} Write at most {max_words} words."]
     if extra and extra.strip():
         parts.append(f"The user asks that the summary looks after this:\n{extra.strip()}")
     if extraction.strip():
@@ -132,13 +138,11 @@ def summary_turn(
     first_seq, last_seq:
         Range of the records that the summary replaces.
     """
-    parts = [OPEN, _TAGS.sub("", body).strip()]
+    parts = [OPEN, _clean(body).strip()]
     if ledger:
-        parts.append(f"<ledger>\n{LEDGER_INTRODUCTION}\n{_TAGS.sub('', ledger)}\n</ledger>")
+        parts.append(f"<ledger>\n{LEDGER_INTRODUCTION}\n{_clean(ledger)}\n</ledger>")
     if last_user_message:
-        parts.append(
-            f"<last_user_message>\n{_TAGS.sub('', last_user_message)}\n</last_user_message>"
-        )
+        parts.append(f"<last_user_message>\n{_clean(last_user_message)}\n</last_user_message>")
     parts.append(f"<kernel_state>\n{kernel_note}\n{_inventory(inventory)}</kernel_state>")
     parts.append(
         "<recovery_hint>\n"
@@ -150,6 +154,18 @@ def summary_turn(
     )
     parts.append(CLOSE)
     return "\n\n".join(parts)
+
+
+def with_log_path(summary: str, log_path: str) -> str:
+    """A summary turn whose hint names the log's place of now."""
+    return _LOG_PATH.sub(lambda match: f"{match[1]}{log_path}{match[3]}", summary, count=1)
+
+
+def _clean(text: str) -> str:
+    """``text`` without the tags of a summary turn, which it could otherwise close or forge."""
+    while _TAGS.search(text):
+        text = _TAGS.sub("", text)
+    return text
 
 
 def _inventory(inventory: Sequence[dict[str, Any]] | None) -> str:

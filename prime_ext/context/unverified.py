@@ -15,7 +15,8 @@ from prime_ext.session.records import Block
 OPEN = "<unverified>"
 CLOSE = "</unverified>"
 
-MAX_LISTED = 40
+MAX_LISTED = 200
+"""A text with more of them is not to be relied on at all, which is then said."""
 
 _BLOCK = re.compile(r"\n*<unverified>.*?(?:</unverified>|\Z)", re.S)
 # A word with a slash in it is a path if anything but letters says so: "and/or" is none.
@@ -49,7 +50,7 @@ def unverified(text: str, sources: Sequence[str]) -> list[str]:
     words = set(_WORD.findall(known))
     found: dict[str, None] = {}
     for path in [*_PATH.findall(text), *_FILE.findall(text)]:
-        if path not in known:
+        if not _stands_in(path, known):
             found[path] = None
     told = _without(text, found)
     for name in _identifiers(told):
@@ -74,12 +75,17 @@ def source_texts(contents: Iterable[Sequence[Block]]) -> Iterator[str]:
                 yield from source_texts([block["content"]])
 
 
+def _stands_in(path: str, known: str) -> bool:
+    """Whether a path occurs as it is, or as the end of a longer one."""
+    return re.search(rf"(?<![\w.-]){re.escape(path)}(?![\w/]|[.-]\w)", known) is not None
+
+
 def flagged(text: str, values: Sequence[str]) -> str:
     """``text`` with a list of ``values`` behind it that are not to be relied on."""
     if not values:
         return text
     listed = ", ".join(f"`{value}`" for value in values[:MAX_LISTED])
-    more = f" and {len(values) - MAX_LISTED} more" if len(values) > MAX_LISTED else ""
+    more = ", and other values in it as well" if len(values) > MAX_LISTED else ""
     return (
         f"{text}\n\n{OPEN}\nIn none of the records that were summarised; confirm with "
         f"session_search or by looking before you rely on them: {listed}{more}\n{CLOSE}"
@@ -100,16 +106,17 @@ def without_flags(text: str) -> str:
 
 def _identifiers(text: str) -> list[str]:
     """Names: every word in code, and words that nobody writes in prose."""
-    inside = " ".join(span[0] or span[1] for span in _spans(text))
+    inside = " ".join(_spans(text))
     names = _WORD.findall(inside)
     outside = _CODE.sub(" ", text)
     names += [word for word in _WORD.findall(outside) if "_" in word or _is_camel(word)]
     return [name for name in names if len(name) > 2]
 
 
-def _spans(text: str) -> Iterable[tuple[str, str]]:
+def _spans(text: str) -> Iterator[str]:
+    """What stands in code, without the fences and their language."""
     for match in _CODE.finditer(text):
-        yield (match[1] or "", match[0] if match[1] is None else "")
+        yield match[1] or match[0].strip("`").partition("\n")[2]
 
 
 def _is_camel(word: str) -> bool:

@@ -23,6 +23,8 @@ class ModelRequest:
     messages: list[dict[str, Any]]
     max_tokens: int
     purpose: Literal["turn", "compaction"] = "turn"
+    summary_tokens: int = 0
+    """How long the summary should be at most that a request for one asks for."""
     previous_message_id: str | None = None
     """API id of the last reply, for the API's own cache diagnosis."""
 

@@ -13,11 +13,12 @@ from prime_ext.context.note import (
     holds,
     prefix_length,
     rolled_length,
+    seems_to_hold,
     split,
 )
 from prime_ext.context.projection import ProjectedMessage, project
 from prime_ext.session.records import AnyRecord
-from tests.context.conversations import sessions, text_block
+from tests.context.conversations import histories, sessions, text_block
 from tests.messages_api.conversation import check_pairing
 
 
@@ -68,6 +69,20 @@ def test_a_note_rolled_forward_leaves_no_more_than_it_may(
     assert length in (ends or [0])
     assert sum(sizes[length:]) <= leave or not ends or length == ends[-1]
     assert all(sum(sizes[end:]) > leave for end in ends if end < length)
+
+
+@given(histories())
+def test_a_note_covers_what_it_was_made_of_behind_a_kept_tail_too(
+    records: list[AnyRecord],
+) -> None:
+    projection = project(records)
+    messages = projection.messages
+    for length in [i for i, m in enumerate(messages) if m.role == "assistant" and i]:
+        through = messages[length - 1].last_seq
+        note = Note("…", through, fingerprint(projection, length), covered=tuple(messages[:length]))
+        assert split(messages, note) == length
+        assert holds(note, projection)
+        assert seems_to_hold(note, projection)
 
 
 @given(sessions(), st.data())

@@ -5,10 +5,19 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prime_ext.context.projection import project
+from prime_ext.context.projection import last_compaction, project
 from prime_ext.context.projector import Projector
 from prime_ext.session.records import AnyRecord
 from tests.context.conversations import histories, sessions
+
+
+def as_a_session_gives_them(records: list[AnyRecord]) -> list[AnyRecord]:
+    """``session_start``, and what the last compaction has left: a shorter list behind each one."""
+    compaction = last_compaction(records)
+    if compaction is None:
+        return records
+    kept = compaction.kept_from_seq or compaction.seq
+    return [records[0], *(r for r in records[1:] if r.seq >= min(kept, compaction.seq))]
 
 
 @given(histories(), st.lists(st.integers(1, 6), max_size=20))
@@ -16,8 +25,8 @@ def test_growing_step_by_step_ends_where_starting_over_does(
     records: list[AnyRecord], steps: list[int]
 ) -> None:
     shown = 1
-    projector = Projector(lambda: records[:shown])
-    for step in [*steps, len(records)]:
+    projector = Projector(lambda: as_a_session_gives_them(records[:shown]))
+    for step in [*steps, *([1] * len(records))]:
         assert projector.now() == project(records[:shown])
         shown = min(shown + step, len(records))
     assert projector.now() == project(records)

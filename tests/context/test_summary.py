@@ -60,6 +60,7 @@ def test_what_is_said_of_the_kernel_is_so(state: dict[str, str], said: str) -> N
 
 
 def test_an_extraction_is_given_as_what_is_right() -> None:
-    assert "<extraction>" not in instruction(None)
-    text = instruction("Keep the mean.", "## Goal\n4711")
+    assert "<extraction>" not in instruction(None, max_words=500)
+    assert "at most 500 words" in instruction(None, max_words=500)
+    text = instruction("Keep the mean.", "## Goal\n4711", max_words=500)
     assert text.index("Keep the mean.") < text.index("<extraction>\n## Goal\n4711")

@@ -189,9 +189,9 @@ class World:
         tail = tail if keep else []
         asked = [
             *prefix,
-            {"role": "user", "content": [{"type": "text", "text": instruction(None)}]},
+            {"role": "user", "content": [{"type": "text", "text": instruction(None, max_words=4_000)}]},
         ]
-        reply = await self.request(asked, purpose="compaction")
+        reply = await self.request(asked, purpose="compaction", summary_tokens=8_000)
         said = [
             block["text"]
             for message in prefix

@@ -11,7 +11,8 @@ async def _compact(_context: ToolContext, _arguments: dict[str, Any]) -> ToolOut
     # The agent sees the call and compacts once the results of this step are in the log:
     # a context cannot be replaced while a call in it is open.
     return ToolOutcome.text(
-        "The conversation is compacted now; what follows goes on from the summary."
+        "Asked for. If a summary is shorter than what has been said, it begins the conversation "
+        "from here on; otherwise all stays as it is. Go on with the work either way."
     )
 
 

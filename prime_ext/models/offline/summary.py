@@ -19,7 +19,7 @@ def summarise(request: ModelRequest) -> str:
     if messages:
         last = _without_instruction(messages[-1])
         messages = [*messages[:-1], last] if last is not None else messages[:-1]
-    text = digest(messages, max_chars=max(400, request.max_tokens * CHARS_PER_TOKEN))
+    text = digest(messages, max_chars=max(400, request.summary_tokens * CHARS_PER_TOKEN))
     return text or "Nothing was said yet."
 
 
