@@ -3,8 +3,8 @@
 The component is pickled again and the two streams are compared: byte by byte, and if that fails,
 by what they consist of. The order in a set and the sharing of equal strings may differ between
 two processes although nothing is wrong; and a library may complete an object while it loads it,
-as NumPy gives each masked array a fill value. So everything saved must be there again, and more
-may be.
+as NumPy gives each masked array a fill value in the place of None. So everything saved but None
+must be there again, and more may be.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from .recipes import type_name
 LARGEST_COMPARED = 32 * 1024 * 1024
 """Bytes of a stream up to which it is taken apart; it takes about a second for a megabyte."""
 
-_BOOKKEEPING = frozenset(
+_NOT_COUNTED = frozenset(
     """
-    PROTO FRAME STOP MEMOIZE PUT BINPUT LONG_BINPUT MARK
+    NONE PROTO FRAME STOP MEMOIZE PUT BINPUT LONG_BINPUT MARK
     APPEND APPENDS SETITEM SETITEMS ADDITEMS
     """.split()  # noqa: SIM905 - reads better as words
 )
@@ -89,7 +89,7 @@ def _consists_of(stream: bytes) -> Counter[Any]:
                 found["shared"] += 1
             elif name in _TEXT:
                 found["text", argument] += 1
-            elif name not in _BOOKKEEPING:
+            elif name not in _NOT_COUNTED:
                 found[name, _hashable(argument)] += 1
             latest = argument if name in _TEXT else (latest if name == "FRAME" else None)
     return found

@@ -7,7 +7,7 @@ from typing import Any
 
 from . import verification
 from .format import Manifest
-from .report import DEGRADED, SKIPPED, VERIFIED, NameStatus, Report
+from .report import DEGRADED, SKIPPED, UNVERIFIED, VERIFIED, NameStatus, Report
 from .unrestorable import Unrestorable
 
 
@@ -39,4 +39,5 @@ def fill_report(report: Report, manifest: Manifest, to_load: list[str], restored
         elif isinstance(restored.values[name], Unrestorable):
             status.status = DEGRADED
         elif status.status != DEGRADED:
-            status.status = VERIFIED
+            faithful, status.reason = verification.after_load(status.reason)
+            status.status = VERIFIED if faithful else UNVERIFIED

@@ -15,6 +15,8 @@ from . import format, signing
 from .errors import SnapshotError
 from .format import Manifest
 
+_PROBLEM = "could not be read back: "
+
 
 def path(directory: Path) -> Path:
     """Where the record lies."""
@@ -69,14 +71,22 @@ def merge(manifest: Manifest, results: dict[str, str]) -> None:
             if entry["status"] == "unverified":
                 entry["status"] = "verified"
         elif entry["status"] == "unverified":
-            entry["reason"] = join(entry["reason"], f"could not be read back: {problem}")
+            entry["reason"] = join(entry["reason"], f"{_PROBLEM}{problem}")
+
+
+def after_load(reason: str) -> tuple[bool, str]:
+    """Whether a name that was loaded here is as it was saved, and what is left to tell of it.
+
+    What failed in the process that reads back, which may touch nothing, has now succeeded. What
+    came back different there is different here too.
+    """
+    told, _, problem = reason.partition(_PROBLEM)
+    told = told.removesuffix("; ")
+    if " came back " not in problem:
+        return True, told
+    return False, join(told, f"loaded, but when it was read back, {problem}")
 
 
 def join(*reasons: str) -> str:
     """Reasons in one line, each once."""
     return "; ".join(dict.fromkeys(reason for reason in reasons if reason))
-
-
-def as_json(results: dict[str, str]) -> Any:
-    """The results as they go through the verifier's pipe."""
-    return json.dumps(results)

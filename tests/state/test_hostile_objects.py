@@ -145,6 +145,31 @@ def test_one_that_lies(kernel: Kernel) -> None:
         names = _state.save(_where, key=_key, verify="wait").names
         assert names["culprit"].status == "unverified" and "different" in names["culprit"].reason
         assert names["good"].status == "verified"
+        del culprit
+        loaded = _state.load(_where, key=_key).names["culprit"]
+        assert loaded.status == "unverified" and loaded.reason.startswith("loaded, but")
+        """
+    )
+
+
+def test_one_that_loads_here_only(kernel: Kernel) -> None:
+    """What the process that reads back may not do is no longer told once it has been done."""
+    kernel.run(
+        """
+        class Starts:
+            def __reduce__(self): return (Starts.again, ())
+            @staticmethod
+            def again():
+                import os
+                os.makedirs("made", exist_ok=True)
+                return Starts()
+        culprit = Starts()
+        names = _state.save(_where, key=_key, verify="wait").names
+        assert names["culprit"].status == "unverified", names["culprit"]
+        assert "os.mkdir is not allowed" in names["culprit"].reason, names["culprit"]
+        del culprit
+        loaded = _state.load(_where, key=_key).names["culprit"]
+        assert (loaded.status, loaded.reason) == ("verified", ""), loaded
         """
     )
 

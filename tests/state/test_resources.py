@@ -355,3 +355,20 @@ def test_sql_functions_of_a_connection_are_told(tmp_path: Path, key: bytes) -> N
         names = save(tmp_path, {"plain": plain, "extended": extended}, key).names
     assert names["plain"].reason == ""
     assert names["extended"].reason == "the SQL functions made for it are not restored: twice"
+
+
+def test_figure_with_masked_data_is_verified(kernel_at: Callable[..., Kernel]) -> None:
+    """A masked array, which each colorbar has, gets its fill value while it is loaded."""
+    kernel_at().run(
+        """
+        import matplotlib; matplotlib.use("agg")
+        import matplotlib.pyplot as plt
+        from prime_ext import state
+        figure, axes = plt.subplots()
+        bar = figure.colorbar(axes.scatter([1, 2], [3, 4], c=[1, 2]))
+        def shout(value, _position): return f"{value}!"
+        axes.xaxis.set_major_formatter(shout)
+        names = state.save("s", verify="wait").names
+        assert {n: s.status for n, s in names.items() if s.status != "verified"} == {}, names
+        """
+    )
