@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from prime_ext.agent.kernel_events import restore_event
+from prime_ext.agent.kernel_events import restore_event, withdrawn_event
 from prime_ext.agent.revert import revert_event
 from prime_ext.session import telemetry
 from prime_ext.session.records import (
@@ -17,6 +17,7 @@ from prime_ext.session.records import (
     Restore,
     Revert,
     Settings,
+    Snapshot,
     TurnEnd,
     Unqueued,
     UserMessage,
@@ -31,6 +32,7 @@ HISTORY_KINDS = (
     "approval",
     "compaction_start",
     "settings",
+    "snapshot",
     "restore",
     "revert",
 )
@@ -53,6 +55,8 @@ class History:
         self.open_compaction: CompactionStart | None = None
         self.kernel_events: list[str] = []
         """What happened to the kernel outside turns since the user last wrote."""
+        self._offer: Restore | None = None
+        """A restore that the person was offered, and has neither taken nor lost."""
         self.notebook_events: list[str] = []
         """What the user reverted since they last wrote."""
         self.next_model: tuple[str, str] | None = None
@@ -114,12 +118,16 @@ class History:
         elif isinstance(record, Settings):
             if record.model is not None or record.provider is not None:
                 self.next_model = (record.provider or "", record.model or "")
-        elif isinstance(record, Restore) and (
-            record.turn is None or record.trigger == "compaction"
-        ):
+        elif isinstance(record, Restore):
+            self._offer = record if record.outcome == "offered" else None
             event = restore_event(record)
-            if event:
+            if event and (record.turn is None or record.trigger == "compaction"):
                 self.kernel_events.append(event)
+        elif isinstance(record, Snapshot) and record.outcome == "removed" and self._offer:
+            offered = restore_event(self._offer)
+            self.kernel_events = [event for event in self.kernel_events if event != offered]
+            self.kernel_events.append(withdrawn_event(self._offer, record))
+            self._offer = None
         elif isinstance(record, Revert):
             event = revert_event(record)
             if event:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from prime_ext.session.records import Restore
+from prime_ext.session.records import Restore, Snapshot
 
 CAUSES = {
     "crash": "The kernel died and was started anew.",
@@ -36,24 +36,40 @@ def restore_event(record: Restore) -> str:
             "snapshot and has not done so yet."
         )
     if record.outcome in ("failed", "skipped"):
-        reason = f" ({record.reason})" if record.reason else ""
+        reason = f" ({record.reason.rstrip('.')})" if record.reason else ""
         what = "could not be" if record.outcome == "failed" else "were not"
-        return f"{cause or ''} Variables {what} restored{reason}. {_FRESH}.".strip()
+        text = f"{cause or ''} Variables {what} restored{reason}. {_FRESH}.".strip()
+        were = f"They were: {_list(sorted(record.names))}." if record.names else ""
+        return " ".join(filter(None, [text, were, _how_made(_recipes(record))]))
     return " ".join(_told(record))
+
+
+def withdrawn_event(offer: Restore, removed: Snapshot) -> str:
+    """The text for the model when what it was told to be on offer was deleted."""
+    why = removed.reason
+    if removed.trigger == "off":
+        why = "the user has switched saving off for this notebook"
+    return (
+        f"{CAUSES.get(offer.trigger, CAUSES['resume'])} {_FRESH}. What had been saved of them was "
+        f"deleted ({why}), so it is not on offer any more."
+    )
 
 
 def _told(record: Restore) -> list[str]:
     groups: dict[str, list[str]] = {"live": [], "kept": [], "placeholder": [], "missing": []}
-    recipes = []
     for name, entry in sorted(record.names.items()):
         group = standing(entry)
         reason = entry.get("reason") or entry.get("status")
         groups[group].append(f"{name} ({reason})" if group in ("placeholder", "missing") else name)
-        source = (entry.get("recipe") or {}).get("source")
-        if group in ("placeholder", "missing") and source:
-            recipes.append((name, source))
     text = [CAUSES.get(record.trigger, "")] if record.trigger in CAUSES else []
-    text.append("The kernel's variables were restored from the last snapshot.")
+    if record.saved is None:
+        text.append("The kernel's variables were restored from the last snapshot.")
+    else:
+        why = record.reason or "the user chose it"
+        text.append(
+            f"The kernel's variables were restored from an older snapshot, saved {record.saved} "
+            f"({why}): they are as they were then, and what was done since is lost."
+        )
     for group, words in (
         ("live", "Live again: {}."),
         ("kept", "Left as they are now, because they were set since: {}."),
@@ -62,9 +78,17 @@ def _told(record: Restore) -> list[str]:
     ):
         if groups[group]:
             text.append(words.format(_list(groups[group])))
-    if recipes:
-        text.append(_how_made(recipes))
-    return text
+    return [*text, *filter(None, [_how_made(_recipes(record))])]
+
+
+def _recipes(record: Restore) -> list[tuple[str, str]]:
+    """The code that made what is missing or a placeholder, by name."""
+    sources = {
+        name: (entry.get("recipe") or {}).get("source")
+        for name, entry in sorted(record.names.items())
+        if standing(entry) in ("placeholder", "missing")
+    }
+    return [(name, source) for name, source in sources.items() if source]
 
 
 def standing(entry: dict[str, Any]) -> str:
@@ -84,6 +108,8 @@ def _list(names: list[str]) -> str:
 
 def _how_made(recipes: list[tuple[str, str]]) -> str:
     """The code, in a few blocks; names that one cell has made come together."""
+    if not recipes:
+        return ""
     by_source: dict[str, list[str]] = {}
     for name, source in recipes:
         by_source.setdefault(source, []).append(name)

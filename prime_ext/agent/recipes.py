@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from prime_ext.agent.kernel_events import standing
-from prime_ext.session.records import AnyRecord, AssistantMessage, Restore
+from prime_ext.session.records import AnyRecord, AssistantMessage, Restore, Snapshot
 
 MAX_SOURCE = 4000
 
@@ -22,6 +22,36 @@ def lacking(record: Restore) -> list[str]:
         if standing(entry) in ("placeholder", "missing")
         and not (entry.get("recipe") or {}).get("source")
     ]
+
+
+def with_lost_names(record: Restore, snapshots: Iterable[AnyRecord | None]) -> Restore:
+    """The record with the names that were saved last and that it does not speak of.
+
+    Where the newest snapshot cannot be read, its own record still says what it held.
+
+    Parameters
+    ----------
+    snapshots:
+        Records of the session's snapshots, newest first; read as far as need be.
+    """
+    if record.trigger == "manual" or (record.outcome != "failed" and record.saved is None):
+        return record
+    saved = next((r.names for r in snapshots if isinstance(r, Snapshot) and r.names), {})
+    reason = "what was saved of it cannot be loaded" if record.saved is None else "set later"
+    lost = {
+        name: {
+            **{field: entry[field] for field in ("type", "size", "recipe") if field in entry},
+            "status": "skipped",
+            "action": "none",
+            "reason": reason,
+        }
+        for name, entry in saved.items()
+        if name not in record.names
+    }
+    if not lost:
+        return record
+    outcome = "failed" if record.outcome == "failed" else "partial"
+    return msgspec.structs.replace(record, outcome=outcome, names={**record.names, **lost})
 
 
 def with_recipes(record: Restore, cells: Sequence[str], ran: Iterable[AnyRecord]) -> Restore:

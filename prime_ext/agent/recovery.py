@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from prime_ext.agent.kernel_events import restore_event
-from prime_ext.agent.recipes import lacking, with_recipes
+from prime_ext.agent.recipes import lacking, with_lost_names, with_recipes
 from prime_ext.agent.restore_policy import decide
 from prime_ext.errors import PrimeError
+from prime_ext.kernel.restoring import DAMAGED
 from prime_ext.session.records import AnyRecord, Restore, Settings, Snapshot
 
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ class KernelRecovery:
             return
         if not await self._saved():
             await self._tell_of_foreign()
+            await self._tell_of_damage("resume", None)
             return
         action = decide(self._mode(), "resume")
         if action == "restore":
@@ -141,10 +143,20 @@ class KernelRecovery:
         foreign = await asyncio.to_thread(self._keeper.files.foreign)
         if self._keeper.off or not foreign:
             return
-        reason, last = FOREIGN.format(command=foreign[0].command), self._last()
-        if not isinstance(last, Restore) or last.reason != reason:
-            record = Restore(outcome="failed", mode="cold", trigger="resume", reason=reason)
-            self._write(record, None)
+        reason = FOREIGN.format(command=foreign[0].command)
+        await self._tell_failed("resume", None, reason)
+
+    async def _tell_of_damage(self, trigger: str, turn: str | None) -> str | None:
+        if self._keeper.off or not await asyncio.to_thread(self._keeper.files.damaged):
+            return None
+        return await self._tell_failed(trigger, turn, DAMAGED)
+
+    async def _tell_failed(self, trigger: str, turn: str | None, reason: str) -> str | None:
+        last = self._last()
+        if isinstance(last, Restore) and last.reason == reason:
+            return None  # told already, and nothing was saved since
+        failed = Restore(outcome="failed", mode="cold", trigger=trigger, reason=reason)
+        return restore_event(self._write(await self.explained(failed), turn))
 
     @property
     def awaits_kernel(self) -> bool:
@@ -166,7 +178,10 @@ class KernelRecovery:
             return await self._bring_what_waits(turn)
 
     async def explained(self, record: Restore) -> Restore:
-        """With the code that made what is missing."""
+        """With what is missing by name, and the code that made it."""
+        log = self._session.log
+        snapshots = (log.get(seq) for seq in reversed(log.seqs_of("snapshot")))
+        record = await asyncio.to_thread(with_lost_names, record, snapshots)
         if not lacking(record):
             return record
         try:
@@ -190,7 +205,7 @@ class KernelRecovery:
 
     async def _see_to(self, trigger: str, turn: str | None) -> str | None:
         if not await self._saved():
-            return None
+            return await self._tell_of_damage(trigger, turn)
         action = decide(self._mode(), trigger)
         if action == "restore":
             return await self._restore(trigger, turn)

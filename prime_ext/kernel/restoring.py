@@ -39,6 +39,10 @@ moment; larger ones in the background, while the kernel goes on."""
 NO_DIGEST = "this kernel's environment lacks"
 """In the reason why a buffer could not be compared with its digest."""
 
+DAMAGED = (
+    "What was saved is damaged: neither the newest snapshot nor the one before it can be loaded."
+)
+
 ENDED_THE_KERNEL = "loading it ended the kernel's process"
 
 
@@ -79,6 +83,11 @@ class Restored:
 
     def take(self, report: dict[str, Any]) -> None:
         """Add the report of one load."""
+        saved = self.manifest.names if self.manifest is not None else {}
+        for name, entry in report["names"].items():
+            # A placeholder that the save made is as it was; one that the load made is a loss.
+            if entry["action"] == "loaded" and entry["status"] == "degraded":
+                entry["lost"] = saved.get(name, {}).get("status") != "degraded"
         self.names.update(report["names"])
         self.notes += [note for note in report["notes"] if note not in self.notes]
 
@@ -115,8 +124,7 @@ class Restoring:
                 break
             if failure is not None and failure.code != "snapshot_missing":
                 restored.notes.append(
-                    "the newest snapshot could not be restored, this is the one before it: "
-                    f"{failure.message}"
+                    f"the newest snapshot {_fault(failure)}; this is the one before it"
                 )
             await self._from_older(restored, wanted, generations[position + 1 :])
             restored.attempts = self._attempts
@@ -128,6 +136,8 @@ class Restoring:
                 hint="One is made after each turn that ran code.",
                 status=404,
             )
+        if failure.code in UNREADABLE:
+            raise _unreadable(failure, len(generations))
         raise failure
 
     async def _generation(
@@ -242,13 +252,23 @@ class Restoring:
         except PrimeError as error:
             self._deaths += error.code == "kernel_died"
             raise
-        if not report["complete"]:
-            held = report["names"].values()
-            # A placeholder that the save made is as it was; one that the load made is a loss.
-            for entry in held:
-                if entry["action"] == "loaded" and entry["status"] == "degraded":
-                    entry["lost"] = not entry.get("recipe")
         return report
+
+
+def _fault(failure: PrimeError) -> str:
+    """What is wrong with a snapshot, for people: the library's words are for its callers."""
+    known = {"snapshot_corrupt": "is damaged", "snapshot_refused": "was altered after it was saved"}
+    return known.get(failure.code) or f"could not be loaded ({failure.message.rstrip('.')})"
+
+
+def _unreadable(failure: PrimeError, tried: int) -> PrimeError:
+    return PrimeError(
+        DAMAGED if tried > 1 else f"This snapshot {_fault(failure)}, so it was not loaded.",
+        code=failure.code,
+        hint="Run the cells again that made the variables"
+        + ("." if tried > 1 else ", or restore another snapshot."),
+        status=failure.status,
+    )
 
 
 def _verify(size: int) -> str:

@@ -96,18 +96,28 @@ class SnapshotKeeper:
             ``ok``, ``unchanged``, or ``skipped`` and ``failed`` with the reason. Nothing is
             raised for a kernel that is busy, absent or not Python.
         """
-        async with self._lock:
-            started = time.monotonic()
+        started = time.monotonic()
+        # A capture that is on its way ends only when the kernel answers, which may be in hours.
+        patience = COMPACTION_SECONDS if trigger == "compaction" else None
+        try:
+            await asyncio.wait_for(self._lock.acquire(), patience)
+        except asyncio.TimeoutError:
+            return Snapshot(outcome="skipped", trigger=trigger, reason="the kernel is busy")
+        try:
             if self.off is not None:
                 return Snapshot(outcome="skipped", trigger=trigger, reason=self.off)
             kernel_id = await self._kernel.find()
             if kernel_id is None:
                 return Snapshot(outcome="skipped", trigger=trigger, reason=NO_KERNEL)
+            if trigger == "compaction" and self._captured == self._moment():
+                return await self._same_as_before(trigger, kernel_id)
             try:
                 record = await self._save(trigger, kernel_id)
             except PrimeError as error:
                 return self._not_saved(error, trigger, kernel_id)
             self._crash_restores = 0
+        finally:
+            self._lock.release()
         self._on_saved(record.bytes)
         return _timed(record, started)
 
@@ -144,6 +154,16 @@ class SnapshotKeeper:
             bytes=report["bytes"],
             pause_ms=round(report["pause_ms"]),
             reason="; ".join([*report["notes"], *self._too_large(names)]) or None,
+        )
+
+    async def _same_as_before(self, trigger: str, kernel_id: str) -> Snapshot:
+        """Nothing has run since the last snapshot: there is nothing to save, nor to wait for."""
+        manifest = await self._manifest("current")
+        return Snapshot(
+            outcome="unchanged",
+            trigger=trigger,
+            snapshot_id=manifest.id if manifest is not None else None,
+            kernel_id=kernel_id,
         )
 
     def _forget_capture(self) -> None:
@@ -315,12 +335,13 @@ class SnapshotKeeper:
         outcome = "ok" if restored.complete else "partial"
         if restored.complete and not loaded:
             outcome = "unchanged"
+        newest = await self._manifest("current")
+        is_newest = newest is not None and newest.id == _id(restored.manifest)
         if restored.complete and wanted.names is None:
             # Nothing that is wanted is in the snapshot alone any more.
             self._keeps_aside = False
             changed = any(e["action"] == "kept" and e["reason"] for e in restored.names.values())
-            newest = await self._manifest("current")
-            if not changed and newest is not None and newest.id == _id(restored.manifest):
+            if not changed and is_newest:
                 self._captured = self._moment()
         names = _names(restored.names)
         if outcome == "unchanged":
@@ -333,6 +354,7 @@ class SnapshotKeeper:
             snapshot_id=_id(restored.manifest),
             kernel_id=self._kernel.kernel_id,
             names=names,
+            saved=restored.manifest.created if restored.manifest and not is_newest else None,
             attempts=restored.attempts,
             reason="; ".join(restored.notes) or None,
         )

@@ -96,6 +96,13 @@ class SnapshotFiles:
             listed[manifest.id] = _described(manifest, generation)
         return [*listed.values()]
 
+    def damaged(self) -> bool:
+        """Whether something was saved here of which nothing can be loaded any more."""
+        from prime_ext.state.format import head_path
+
+        there = [g for g in GENERATIONS if head_path(self.folder, g).exists()]
+        return bool(there) and not self.list()
+
     def set_foreign_aside(self) -> None:
         """Keep what another key has signed from being replaced by the next saves.
 

@@ -253,6 +253,8 @@ class Restore(Record, frozen=True, kw_only=True, omit_defaults=True, tag="restor
     kernel_id: str | None = None
     names: dict[str, dict[str, Any]] = {}
     """Name → ``{status, reason, recipe, type, size, action}``; empty if ``unchanged``."""
+    saved: str | None = None
+    """When what was restored had been saved, if there was a newer snapshot (UTC, ISO 8601)."""
     attempts: int = 1
     duration_ms: int = 0
     reason: str | None = None

@@ -321,3 +321,79 @@ def test_the_model_is_told_what_is_live_what_a_placeholder_and_what_missing() ->
     assert "socket = connect()" in text
     unchanged = Restore(outcome="unchanged", mode="hot", trigger="compaction")
     assert restore_event(unchanged) == ""
+
+
+def damage(head: Path) -> None:
+    content = bytearray(head.read_bytes())
+    content[30] ^= 4
+    head.unlink()
+    head.write_bytes(content)
+
+
+async def test_the_model_is_told_that_an_older_snapshot_was_restored_and_what_it_lacks(
+    new_session: NewSession, jp_serverapp: ServerApp, notebook: str
+) -> None:
+    session = await new_session()
+    older = await saved(session, "k = 1")
+    await saved(session, "k = 2; late = k * 3")
+    damage(session.session.folder / "kernel-state.dill")
+    await kill(jp_serverapp, notebook)
+    restored = await session.record("restore")
+    assert (restored.outcome, restored.snapshot_id) == ("partial", older.snapshot_id)
+    assert restored.names["late"]["status"] == "skipped"
+    answer = await ran(session, "print(k)")
+    told = str(session.api.requests[-1].messages)
+    assert "1" in answer
+    assert f"from an older snapshot, saved {restored.saved}" in told
+    assert "the newest snapshot was altered after it was saved" in told
+    assert "do not use: late (set later)" in told
+    assert "late = k * 3" in told
+    assert "from the last snapshot" not in told
+
+
+async def test_with_both_snapshots_damaged_each_name_is_told_and_how_it_was_made(
+    new_session: NewSession, jp_serverapp: ServerApp, notebook: str
+) -> None:
+    session = await new_session()
+    await saved(session, "good = list(range(3))")
+    await saved(session, "k = 2")
+    folder = session.session.folder
+    damage(folder / "kernel-state.dill")
+    damage(folder / "kernel-state.d" / "previous.dill")
+    await kill(jp_serverapp, notebook)
+    restored = await session.record("restore")
+    assert restored.outcome == "failed"
+    assert restored.names["good"]["recipe"]["source"] == "good = list(range(3))"
+    assert restored.names["k"]["status"] == "skipped"
+    session.api.enqueue(reply("I see."))
+    await session.ask("What happened?")
+    told = str(session.api.requests[-1].messages[-1])
+    assert "neither the newest snapshot nor the one before it can be loaded)" in told
+    assert "They were: good, k." in told
+    assert "good = list(range(3))" in told
+    assert "import" not in told
+
+
+@pytest.mark.parametrize("told_before", [False, True])
+async def test_an_offer_is_taken_back_when_saving_is_switched_off(
+    new_session: NewSession,
+    service: AgentService,
+    jp_serverapp: ServerApp,
+    notebook: str,
+    told_before: bool,
+) -> None:
+    session = await new_session()
+    await saved(session, "x = 7")
+    await jp_serverapp.kernel_manager.restart_kernel(await kernel_id(jp_serverapp, notebook))
+    offer = await session.record("restore")
+    assert offer.outcome == "offered"
+    if told_before:
+        session.api.enqueue(reply("I see."))
+        await session.ask("What now?")
+        assert "has not done so yet" in str(session.api.requests[-1].messages[-1])
+    await service.update(session.session, snapshots=False, user="ada")
+    session.api.enqueue(reply("I see."))
+    await session.ask("And now?")
+    told = str(session.api.requests[-1].messages[-1])
+    assert "has not done so yet" not in told
+    assert "the user has switched saving off for this notebook" in told

@@ -122,10 +122,13 @@ async def test_both_generations_damaged_is_told_as_it_is(
     await crash(kernel)
     restored = await keeper.restore("crash", "cold")
     assert restored.outcome == "failed"
-    assert "altered" in str(restored.reason)
+    assert "neither the newest snapshot nor the one before it" in str(restored.reason)
     with pytest.raises(PrimeError) as raised:
         await keeper.restore("manual", "cold")
     assert raised.value.code == "snapshot_refused"
+    for words in (str(restored.reason), raised.value.message, raised.value.hint):
+        assert "import" not in words
+        assert "generation=" not in words
 
 
 async def test_a_component_that_raises_costs_its_own_names_only(

@@ -283,6 +283,7 @@ async def test_a_damaged_snapshot_falls_back_to_the_one_before(
 ) -> None:
     await kernel.execute("x = 'before'", store_history=True)
     await keeper.capture("turn")
+    (older,) = await keeper.snapshots()
     await kernel.execute("x = 'after'", store_history=True)
     await keeper.capture("turn")
     head = folder / "kernel-state.dill"
@@ -292,6 +293,10 @@ async def test_a_damaged_snapshot_falls_back_to_the_one_before(
     await crash(kernel)
     restored = await keeper.restore("crash", "cold")
     assert restored.attempts == 2
+    assert restored.saved == older["created"]
+    assert restored.reason == (
+        "the newest snapshot was altered after it was saved; this is the one before it"
+    )
     assert await value(kernel, "x") == "before"
 
 
