@@ -34,6 +34,7 @@ from . import (
 )
 from .deadline import DeadlineExceeded, deadline, stop_thread
 from .dill_pickler import VERDICTS, kinds_lost, pickler_class
+from .interrupts import is_interrupt, watch
 from .losses import losses_in
 from .pickling import (
     LEAF_SECONDS,
@@ -145,7 +146,7 @@ def pickle_namespace(
 ) -> Pickled:
     """Pickle the names, and the classes they turn out to need."""
     work = _Work(context, budget)
-    with Quiet():
+    with Quiet(), watch():
         with work.alarm:
             work.alarm.pause()
             patched = [("patch", where) for where in patches.find(context.namespace)]
@@ -255,9 +256,9 @@ class _Work:
         roots = sorted(roots, key=lambda root: (root[0] != "class", root))
         try:
             component = self._pickle(roots)
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:
+            if is_interrupt(error):
+                raise
             if len(roots) > 1:
                 # Better without their shared identity than not at all.
                 self._apart.update(roots)
@@ -341,7 +342,7 @@ class _Work:
             self.alarm.renew(seconds)
             self.context.tried = set() if self._may_fork else None
             component = self._dump(roots, ComponentPickler)
-        except (KeyboardInterrupt, TooManyLosses):
+        except TooManyLosses:
             raise
         except RecursionError:
             self.alarm.renew(2 * seconds + 5, at_once=True)
@@ -350,6 +351,8 @@ class _Work:
             except RecursionError as error:  # not deep, but without an end
                 component = self._salvage(roots, error)
         except BaseException as error:
+            if is_interrupt(error):
+                raise
             component = self._salvage(roots, error)
         finally:
             self.alarm.renew(self.budget.per_root, at_once=time.monotonic() - started > 0.1)
@@ -428,9 +431,9 @@ class _Work:
         self.alarm.renew(max(0.1, min(self.budget.left(), self.budget.per_root)), at_once=True)
         try:
             alternative = dump(self.context, component.roots, pickler_class())
-        except KeyboardInterrupt:
-            raise
-        except BaseException:
+        except BaseException as error:
+            if is_interrupt(error):
+                raise
             return component
         alternative.tier = "dill"
         if VERDICTS.get(kinds):

@@ -16,6 +16,7 @@ from . import (
     digests,
     format,
     history,
+    interrupts,
     patches,
     process_state,
     recipes,
@@ -27,6 +28,7 @@ from .components import Budget, contents_digest, pickle_all
 from .deadline import DeadlineExceeded, deadline
 from .errors import SnapshotCorrupt, SnapshotError, SnapshotMissing
 from .format import ComponentRecord, Extent, Head
+from .interrupts import is_interrupt
 from .losses import placeholder_in
 from .namespace import current_namespace, user_names
 from .offload import monotonic_ms
@@ -272,7 +274,7 @@ class Loader:
         collecting = gc.isenabled()
         gc.disable()  # only slows down the making of many objects
         try:
-            with restorers.loading(self.context):
+            with restorers.loading(self.context), interrupts.watch():
                 self._make_classes()
                 wanted = set(names)
                 with deadline(self._limit) as alarm:
@@ -316,9 +318,9 @@ class Loader:
     def _make_class(self, key: str, skeleton: bytes) -> type:
         try:
             made = classes.restore_skeleton(*ComponentUnpickler(skeleton, ()).load())
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:
+            if is_interrupt(error):
+                raise
             self._damaged[key] = describe(error)
             return lost_class(key.partition("#")[0], describe(error))
         self._fresh.add(key)
@@ -414,9 +416,9 @@ class Loader:
             if problem:
                 self._tell_degraded(values, restored, problem)
             return
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:
+            if is_interrupt(error):
+                raise
             alarm.renew(at_once=True)
             problem = _explain(error, self._limit)
             corrupt = isinstance(error, SnapshotCorrupt)
@@ -434,10 +436,9 @@ class Loader:
                 self.context.namespace.update(values)
                 self._tell_degraded(values, restored, problem)
                 return
-            except KeyboardInterrupt:
-                raise
-            except BaseException:  # noqa: S110
-                pass  # the first problem is the one to tell
+            except BaseException as error:
+                if is_interrupt(error):
+                    raise  # else the first problem is the one to tell
         restored.failed.update(dict.fromkeys(own, problem))
 
     def _tell_damaged_classes(self, record: ComponentRecord, restored: Restored) -> None:

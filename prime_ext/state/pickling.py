@@ -22,6 +22,7 @@ from typing import Any
 
 from . import plans
 from .deadline import DeadlineExceeded, deadline
+from .interrupts import is_interrupt
 from .packing import Outlet
 from .restorers import ALIAS, RESTORERS, current
 from .risk import TrialNeeded, guarded, remember_failure
@@ -204,7 +205,7 @@ class SalvagePickler(Reducing, pickle.Pickler):
         try:
             reduction = super().reducer_override(value)
             return _reduction(value) if reduction is NotImplemented else reduction
-        except (KeyboardInterrupt, TooManyLosses, TrialNeeded):
+        except (TooManyLosses, TrialNeeded):
             raise
         except DeadlineExceeded:
             self._alarm.renew(LEAF_SECONDS, at_once=True)
@@ -212,6 +213,8 @@ class SalvagePickler(Reducing, pickle.Pickler):
             remember_failure(type(value), why)
             return self.lose(value, why)
         except BaseException as error:
+            if is_interrupt(error):
+                raise
             return self.lose(value, describe(error), False)
 
 

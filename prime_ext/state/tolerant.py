@@ -7,6 +7,7 @@ import pickle
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
+from .interrupts import is_interrupt
 from .pickling import PROTOCOL, ComponentUnpickler, describe
 from .restorers import ALIAS
 from .unrestorable import Unrestorable
@@ -60,13 +61,13 @@ class TolerantUnpickler(pickle._Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         try:
             return self._finder.find_class(module, name)
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:
+            if is_interrupt(error):
+                raise
             return lost_class(f"{module}.{name}", describe(error))
 
     def _lost(self, what: Any, arguments: Any, error: BaseException) -> Lost:
-        if isinstance(error, KeyboardInterrupt):
+        if is_interrupt(error):
             raise error
         told = [value._why for value in arguments if isinstance(value, Unrestorable)]
         name = f"{getattr(what, '__module__', '')}.{getattr(what, '__qualname__', '')}"

@@ -9,7 +9,6 @@ import json
 import os
 import secrets
 from pathlib import Path
-from typing import Any
 
 from . import format, signing
 from .errors import SnapshotError

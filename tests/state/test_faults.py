@@ -323,11 +323,41 @@ def test_budgets(tmp_path: Path, key: bytes) -> None:
 
 
 def test_interrupt_leaves_everything(saved: Path, key: bytes) -> None:
-    class Interrupts:
+    class Interrupted:
         def __reduce__(self) -> Any:
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
+            time.sleep(60)
 
     with pytest.raises(KeyboardInterrupt):
-        save(saved, {"n": 3, "it": Interrupts()}, key)
+        save(saved, {"n": 3, "it": Interrupted()}, key)
     assert load(saved, key)["n"] == 2
     save(saved, {"n": 4}, key, lock_timeout=1)
+
+
+def test_object_that_raises_an_interrupt_by_itself(tmp_path: Path, key: bytes) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    report = save(tmp_path, {"n": 3, "it": [RaisesInterrupt(), 5]}, key)
+    assert (report.names["it"].status, report.names["n"].status) == ("degraded", "unverified")
+    assert "KeyboardInterrupt" in report.names["it"].reason
+    assert load(tmp_path, key)["n"] == 3
+    save(tmp_path, {"n": 4, "it": RaisesInterruptOnLoad()}, key)
+    namespace: dict[str, Any] = {}
+    loaded = state.load(tmp_path, namespace, key=key, mode="cold")
+    assert namespace["n"] == 4
+    assert loaded.names["it"].status != "verified"
+    assert "KeyboardInterrupt" in loaded.names["it"].reason
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+class RaisesInterrupt:
+    def __reduce__(self) -> Any:
+        raise KeyboardInterrupt
+
+
+def _raise_interrupt() -> Any:
+    raise KeyboardInterrupt
+
+
+class RaisesInterruptOnLoad:
+    def __reduce__(self) -> Any:
+        return _raise_interrupt, ()
