@@ -208,8 +208,9 @@ class Compactor:
         # after an overflow nothing is known of how much must go.
         keep = limits.keep_tail if start.trigger in AUTOMATIC else 0
         body = await replacing.make(keep, limits.added_tokens(overhead))
-        # Behind the summary, which may have taken its time, so that what is said is true now.
-        await self._check(start)
+        if body.path != "swap":
+            # The summary may have taken its time; what is said behind it is to be true now.
+            await self._check(start)
         state = await self._kernel_state()
         inventory = None if state.get("reason") == NO_KERNEL else await self._inventory()
         summary, after = await turn_and_size(body)
