@@ -1,4 +1,6 @@
 import { IRecord, ISessionState, ServerFrame } from '../../api/frames';
+import { Conversation } from '../conversation';
+import { IToolItem, Item } from '../items';
 
 /** Numbers records as the server does. */
 export class Log {
@@ -136,4 +138,19 @@ export function randomLog(seed: number, turns: number): IRecord[] {
     log.add('turn_end', { turn, status: below(5) ? 'ok' : 'interrupted' });
   }
   return log.records;
+}
+
+/** What a panel has that was sent these records. */
+export function replay(records: IRecord[]): Conversation {
+  const conversation = new Conversation(() => 0);
+  records.forEach(record => conversation.apply(recordFrame(record)));
+  return conversation;
+}
+
+/** The item of a call, or the test fails. */
+export function tool(item: Item | undefined): IToolItem {
+  if (item?.kind !== 'tool') {
+    throw new Error(`Not a tool item: ${item?.kind}`);
+  }
+  return item;
 }

@@ -1,83 +1,18 @@
-import { ISharedCodeCell, YNotebook } from '@jupyter/ydoc';
+import { YNotebook } from '@jupyter/ydoc';
 import { NotebookModel } from '@jupyterlab/notebook';
-import * as Y from 'yjs';
 
 import { sourceHash } from '../hash';
+import { applyEdit, readCells } from '../operations';
 import {
-  applyEdit,
-  applyRunStep,
-  OperationError,
-  readCells,
-  Runs
-} from '../operations';
-
-function notebook(...sources: string[]): YNotebook {
-  const shared = YNotebook.create({
-    disableDocumentWideUndoRedo: true
-  }) as YNotebook;
-  shared.nbformat = 4;
-  shared.nbformat_minor = 5;
-  sources.forEach((source, i) =>
-    shared.addCell({
-      id: 'abcdefgh'[i],
-      cell_type: 'code',
-      source,
-      outputs: [],
-      metadata: {}
-    })
-  );
-  return shared;
-}
-
-const sources = (shared: YNotebook) => shared.cells.map(cell => cell.source);
-const ids = (shared: YNotebook) => shared.cells.map(cell => cell.id);
-const code = (shared: YNotebook, index: number) =>
-  shared.getCell(index) as ISharedCodeCell;
-const stream = (text: string) => ({
-  output_type: 'stream',
-  name: 'stdout',
-  text
-});
-const display = (text: string) => ({
-  output_type: 'display_data',
-  data: { 'text/plain': text },
-  metadata: {}
-});
-
-function failure(work: () => unknown): OperationError {
-  try {
-    work();
-  } catch (reason) {
-    return reason as OperationError;
-  }
-  throw new Error('Nothing failed.');
-}
-
-/** How often what is saved of the notebook changes. */
-function changes(shared: YNotebook, work: () => unknown): number {
-  let count = 0;
-  const changed = (transaction: Y.Transaction) => {
-    const cells = shared.ydoc.getArray('cells') as Y.AbstractType<any>;
-    if (transaction.changedParentTypes.has(cells)) {
-      count++;
-    }
-  };
-  shared.ydoc.on('afterTransaction', changed);
-  work();
-  shared.ydoc.off('afterTransaction', changed);
-  return count;
-}
-
-describe('sourceHash', () => {
-  it('is the SHA-256 of the UTF-8 source', () => {
-    expect(sourceHash('')).toBe(
-      'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
-    );
-    expect(sourceHash('π = 3')).toBe(
-      '6e07825ec5b4d6eef5e368cedbecd3ddc755a0e1d5802fb9f2df63360cb43747'
-    );
-  });
-});
+  changes,
+  code,
+  display,
+  failure,
+  ids,
+  notebook,
+  sources,
+  stream
+} from './sharedNotebook';
 
 describe('applyEdit', () => {
   it.each([
@@ -317,122 +252,6 @@ describe('applyEdit', () => {
     expect(saved.nbformat_minor).toBe(5);
     expect(saved.cells[0].id).toBe(id);
     model.dispose();
-  });
-});
-
-describe('applyRunStep', () => {
-  const start = {
-    op: 'run_start' as const,
-    cell_id: 'a',
-    run_id: 'r',
-    expected_hash: sourceHash('1')
-  };
-  const put = (from: number, ...outputs: any[]) => ({
-    op: 'run_outputs' as const,
-    cell_id: 'a',
-    run_id: 'r',
-    from,
-    outputs
-  });
-
-  it('shows a run from begin to end', () => {
-    const shared = notebook('1');
-    const cell = code(shared, 0);
-    const runs: Runs = new Map();
-    cell.setOutputs([display('old')] as any);
-    cell.execution_count = 3;
-    const { before } = applyRunStep(shared, start, runs);
-    expect(before!.source).toBe('1');
-    expect(cell.executionState).toBe('running');
-    expect(cell.getOutputs()).toEqual([]);
-    expect(cell.execution_count).toBeNull();
-    applyRunStep(shared, put(0, stream('a\n')), runs);
-    applyRunStep(shared, put(0, stream('a\nb\n')), runs);
-    applyRunStep(shared, put(1, display('x')), runs);
-    applyRunStep(shared, put(1, display('y'), stream('c')), runs);
-    expect(cell.getOutputs()).toEqual([
-      stream('a\nb\n'),
-      display('y'),
-      stream('c')
-    ]);
-    expect(cell.executionState).toBe('running');
-    applyRunStep(
-      shared,
-      {
-        op: 'run_end',
-        cell_id: 'a',
-        run_id: 'r',
-        execution_count: 4,
-        status: 'ok'
-      },
-      runs
-    );
-    expect(cell.executionState).toBe('idle');
-    expect(cell.execution_count).toBe(4);
-  });
-
-  it("shows the same in Lab's own model of the cell", () => {
-    const model = new NotebookModel();
-    model.fromJSON(notebook('1').toJSON());
-    const shared = model.sharedModel as YNotebook;
-    const runs: Runs = new Map();
-    const shown = () => (model.cells.get(0) as any).outputs.toJSON();
-    applyRunStep(shared, start, runs);
-    applyRunStep(shared, put(0, stream('10 %')), runs);
-    applyRunStep(shared, put(0, stream('20 %')), runs);
-    expect(shown()).toEqual([stream('20 %')]);
-    applyRunStep(shared, put(0, stream('20 % 🙂')), runs);
-    applyRunStep(shared, put(0, stream('20 % 🙃')), runs);
-    expect(shown()).toEqual([stream('20 % 🙃')]);
-    applyRunStep(shared, put(0), runs);
-    expect(shown()).toEqual([]);
-    applyRunStep(shared, put(0, stream('20 %\n'), display('x')), runs);
-    applyRunStep(shared, put(1, display('y'), display('z')), runs);
-    expect(shown()).toEqual([stream('20 %\n'), display('y'), display('z')]);
-    expect(code(shared, 0).getOutputs()).toEqual(shown());
-    model.dispose();
-  });
-
-  it('takes the same step twice', () => {
-    const shared = notebook('1');
-    const runs: Runs = new Map();
-    applyRunStep(shared, start, runs);
-    applyRunStep(shared, put(0, stream('a'), display('x')), runs);
-    applyRunStep(shared, put(0, stream('a'), display('x')), runs);
-    expect(code(shared, 0).getOutputs()).toEqual([stream('a'), display('x')]);
-  });
-
-  it('starts afresh on a page that is new to the run', () => {
-    const shared = notebook('1');
-    const runs: Runs = new Map();
-    expect(
-      failure(() => applyRunStep(shared, put(0, stream('a')), runs)).code
-    ).toBe('run_unknown');
-    applyRunStep(shared, { ...start, expected_hash: null }, runs);
-    expect(
-      failure(() => applyRunStep(shared, put(1, stream('a')), runs)).code
-    ).toBe('run_unknown');
-    applyRunStep(shared, put(0, stream('a')), runs);
-    expect(code(shared, 0).getOutputs()).toEqual([stream('a')]);
-  });
-
-  it('does not run what the user has changed', () => {
-    const shared = notebook('changed');
-    code(shared, 0).setOutputs([display('old')] as any);
-    expect(failure(() => applyRunStep(shared, start, new Map())).code).toBe(
-      'cell_conflict'
-    );
-    expect(code(shared, 0).getOutputs()).toEqual([display('old')]);
-  });
-
-  it('does not add runs to the undo history', () => {
-    const shared = notebook('1');
-    const runs: Runs = new Map();
-    const cell = shared.getCell(0);
-    cell.clearUndoHistory();
-    applyRunStep(shared, start, runs);
-    applyRunStep(shared, put(0, display('x')), runs);
-    expect(cell.canUndo()).toBe(false);
   });
 });
 

@@ -1,0 +1,122 @@
+import { YNotebook } from '@jupyter/ydoc';
+import { NotebookModel } from '@jupyterlab/notebook';
+
+import { sourceHash } from '../hash';
+import { applyRunStep, Runs } from '../operations';
+import { code, display, failure, notebook, stream } from './sharedNotebook';
+
+describe('applyRunStep', () => {
+  const start = {
+    op: 'run_start' as const,
+    cell_id: 'a',
+    run_id: 'r',
+    expected_hash: sourceHash('1')
+  };
+  const put = (from: number, ...outputs: any[]) => ({
+    op: 'run_outputs' as const,
+    cell_id: 'a',
+    run_id: 'r',
+    from,
+    outputs
+  });
+
+  it('shows a run from begin to end', () => {
+    const shared = notebook('1');
+    const cell = code(shared, 0);
+    const runs: Runs = new Map();
+    cell.setOutputs([display('old')] as any);
+    cell.execution_count = 3;
+    const { before } = applyRunStep(shared, start, runs);
+    expect(before!.source).toBe('1');
+    expect(cell.executionState).toBe('running');
+    expect(cell.getOutputs()).toEqual([]);
+    expect(cell.execution_count).toBeNull();
+    applyRunStep(shared, put(0, stream('a\n')), runs);
+    applyRunStep(shared, put(0, stream('a\nb\n')), runs);
+    applyRunStep(shared, put(1, display('x')), runs);
+    applyRunStep(shared, put(1, display('y'), stream('c')), runs);
+    expect(cell.getOutputs()).toEqual([
+      stream('a\nb\n'),
+      display('y'),
+      stream('c')
+    ]);
+    expect(cell.executionState).toBe('running');
+    applyRunStep(
+      shared,
+      {
+        op: 'run_end',
+        cell_id: 'a',
+        run_id: 'r',
+        execution_count: 4,
+        status: 'ok'
+      },
+      runs
+    );
+    expect(cell.executionState).toBe('idle');
+    expect(cell.execution_count).toBe(4);
+  });
+
+  it("shows the same in Lab's own model of the cell", () => {
+    const model = new NotebookModel();
+    model.fromJSON(notebook('1').toJSON());
+    const shared = model.sharedModel as YNotebook;
+    const runs: Runs = new Map();
+    const shown = () => (model.cells.get(0) as any).outputs.toJSON();
+    applyRunStep(shared, start, runs);
+    applyRunStep(shared, put(0, stream('10 %')), runs);
+    applyRunStep(shared, put(0, stream('20 %')), runs);
+    expect(shown()).toEqual([stream('20 %')]);
+    applyRunStep(shared, put(0, stream('20 % 🙂')), runs);
+    applyRunStep(shared, put(0, stream('20 % 🙃')), runs);
+    expect(shown()).toEqual([stream('20 % 🙃')]);
+    applyRunStep(shared, put(0), runs);
+    expect(shown()).toEqual([]);
+    applyRunStep(shared, put(0, stream('20 %\n'), display('x')), runs);
+    applyRunStep(shared, put(1, display('y'), display('z')), runs);
+    expect(shown()).toEqual([stream('20 %\n'), display('y'), display('z')]);
+    expect(code(shared, 0).getOutputs()).toEqual(shown());
+    model.dispose();
+  });
+
+  it('takes the same step twice', () => {
+    const shared = notebook('1');
+    const runs: Runs = new Map();
+    applyRunStep(shared, start, runs);
+    applyRunStep(shared, put(0, stream('a'), display('x')), runs);
+    applyRunStep(shared, put(0, stream('a'), display('x')), runs);
+    expect(code(shared, 0).getOutputs()).toEqual([stream('a'), display('x')]);
+  });
+
+  it('starts afresh on a page that is new to the run', () => {
+    const shared = notebook('1');
+    const runs: Runs = new Map();
+    expect(
+      failure(() => applyRunStep(shared, put(0, stream('a')), runs)).code
+    ).toBe('run_unknown');
+    applyRunStep(shared, { ...start, expected_hash: null }, runs);
+    expect(
+      failure(() => applyRunStep(shared, put(1, stream('a')), runs)).code
+    ).toBe('run_unknown');
+    applyRunStep(shared, put(0, stream('a')), runs);
+    expect(code(shared, 0).getOutputs()).toEqual([stream('a')]);
+  });
+
+  it('does not run what the user has changed', () => {
+    const shared = notebook('changed');
+    code(shared, 0).setOutputs([display('old')] as any);
+    expect(failure(() => applyRunStep(shared, start, new Map())).code).toBe(
+      'cell_conflict'
+    );
+    expect(code(shared, 0).getOutputs()).toEqual([display('old')]);
+  });
+
+  it('does not add runs to the undo history', () => {
+    const shared = notebook('1');
+    const runs: Runs = new Map();
+    const cell = shared.getCell(0);
+    cell.clearUndoHistory();
+    applyRunStep(shared, start, runs);
+    applyRunStep(shared, put(0, display('x')), runs);
+    expect(cell.canUndo()).toBe(false);
+  });
+});
