@@ -14,7 +14,7 @@ from prime_ext.config import ModelConfig
 from prime_ext.models.anthropic import AnthropicModel
 from prime_ext.models.connection import Connection
 from prime_ext.models.credentials import CredentialStore
-from prime_ext.models.model import ModelEvent, ModelRequest, Reply
+from prime_ext.models.model import ModelEvent, ModelRequest, Reply, TextDelta
 from prime_ext.models.registry import ModelRegistry
 from tests.messages_api.server import MessagesAPI
 
@@ -106,3 +106,7 @@ async def final(model: AnthropicModel, request: ModelRequest) -> Reply:
     reply = (await collect(model, request))[-1]
     assert isinstance(reply, Reply)
     return reply
+
+
+def texts(events: list[Any]) -> str:
+    return "".join(event.text for event in events if isinstance(event, TextDelta))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.offline.test_parser import PHRASES
+from tests.offline.phrases import PHRASES
 from tests.offline.test_plans import NAME_ERROR
 from tests.offline.world import TOOLS, World
 
