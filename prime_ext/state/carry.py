@@ -12,7 +12,6 @@ import json
 import sys
 import zlib
 from pathlib import Path
-from typing import Any
 
 from .restorers import ALIAS
 
@@ -94,9 +93,3 @@ def install(packed, name):
         for found in [m for m in sys.modules if m.startswith(name + ".")]:
             del sys.modules[found]
 '''
-
-
-def install_here(target: dict[str, Any] | None = None) -> Any:
-    """Run `code` in this process; returns the module. For processes that start from it."""
-    exec(code(), {"__name__": "_prime_state_loader"} if target is None else target)  # noqa: S102
-    return sys.modules[ALIAS]

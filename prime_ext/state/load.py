@@ -17,6 +17,7 @@ from . import (
     format,
     history,
     interrupts,
+    live,
     patches,
     process_state,
     recipes,
@@ -24,7 +25,7 @@ from . import (
     restorers,
     verification,
 )
-from .components import Budget, contents_digest, pickle_all
+from .components import contents_digest
 from .deadline import DeadlineExceeded, deadline
 from .errors import SnapshotCorrupt, SnapshotError, SnapshotMissing
 from .format import ComponentRecord, Extent, Head
@@ -100,7 +101,7 @@ def load(
     wanted = [name for name in head.manifest.names if names is None or name in names]
     for name in set(names or ()) - set(wanted):
         report.names[name] = NameStatus(SKIPPED, "the snapshot does not hold this name")
-    to_load = _decide(loader, wanted, overwrite, report)
+    to_load = live.decide(head.manifest, namespace, wanted, overwrite, report)
     state = None
     if not hot and restore_process_state:
         try:
@@ -165,48 +166,6 @@ def _alarm(report: Report, problem: str) -> None:
     _log.error("Restored kernel state is damaged: %s", problem)
     report.notes.append(problem)
     report.complete = False
-
-
-def _decide(loader: Loader, wanted: list[str], overwrite: bool, report: Report) -> list[str]:
-    """Which names to load; the others get their line in the report here."""
-    manifest = loader.head.manifest
-    namespace = loader.context.namespace
-    live = set(user_names(namespace))
-    present = [n for n in wanted if n in live and manifest.names[n]["component"] is not None]
-    same = _unchanged(loader, present) if present else set()
-    to_load = []
-    for name in wanted:
-        entry = manifest.names[name]
-        status = NameStatus.from_entry(entry)
-        if name in same:
-            status.action = "kept"
-        elif entry["component"] is None:
-            status.action = "kept" if name in live else "none"
-            report.complete = report.complete and name in live
-        elif name in live and not overwrite:
-            status.action = "kept"
-            status.reason = "it was changed since the snapshot, so the live value stays"
-        else:
-            to_load.append(name)
-            continue
-        report.names[name] = status
-    return to_load
-
-
-def _unchanged(loader: Loader, present: list[str]) -> set[str]:
-    """The names among ``present`` whose components are as they were saved."""
-    namespace = loader.context.namespace
-    saved = {record.fingerprint for record in loader.head.manifest.components}
-    pickled = pickle_all(namespace, user_names(namespace), Budget())
-    found: set[str] = set()
-    for component in pickled.components:
-        names = [name for what, name in component.roots if what == "name"]
-        if not any(name in present for name in names):
-            continue
-        fingerprint = component.fingerprint()
-        if fingerprint in saved or baseline.saved_as(fingerprint) in saved:
-            found.update(names)
-    return found
 
 
 class Loader:

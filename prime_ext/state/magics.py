@@ -7,14 +7,16 @@ from typing import Any
 
 from . import inspect, load, save
 from .errors import SnapshotError
-from .report import Report
+from .format import Manifest
+from .live import CHANGED
+from .report import SKIPPED, NameStatus, Report
 
 DEFAULT_DIRECTORY = ".prime-state"
 
 _USAGE = {
     "prime_save": "%prime_save [DIRECTORY] [--verify]",
-    "prime_load": "%prime_load [DIRECTORY] [--overwrite] [--previous] [NAME ...]",
-    "prime_state": "%prime_state [DIRECTORY]",
+    "prime_load": "%prime_load [DIRECTORY] [--overwrite] [--previous | --kept] [NAME ...]",
+    "prime_state": "%prime_state [DIRECTORY] [--previous | --kept]",
 }
 
 
@@ -26,7 +28,7 @@ def load_ipython_extension(shell: Any) -> None:
 
 def prime_save(line: str) -> None:
     """Save the notebook's variables: %prime_save [DIRECTORY] [--verify]"""
-    arguments = _split("prime_save", line, {"--verify"})
+    arguments = _split("prime_save", line, {"--verify"}, most=1)
     if arguments is None:
         return
     flags, words = arguments
@@ -35,40 +37,68 @@ def prime_save(line: str) -> None:
 
 
 def prime_load(line: str) -> None:
-    """Bring saved variables back: %prime_load [DIRECTORY] [--overwrite] [--previous] [NAME ...]"""
-    arguments = _split("prime_load", line, {"--overwrite", "--previous"})
+    """Bring saved variables back:
+    %prime_load [DIRECTORY] [--overwrite] [--previous | --kept] [NAME ...]
+
+    --previous: from the snapshot before the last; --kept: from the one that was set aside.
+    """
+    arguments = _split("prime_load", line, {"--overwrite", "--previous", "--kept"})
     if arguments is None:
         return
     flags, words = arguments
-    generation = "previous" if "--previous" in flags else "current"
     overwrite = "--overwrite" in flags
     names = words[1:] or None
     _run(
         lambda: _tell(
-            load(_directory(words), names=names, overwrite=overwrite, generation=generation)
+            load(_directory(words), names=names, overwrite=overwrite, generation=_generation(flags))
         )
     )
 
 
 def prime_state(line: str) -> None:
-    """Show what a snapshot holds: %prime_state [DIRECTORY]"""
-    arguments = _split("prime_state", line, set())
+    """Show what a snapshot holds: %prime_state [DIRECTORY] [--previous | --kept]"""
+    arguments = _split("prime_state", line, {"--previous", "--kept"}, most=1)
     if arguments is None:
         return
-    _run(lambda: _show(_directory(arguments[1])))
+    flags, words = arguments
+    _run(lambda: _show(inspect(_directory(words), generation=_generation(flags))))
 
 
-def _split(magic: str, line: str, known: set[str]) -> tuple[set[str], list[str]] | None:
-    words = shlex.split(line)
-    flags = {word for word in words if word.startswith("--")}
-    if flags - known:
-        print(f"Unknown option {' '.join(sorted(flags - known))}. Usage: {_USAGE[magic]}")
+def _split(
+    magic: str, line: str, known: set[str], most: int | None = None
+) -> tuple[set[str], list[str]] | None:
+    """Options and words of a line; None after a message if there is something wrong with them."""
+    try:
+        parts = shlex.split(line)
+    except ValueError:
+        print(f"A quotation mark is not closed. Usage: {_USAGE[magic]}")
         return None
-    return flags, [word for word in words if word not in flags]
+    flags = {part for part in parts if part.startswith("--")}
+    words = [part for part in parts if part not in flags]
+    problem = ""
+    if flags - known:
+        problem = f"Unknown option {' '.join(sorted(flags - known))}."
+    elif {"--previous", "--kept"} <= flags:
+        problem = "There is one snapshot to take: --previous or --kept, not both."
+    elif most is not None and len(words) > most:
+        given = " ".join(map(shlex.quote, words))
+        problem = (
+            f"Nothing was done: it takes one directory, not {given}. "
+            "Quote a directory with spaces in its name."
+        )
+    if problem:
+        print(f"{problem} Usage: {_USAGE[magic]}")
+        return None
+    return flags, words
 
 
 def _directory(words: list[str]) -> str:
     return words[0] if words else DEFAULT_DIRECTORY
+
+
+def _generation(flags: set[str]) -> str:
+    chosen = flags & {"--previous", "--kept"}
+    return chosen.pop().removeprefix("--") if chosen else "current"
 
 
 def _run(action: Any) -> None:
@@ -79,25 +109,37 @@ def _run(action: Any) -> None:
 
 
 def _tell(report: Report) -> None:
+    statuses = report.names
     if report.operation == "save":
-        kept = [name for name, status in report.names.items() if status.status != "skipped"]
+        kept = [name for name, status in statuses.items() if status.status != SKIPPED]
         written = "nothing had changed" if report.unchanged else f"{report.bytes:,} bytes written"
-        print(f"Saved {len(kept)} variables in {report.duration_ms:.0f} ms ({written}).")
+        print(f"Saved {_variables(len(kept))} in {report.duration_ms:.0f} ms ({written}).")
     else:
-        actions = [status.action for status in report.names.values()]
+        actions = [status.action for status in statuses.values()]
+        there = actions.count("kept")
         print(
-            f"Loaded {actions.count('loaded')} variables in {report.duration_ms:.0f} ms; "
-            f"{actions.count('kept')} were there already."
+            f"Loaded {_variables(actions.count('loaded'))} in {report.duration_ms:.0f} ms; "
+            f"{there} {'was' if there == 1 else 'were'} there already."
         )
-    for name, status in sorted(report.names.items()):
+    for name, status in sorted(statuses.items()):
         if status.reason:
-            print(f"  {name}: {status.status}: {status.reason}")
+            print(f"  {name}: {_fate(status)}: {status.reason}")
     for note in report.notes:
         print(f"  {note}")
 
 
-def _show(directory: str) -> None:
-    manifest = inspect(directory)
+def _fate(status: NameStatus) -> str:
+    if status.action != "kept":
+        return status.status
+    # The live object is whole; what the snapshot has of it need not be.
+    return "kept" if status.reason == CHANGED else f"kept; {status.status} in the snapshot"
+
+
+def _variables(count: int) -> str:
+    return f"{count} variable" if count == 1 else f"{count} variables"
+
+
+def _show(manifest: Manifest) -> None:
     print(
         f"Snapshot {manifest.generation} of {manifest.created} (Python {manifest.python}), "
         f"{manifest.total_bytes:,} bytes, signature {manifest.signature}."

@@ -147,10 +147,34 @@ def test_magics(kernel_at: Callable[..., Kernel], tmp_path: Path) -> None:
     assert "signature valid" in shown
     assert "generator" in shown
     kernel.run("del x")
-    assert "Loaded 1 variables" in kernel.run("%prime_load here")
-    kernel.run("assert x == [1, 2]")
+    loaded = kernel.run("%prime_load here")
+    assert "Loaded 1 variable in" in loaded
+    assert "1 was there already" in loaded
+    assert "g: kept; degraded in the snapshot: builtins.generator" in loaded
+    kernel.run("assert x == [1, 2] and next(g) == 1")
     assert "no snapshot" in kernel.run("%prime_state nowhere")
-    assert "Usage" in kernel.run("%prime_load --what")
+    kernel.run("x = 'later'")
+    kernel.run("%prime_save here")
+    kernel.run("%prime_load here --previous --overwrite x")
+    kernel.run("assert x == [1, 2], x")
+    assert "kept" in kernel.run("%prime_load here --kept")
+
+
+def test_magics_with_a_line_they_cannot_read(
+    kernel_at: Callable[..., Kernel], tmp_path: Path
+) -> None:
+    kernel = kernel_at()
+    kernel.run("%load_ext prime_ext\nx = 1")
+    for line, problem in {
+        "%prime_save a b c": "it takes one directory, not a b c",
+        "%prime_save 'abc": "quotation mark is not closed",
+        "%prime_load --what": "Unknown option --what",
+        "%prime_load a --kept --previous": "not both",
+        "%prime_state a b": "it takes one directory",
+    }.items():
+        printed = kernel.run(line)
+        assert problem in printed and f"Usage: {line.split()[0]}" in printed, printed  # noqa: PT018
+    assert not list(tmp_path.iterdir()), "nothing was saved"
 
 
 def test_what_the_notebook_set_in_modules(kernel_at: Callable[..., Kernel], tmp_path: Path) -> None:

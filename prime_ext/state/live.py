@@ -1,0 +1,58 @@
+"""Which live objects stay when a snapshot is loaded, and which names are to be loaded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import baseline
+from .components import Budget, pickle_all
+from .format import Manifest
+from .namespace import user_names
+from .report import NameStatus, Report
+
+CHANGED = "it was changed since the snapshot, so the live value stays"
+
+
+def decide(
+    manifest: Manifest,
+    namespace: dict[str, Any],
+    wanted: list[str],
+    overwrite: bool,
+    report: Report,
+) -> list[str]:
+    """Which of the names to load; the others get their line in the report here."""
+    live = set(user_names(namespace))
+    present = [n for n in wanted if n in live and manifest.names[n]["component"] is not None]
+    same = _unchanged(manifest, namespace, present) if present else set()
+    to_load = []
+    for name in wanted:
+        entry = manifest.names[name]
+        status = NameStatus.from_entry(entry)
+        if name in same:
+            status.action = "kept"
+        elif entry["component"] is None:
+            status.action = "kept" if name in live else "none"
+            report.complete = report.complete and name in live
+        elif name in live and not overwrite:
+            status.action = "kept"
+            status.reason = CHANGED
+        else:
+            to_load.append(name)
+            continue
+        report.names[name] = status
+    return to_load
+
+
+def _unchanged(manifest: Manifest, namespace: dict[str, Any], present: list[str]) -> set[str]:
+    """The names among ``present`` whose components are as they were saved."""
+    saved = {record.fingerprint for record in manifest.components}
+    pickled = pickle_all(namespace, user_names(namespace), Budget())
+    found: set[str] = set()
+    for component in pickled.components:
+        names = [name for what, name in component.roots if what == "name"]
+        if not any(name in present for name in names):
+            continue
+        fingerprint = component.fingerprint()
+        if fingerprint in saved or baseline.saved_as(fingerprint) in saved:
+            found.update(names)
+    return found
