@@ -56,9 +56,10 @@ def set_aside(folder: Path, key: bytes) -> None:
         A writer is at work, or the disk refuses; what is not set aside lies where it lay.
     """
     from prime_ext.state import SnapshotError, lock, writer
-    from prime_ext.state.format import DATA_NAME, JSON_NAME, head_path, read_head
+    from prime_ext.state.format import DATA_NAME, JSON_NAME, generations, head_path, read_head
 
-    if not any(head_path(folder, g).exists() for g in ("current", "previous", "kept")):
+    there = generations(folder)
+    if not any(head_path(folder, generation).exists() for generation in there):
         return
     try:
         read_head(folder, key)
@@ -67,7 +68,7 @@ def set_aside(folder: Path, key: bytes) -> None:
         pass
     writer.make_directories(folder)
     with lock.exclusive(folder / DATA_NAME, LOCK_SECONDS):
-        for generation in ("kept", "previous", "current"):
+        for generation in reversed(there):
             head = _foreign_head(folder, key, generation)
             if head is None:
                 continue

@@ -72,7 +72,6 @@ class SnapshotKeeper:
         self._captured: Moment | None = None
         self._unavailable: str | None = None
         self._crash_restores = 0
-        self._keeps_aside = False
 
     @property
     def off(self) -> str | None:
@@ -124,7 +123,7 @@ class SnapshotKeeper:
     async def _save(self, trigger: str, kernel_id: str) -> Snapshot:
         moment = self._moment()
         limit = await self._limit()
-        await self._protect(moment)
+        first = await self._protect(moment)
         report = await self._kernel.save_state(
             self.files.folder,
             self.files.key,
@@ -142,8 +141,9 @@ class SnapshotKeeper:
         self._unavailable = None
         # Without a generation it is not durable yet, and what lies there is the one before.
         manifest = await self._manifest("current") if report["generation"] else None
-        if manifest is not None:
-            await self._release(manifest)
+        if first and manifest is not None:
+            # After a restart of the server alone the process may be the same one still.
+            await asyncio.to_thread(self.files.release, manifest.process)
         names = _names(report["names"])
         return Snapshot(
             outcome="unchanged" if report["unchanged"] else "ok",
@@ -196,22 +196,17 @@ class SnapshotKeeper:
             reason=error.message,
         )
 
-    async def _protect(self, moment: Moment) -> None:
+    async def _protect(self, moment: Moment) -> bool:
         """A fresh process must not overwrite what a restore may still be wanted from.
 
         Two saves after an unrestored restart would push the good state out of the two
-        generations that there are; it is kept aside as a third, until it was restored.
+        generations that there are. Returns whether this is the first save of a process.
         """
-        if not self._keeps_aside and not moment.same_process(self._captured):
+        first = not moment.same_process(self._captured)
+        if first:
             await self.set_foreign_aside()
-            self._keeps_aside = await asyncio.to_thread(self.files.keep_aside)
-
-    async def _release(self, current: Manifest) -> None:
-        """After a restart of the server alone the kernel's process may be the same one still."""
-        kept = await self._manifest("kept") if self._keeps_aside else None
-        if kept is not None and kept.process == current.process:
-            await asyncio.to_thread(self.files.release)
-            self._keeps_aside = False
+            await asyncio.to_thread(self.files.keep_aside)
+        return first
 
     async def forget(self) -> int:
         """Delete all that was saved; returns how many bytes that were.
@@ -234,7 +229,6 @@ class SnapshotKeeper:
                     status=503,
                 ) from None
             self._captured = None
-            self._keeps_aside = False
         return size
 
     async def set_foreign_aside(self) -> None:
@@ -338,8 +332,6 @@ class SnapshotKeeper:
         newest = await self._manifest("current")
         is_newest = newest is not None and newest.id == _id(restored.manifest)
         if restored.complete and wanted.names is None:
-            # Nothing that is wanted is in the snapshot alone any more.
-            self._keeps_aside = False
             changed = any(e["action"] == "kept" and e["reason"] for e in restored.names.values())
             if not changed and is_newest:
                 self._captured = self._moment()

@@ -23,7 +23,8 @@ KEY_LABEL = b"prime_ext kernel state, session key, version 1\0"
 SWITCHED_OFF = "snapshots are off"
 """Said where the server's configuration switches them off."""
 
-GENERATIONS = ("current", "previous", "kept")
+MAX_KEPT = 4
+"""States of former processes that are kept aside; of more, the oldest goes."""
 
 LOCK_SECONDS = 10.0
 """How long deleting and importing wait for a writer."""
@@ -56,10 +57,11 @@ def stored_bytes(folder: Path) -> int:
 
 
 class SnapshotFiles:
-    """The snapshots of one session: up to three generations of one namespace.
+    """The snapshots of one session: generations of one namespace.
 
-    ``current`` and ``previous`` follow each other with every save; ``kept`` is one that a restore
-    may still be wanted from. All methods look at the disk: call them in a thread.
+    ``current`` and ``previous`` follow each other with every save. A restore may still be wanted
+    from ``kept``, which could be restored in part only, and ``kept-N``, the last of a process.
+    All methods look at the disk: call them in a thread.
     """
 
     def __init__(self, folder: Path, key: bytes) -> None:
@@ -77,7 +79,9 @@ class SnapshotFiles:
 
     def find(self, snapshot_id: str) -> str | None:
         """The generation with this id."""
-        for generation in GENERATIONS:
+        from prime_ext.state.format import generations
+
+        for generation in generations(self.folder):
             manifest = self.manifest(generation)
             if manifest is not None and manifest.id == snapshot_id:
                 return generation
@@ -88,8 +92,10 @@ class SnapshotFiles:
 
         In the order in which they came here: one that was just imported is the first, however old.
         """
+        from prime_ext.state.format import generations
+
         listed: dict[str, dict[str, Any]] = {}
-        for generation in GENERATIONS:
+        for generation in generations(self.folder):
             manifest = self.manifest(generation)
             if manifest is None or manifest.id in listed or manifest.signature != "valid":
                 continue
@@ -98,9 +104,9 @@ class SnapshotFiles:
 
     def damaged(self) -> bool:
         """Whether something was saved here of which nothing can be loaded any more."""
-        from prime_ext.state.format import head_path
+        from prime_ext.state.format import generations, head_path
 
-        there = [g for g in GENERATIONS if head_path(self.folder, g).exists()]
+        there = [g for g in generations(self.folder) if head_path(self.folder, g).exists()]
         return bool(there) and not self.list()
 
     def set_foreign_aside(self) -> None:
@@ -140,24 +146,33 @@ class SnapshotFiles:
         """Bytes on the disk, all generations together."""
         return stored_bytes(self.folder)
 
-    def keep_aside(self) -> bool:
-        """Give the newest intact generation a name that no save takes away; whether there is
-        one."""
-        from prime_ext.state.format import head_path
+    def keep_aside(self) -> None:
+        """Give the newest intact generation a name that no save takes away."""
+        from prime_ext.state.format import head_path, numbered
         from prime_ext.state.writer import keep_head
 
-        for generation in ("current", "previous"):
-            manifest = self.manifest(generation)
-            if manifest is not None and manifest.signature == "valid":
-                keep_head(head_path(self.folder, generation), head_path(self.folder, "kept"))
-                return True
-        return False
+        source = "current" if self._intact("current") else "previous"
+        newest, there = self._intact(source), numbered(self.folder)
+        kept = [self._intact(generation) for generation in there]
+        if newest is None or any(one is not None and one.id == newest.id for one in kept):
+            return
+        number = int(there[0].partition("-")[2]) + 1 if there else 1
+        keep_head(head_path(self.folder, source), head_path(self.folder, f"kept-{number}"))
+        for generation in there[MAX_KEPT - 1 :]:
+            head_path(self.folder, generation).unlink(missing_ok=True)
 
-    def release(self) -> None:
-        """Give up what was kept aside."""
-        from prime_ext.state.format import head_path
+    def release(self, process: str) -> None:
+        """Give up what was kept aside of a process that goes on saving."""
+        from prime_ext.state.format import head_path, numbered
 
-        head_path(self.folder, "kept").unlink(missing_ok=True)
+        for generation in numbered(self.folder):
+            manifest = self._intact(generation)
+            if manifest is not None and manifest.process == process:
+                head_path(self.folder, generation).unlink(missing_ok=True)
+
+    def _intact(self, generation: str) -> Manifest | None:
+        manifest = self.manifest(generation)
+        return manifest if manifest is not None and manifest.signature == "valid" else None
 
     def delete(self) -> int:
         """Delete everything that was saved; returns how many bytes that were.

@@ -162,7 +162,11 @@ class KernelState:
                 await place.transfer.send_segments(generation)
         answer = await self._ask(place, "state_load", {"options": options}, key)
         report: dict[str, Any] = answer["report"]
-        if place.transfer is not None and not report["complete"] and generation != "kept":
+        if (
+            place.transfer is not None
+            and not report["complete"]
+            and not generation.startswith("kept")
+        ):
             # As the library does where it loads from the folder itself.
             await asyncio.to_thread(_keep, folder, generation)
         return report

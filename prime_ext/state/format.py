@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import struct
 from collections.abc import Mapping
@@ -37,6 +38,7 @@ JSON_NAME = "kernel-state.json"
 DATA_NAME = "kernel-state.d"
 PREVIOUS_NAME = "previous.dill"
 KEPT_NAME = "kept.dill"
+_NUMBERED = re.compile(r"kept-[0-9]{1,9}")
 VERIFIED_NAME = "verified.json"
 
 IN_HEAD = "head"
@@ -254,13 +256,30 @@ def parse_head(content: bytes, key: bytes | None, source: Path) -> Head:
     return Head(content, manifest)
 
 
+def numbered(directory: Path) -> list[str]:
+    """The generations ``kept-N`` that are there, the newest first."""
+    try:
+        stems = [path.stem for path in (directory / DATA_NAME).glob("kept-*.dill")]
+    except OSError:
+        return []
+    found = [stem for stem in stems if _NUMBERED.fullmatch(stem)]
+    return sorted(found, key=lambda stem: int(stem.partition("-")[2]), reverse=True)
+
+
+def generations(directory: Path) -> list[str]:
+    """The generations that there may be, those in use first."""
+    return ["current", "previous", *numbered(directory), "kept"]
+
+
 def head_path(directory: Path, generation: str) -> Path:
-    """Where the head of a generation lies: ``current``, ``previous`` or ``kept``."""
+    """Where the head of a generation lies: ``current``, ``previous``, ``kept`` or ``kept-N``."""
     names = {
         "current": directory / HEAD_NAME,
         "previous": directory / DATA_NAME / PREVIOUS_NAME,
         "kept": directory / DATA_NAME / KEPT_NAME,
     }
+    if _NUMBERED.fullmatch(generation):
+        return directory / DATA_NAME / f"{generation}.dill"
     try:
         return names[generation]
     except KeyError:

@@ -72,7 +72,8 @@ def load(
         process that saved, else ``cold``.
     names: only these; default: all.
     overwrite: replace names that exist and differ from the snapshot. Without it they stay.
-    generation: ``current``, ``previous``, or ``kept`` (the one whose restore was incomplete).
+    generation: ``current``, ``previous``, ``kept`` (the one whose restore was incomplete), or
+        ``kept-N``.
     verify: check the content of mapped segments in the ``background`` (a mismatch is logged and
         noted in the report), before use (``wait``), or not at all (``off``).
     restore_process_state: working directory, ``sys.path``, random states, options.
@@ -127,7 +128,7 @@ def load(
         baseline.learn(namespace, head.manifest)
     report.bytes = reader.mapped
     report.total_bytes = head.manifest.total_bytes
-    if not report.complete and generation != "kept":
+    if not report.complete and not generation.startswith("kept"):
         keep_head(format.head_path(source, generation), format.head_path(source, "kept"))
     if verify == "background":
         report._check = check_in_background(

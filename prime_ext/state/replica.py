@@ -17,7 +17,6 @@ from . import digests, format, lock, segments, verification, writer
 from .errors import SnapshotCorrupt, SnapshotError, SnapshotMissing
 from .format import Extent, Manifest
 
-GENERATIONS = ("current", "previous", "kept")
 VERIFIED = "verified"
 """Names the record of what was read back, as a generation names a head."""
 
@@ -31,13 +30,14 @@ def path_of(directory: Path, name: str) -> Path:
 
     Raises `SnapshotCorrupt` for anything else; a manifest can be signed and still name nonsense.
     """
-    if name in GENERATIONS:
-        return format.head_path(directory, name)
     if name == VERIFIED:
         return verification.path(directory)
-    if not _SEGMENT.fullmatch(name):
-        raise SnapshotCorrupt(f"{name!r} is not a file of a snapshot.")
-    return directory / format.DATA_NAME / name
+    if _SEGMENT.fullmatch(name):
+        return directory / format.DATA_NAME / name
+    try:
+        return format.head_path(directory, name)
+    except ValueError:
+        raise SnapshotCorrupt(f"{name!r} is not a file of a snapshot.") from None
 
 
 def part_of(directory: Path, name: str) -> Path:
@@ -49,7 +49,7 @@ def part_of(directory: Path, name: str) -> Path:
 def heads(directory: Path) -> dict[str, str]:
     """Generation → SHA-256 of its head, for those that are there."""
     found = {}
-    for generation in GENERATIONS:
+    for generation in format.generations(directory):
         try:
             content = format.read_private(format.head_path(directory, generation))
         except SnapshotError:
@@ -79,7 +79,7 @@ def missing(directory: Path, manifest: Manifest) -> list[str]:
 def last_segment(directory: Path, key: bytes) -> int:
     """The highest number of a segment that lies there, or that a head there refers to."""
     names = [path.name for path in (directory / format.DATA_NAME).glob("seg-*.bin")]
-    for generation in GENERATIONS:
+    for generation in format.generations(directory):
         try:
             names.extend(format.read_head(directory, key, generation).manifest.segments())
         except SnapshotError:
@@ -187,7 +187,7 @@ def _is_intact(directory: Path, key: bytes) -> bool:
 def needed(directory: Path, key: bytes) -> set[str] | None:
     """The segments that the heads here refer to; ``None`` if a head cannot be read."""
     found: set[str] = set()
-    for generation in GENERATIONS:
+    for generation in format.generations(directory):
         try:
             found.update(format.read_head(directory, key, generation).manifest.segments())
         except SnapshotMissing:

@@ -271,7 +271,7 @@ def _collect(job: Job, manifest: Manifest) -> None:
     be read, or another version of this library wrote it, nothing is dropped.
     """
     needed = set(manifest.segments())
-    for generation in ("previous", "kept"):
+    for generation in format.generations(job.directory)[1:]:
         path = format.head_path(job.directory, generation)
         if not path.exists():
             continue

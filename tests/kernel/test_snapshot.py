@@ -15,7 +15,7 @@ from prime_ext.config import SnapshotConfig
 from prime_ext.errors import PrimeError
 from prime_ext.kernel.freshness import Moment, kernel_status
 from prime_ext.kernel.snapshot import MAX_CRASH_RESTORES, SnapshotKeeper
-from prime_ext.kernel.snapshot_files import SnapshotFiles, derive_key
+from prime_ext.kernel.snapshot_files import MAX_KEPT, SnapshotFiles, derive_key
 from tests.kernel.conftest import leave, occupy, text_of, until
 
 if TYPE_CHECKING:
@@ -378,6 +378,40 @@ async def test_neither_a_new_server_nor_further_restarts_lose_the_good_state(
     restored = await fresh.restore("manual", "hot", snapshot_id=saved.snapshot_id)
     assert restored.mode == "cold"
     assert await value(kernel, "precious") == "1"
+
+
+async def test_each_state_that_was_left_by_a_restart_stays_within_reach(
+    kernel: NotebookKernel,
+    keeper: SnapshotKeeper,
+    make_keeper: Callable[..., SnapshotKeeper],
+    jp_fetch: Any,
+) -> None:
+    left = []
+    for number, name in enumerate(("rich", "model", "table")):
+        # Before the last of them the server is restarted as well.
+        keeper = make_keeper(kernel) if name == "table" else keeper
+        for save in range(3):
+            await kernel.execute(f"{name} = {number}; turn = {save}", store_history=True)
+            record = await keeper.capture("turn")
+            assert record.outcome == "ok"
+        left.append((name, record.snapshot_id))
+        await jp_fetch("api", "kernels", kernel.kernel_id, "restart", method="POST", body="{}")
+    await kernel.execute("fresh = 1", store_history=True)
+    await keeper.capture("turn")
+    for name, snapshot_id in left:
+        restored = await keeper.restore("manual", "hot", snapshot_id=snapshot_id)
+        assert restored.names[name]["action"] == "loaded"
+    assert await value(kernel, "rich, model, table, fresh") == "(0, 1, 2, 1)"
+
+
+async def test_of_the_states_that_were_left_the_oldest_goes(
+    kernel: NotebookKernel, keeper: SnapshotKeeper, folder: Path, jp_fetch: Any
+) -> None:
+    for number in range(MAX_KEPT + 3):
+        await kernel.execute(f"state = {number}", store_history=True)
+        await keeper.capture("turn")
+        await jp_fetch("api", "kernels", kernel.kernel_id, "restart", method="POST", body="{}")
+    assert len(list((folder / "kernel-state.d").glob("kept-*.dill"))) == MAX_KEPT
 
 
 async def test_unknown_snapshot(kernel: NotebookKernel, keeper: SnapshotKeeper) -> None:
