@@ -22,6 +22,7 @@ import {
 import { DraftMessage } from './draftMessage';
 import { Drafts } from './drafts';
 import { LiveSession } from './liveSession';
+import { ModelConnection } from './modelConnection';
 import { localCommand } from './slash';
 import {
   failureOf,
@@ -48,12 +49,18 @@ export class PanelController implements IChatPanel {
       (text, attachments) => this.submit(text, attachments),
       _options.messages.imageUnreadable
     );
+    this.modelConnection = new ModelConnection(_options.api, this._store, () =>
+      this.newSession()
+    );
     _options.sessions.changed.connect(this._onSessionsChanged, this);
-    void this.refreshServer();
+    void this.modelConnection.refresh();
   }
 
   /** The kernel's saved variables. */
   readonly variables: Variables;
+
+  /** The server's connection to a model. */
+  readonly modelConnection: ModelConnection;
 
   /** The message that is being written. */
   readonly message: DraftMessage;
@@ -301,39 +308,6 @@ export class PanelController implements IChatPanel {
     }
   }
 
-  /**
-   * Hand a key over to the server, which keeps it. A conversation with the offline agent stays
-   * with it, so a new one is begun for the model.
-   *
-   * @throws ApiError if it is refused.
-   */
-  async connectModel(options: {
-    provider: string;
-    api_key?: string;
-    base_url?: string;
-  }): Promise<void> {
-    await this._options.api.setCredentials(options);
-    await this.refreshServer();
-    const { conversation, server } = this.snapshot();
-    if (conversation?.provider === 'offline' && server?.offline === false) {
-      await this.newSession();
-    }
-  }
-
-  async disconnectModel(): Promise<void> {
-    await this._store.attempt(() => this._options.api.clearCredentials());
-    await this.refreshServer();
-  }
-
-  async refreshServer(): Promise<void> {
-    try {
-      const server = await this._options.api.status();
-      this._store.set({ server, serverFailure: null });
-    } catch (reason) {
-      this._store.set({ serverFailure: failureOf(reason) });
-    }
-  }
-
   showSheet(sheet: IPanelState['sheet']): void {
     this._store.set({ sheet });
     if (sheet === 'none') {
@@ -347,7 +321,7 @@ export class PanelController implements IChatPanel {
 
   reconnect(): void {
     this._session?.reconnect();
-    void this.refreshServer();
+    void this.modelConnection.refresh();
   }
 
   /** Follow another notebook. */
@@ -402,10 +376,6 @@ export class PanelController implements IChatPanel {
   async sessions(): Promise<ISessionSummary[]> {
     const { notebook } = this._state;
     return notebook === null ? [] : this._options.sessions.list(notebook);
-  }
-
-  models(): ReturnType<PrimeApi['models']> {
-    return this._options.api.models();
   }
 
   private async _send(
@@ -471,7 +441,7 @@ export class PanelController implements IChatPanel {
 
   private _onConnection(_: LiveSession, connection: ConnectionStatus): void {
     if (connection === 'connected') {
-      void this.refreshServer();
+      void this.modelConnection.refresh();
     } else if (connection === 'gone' && this._state.sessionId) {
       // Deleted, perhaps in another tab.
       void this._options.sessions.forget(this._state.sessionId);

@@ -26,7 +26,7 @@ export function ModelButton(props: { state: IPanelState }): JSX.Element {
   const open = async (anchor: HTMLElement): Promise<void> => {
     let models: IModelInfo[] = [];
     try {
-      models = await controller.models();
+      models = await controller.modelConnection.models();
     } catch {
       // The entry for connecting a model is what helps now.
     }

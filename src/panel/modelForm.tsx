@@ -38,7 +38,7 @@ export function ModelForm(props: { state: IPanelState }): JSX.Element {
     setBusy(true);
     setFailure(null);
     try {
-      await controller.connectModel({
+      await controller.modelConnection.connect({
         provider: 'anthropic',
         ...(apiKey ? { api_key: apiKey } : {}),
         ...(kind === 'server' ? { base_url: baseUrl.trim() } : {})
@@ -142,7 +142,7 @@ export function ModelForm(props: { state: IPanelState }): JSX.Element {
             type="button"
             className="jp-prime-Button"
             onClick={() => {
-              void controller.disconnectModel().then(close);
+              void controller.modelConnection.disconnect().then(close);
             }}
           >
             {trans.__('Remove it')}

@@ -420,25 +420,11 @@ describe('PanelController', () => {
     expect(retryText(controller.snapshot(), error)).toBeNull();
   });
 
-  it('begins a new session for a model that was connected', async () => {
-    await sessions.select('a.ipynb', 's1');
-    const log = new Log();
-    push(
-      's1',
-      recordFrame(
-        log.add('session_start', { notebook: 'a.ipynb', provider: 'offline' })
-      )
-    );
-    api.status.mockResolvedValue({ offline: true });
-    await controller.connectModel({ provider: 'anthropic', api_key: 'sk-1' });
-    expect(controller.sessionId).toBe('s1');
-    api.status.mockResolvedValue({ offline: false });
-    await controller.connectModel({ provider: 'anthropic', api_key: 'sk-1' });
-    expect(controller.sessionId).toBeNull();
-  });
-
   it('hands a key over and keeps nothing of it', async () => {
-    await controller.connectModel({ provider: 'anthropic', api_key: 'sk-1' });
+    await controller.modelConnection.connect({
+      provider: 'anthropic',
+      api_key: 'sk-1'
+    });
     expect(api.setCredentials).toHaveBeenCalledTimes(1);
     expect(api.status).toHaveBeenCalledTimes(2);
     expect(JSON.stringify(controller.snapshot())).not.toContain('sk-1');
