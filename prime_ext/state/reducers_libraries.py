@@ -32,6 +32,30 @@ def restore_callbacks(kind: Any) -> Any:
     return kind.__new__(kind)
 
 
+@reduces("matplotlib.figure:Figure", subclasses=True)
+def reduce_figure(_pickler: Reducing, figure: Any) -> Any:
+    """pyplot would number figures in the order in which they are loaded."""
+    reduction = figure.__reduce_ex__(PROTOCOL)
+    if len(reduction) < 3 or not isinstance(reduction[2], dict):
+        return reduction
+    return (*reduction[:3], None, None, set_figure_state)
+
+
+@restorer
+def set_figure_state(figure: Any, state: dict[str, Any]) -> None:
+    """With the number that it had, by which ``plt.figure(3)`` finds it, if that is free."""
+    attribute = "_number" if "_number" in state else "number"
+    number = state.get(attribute) if "_restore_to_pylab" in state else None
+    figure.__setstate__(state)
+    manager = figure.canvas.manager
+    shown: Any = importlib.import_module("matplotlib._pylab_helpers").Gcf.figs
+    if number is None or manager is None or number in shown:
+        return
+    del shown[manager.num]
+    shown[number] = manager  # at the end: the one that is current
+    manager.num = vars(figure)[attribute] = number
+
+
 @reduces("matplotlib.colors:Colormap", subclasses=True)
 def reduce_colormap(pickler: Reducing, colormap: Any) -> Any:
     """All copies of one colormap have their list of colours in common, and only read it."""

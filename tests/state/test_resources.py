@@ -357,18 +357,32 @@ def test_sql_functions_of_a_connection_are_told(tmp_path: Path, key: bytes) -> N
     assert names["extended"].reason == "the SQL functions made for it are not restored: twice"
 
 
-def test_figure_with_masked_data_is_verified(kernel_at: Callable[..., Kernel]) -> None:
+def test_figures_are_verified_and_keep_their_numbers(
+    kernel_at: Callable[..., Kernel], tmp_path: Path
+) -> None:
     """A masked array, which each colorbar has, gets its fill value while it is loaded."""
     kernel_at().run(
         """
         import matplotlib; matplotlib.use("agg")
         import matplotlib.pyplot as plt
         from prime_ext import state
-        figure, axes = plt.subplots()
+        plt.figure(); plt.close()
+        figure, axes = plt.subplots(num=7)
         bar = figure.colorbar(axes.scatter([1, 2], [3, 4], c=[1, 2]))
         def shout(value, _position): return f"{value}!"
         axes.xaxis.set_major_formatter(shout)
+        another = plt.figure(3)
         names = state.save("s", verify="wait").names
         assert {n: s.status for n, s in names.items() if s.status != "verified"} == {}, names
+        """
+    )
+    kernel_at().run(
+        """
+        from prime_ext import state
+        state.load("s")
+        assert plt.figure(7) is figure and plt.figure(3) is another
+        assert (figure.number, another.number, plt.get_fignums()) == (7, 3, [3, 7])
+        plt.close(figure)
+        assert plt.get_fignums() == [3] and plt.figure() is not another
         """
     )
