@@ -24,8 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from prime_ext import state
-from prime_ext.state.components import Budget, pickle_all
+from prime_ext.state.components import pickle_all
 from prime_ext.state.namespace import user_names
+from prime_ext.state.time_budget import Budget
 
 from . import memory
 from .report import Measure, report

@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from . import digests, packing
-from .components import Budget, Component, combine, pickle_all
+from .components import Component, combine, pickle_all
 from .format import ComponentRecord, Manifest
+from .time_budget import Budget
 
 _LARGEST_STREAM = 256 * 1024
 _LARGEST_SUM = 8 * 1024 * 1024

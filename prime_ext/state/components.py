@@ -8,13 +8,11 @@ change to one variable concerns its component only.
 
 from __future__ import annotations
 
-import gc
 import io
 import pickle
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -48,8 +46,10 @@ from .pickling import (
     TooManyLosses,
     describe,
 )
+from .quiet import Quiet
 from .risk import TrialNeeded, remember_failure
 from .sharing import is_apart, matters, memo_of
+from .time_budget import Budget, TotalExceeded
 
 LARGE_STREAM = 1024 * 1024
 _DEEP_STACK_BYTES = 512 * 1024 * 1024
@@ -91,22 +91,6 @@ def combine(roots: list[Any], fast: list[str]) -> str:
     """A component's fingerprint from its roots and the digests of its stream and buffers."""
     parts = [*(f"{what} {name}" for what, name in roots), *fast, ""]
     return digests.fast("\0".join(parts).encode())
-
-
-class TotalExceeded(DeadlineExceeded):
-    """The time for all variables was used up before this one."""
-
-
-@dataclass
-class Budget:
-    """Seconds that pickling may take: for one variable, and for all of them."""
-
-    per_root: float = 5.0
-    total: float = 30.0
-    started: float = field(default_factory=time.monotonic)
-
-    def left(self) -> float:
-        return self.total - (time.monotonic() - self.started)
 
 
 @dataclass
@@ -158,22 +142,6 @@ def pickle_namespace(
     for component in work.components():
         component.pickler = None
     return Pickled(work.components(), skeletons, keys, work.skipped, context)
-
-
-class Quiet:
-    """No garbage collection (it only slows pickling down) and no deprecation warnings."""
-
-    def __enter__(self) -> None:
-        self._collecting = gc.isenabled()
-        gc.disable()
-        self._warnings = warnings.catch_warnings()
-        self._warnings.__enter__()
-        warnings.simplefilter("ignore")
-
-    def __exit__(self, *details: Any) -> None:
-        self._warnings.__exit__(*details)
-        if self._collecting:
-            gc.enable()
 
 
 class _Work:

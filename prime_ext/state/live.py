@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from . import baseline
-from .components import Budget, pickle_all
+from .components import pickle_all
 from .format import Manifest
 from .namespace import user_names
 from .report import NameStatus, Report
+from .time_budget import Budget
 
 CHANGED = "it was changed since the snapshot, so the live value stays"
 

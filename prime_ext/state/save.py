@@ -29,16 +29,18 @@ from . import (
     verifier,
     writer,
 )
-from .components import Budget, Pickled, Quiet, pickle_all
+from .components import Pickled, pickle_all
 from .errors import SnapshotError, SnapshotMissing
 from .format import Manifest
 from .namespace import current_namespace, user_names
 from .offload import Writing, monotonic_ms
 from .pickling import SaveContext
 from .process import PROCESS
+from .quiet import Quiet
 from .recipes import Recipes, type_name
 from .report import DEGRADED, SKIPPED, UNVERIFIED, NameStatus, Report
 from .signing import user_key
+from .time_budget import Budget
 
 LOCK_SECONDS = 30.0
 
