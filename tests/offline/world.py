@@ -187,10 +187,8 @@ class World:
         """Replace all but the last ``keep`` messages by a summary turn, as the server does."""
         prefix, tail = self.messages[: len(self.messages) - keep], self.messages[-keep or None :]
         tail = tail if keep else []
-        asked = [
-            *prefix,
-            {"role": "user", "content": [{"type": "text", "text": instruction(None, max_words=4_000)}]},
-        ]
+        text = instruction(None, max_words=4_000)
+        asked = [*prefix, {"role": "user", "content": [{"type": "text", "text": text}]}]
         reply = await self.request(asked, purpose="compaction", summary_tokens=8_000)
         said = [
             block["text"]

@@ -95,7 +95,13 @@ describe('OpenNotebook', () => {
       ok: true,
       result: {
         before: null,
-        after: { source: 'b', cell_type: 'code', index: 1 }
+        after: {
+          source: 'b',
+          cell_type: 'code',
+          index: 1,
+          prev: 'a',
+          next: null
+        }
       }
     });
     expect(revealed).toEqual([1]);
