@@ -125,6 +125,7 @@ class Restoring:
             if failure is not None and failure.code != "snapshot_missing":
                 restored.notes.append(
                     f"the newest snapshot {_fault(failure)}; this is the one before it"
+                    f"{_of_when(restored.manifest)}"
                 )
             await self._from_older(restored, wanted, generations[position + 1 :])
             restored.attempts = self._attempts
@@ -253,6 +254,10 @@ class Restoring:
             self._deaths += error.code == "kernel_died"
             raise
         return report
+
+
+def _of_when(manifest: Manifest | None) -> str:
+    return f", of {manifest.created[:16].replace('T', ' ')} UTC" if manifest is not None else ""
 
 
 def _fault(failure: PrimeError) -> str:

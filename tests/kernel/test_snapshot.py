@@ -295,7 +295,8 @@ async def test_a_damaged_snapshot_falls_back_to_the_one_before(
     assert restored.attempts == 2
     assert restored.saved == older["created"]
     assert restored.reason == (
-        "the newest snapshot was altered after it was saved; this is the one before it"
+        "the newest snapshot was altered after it was saved; this is the one before it, of "
+        f"{older['created'][:16].replace('T', ' ')} UTC"
     )
     assert await value(kernel, "x") == "before"
 
