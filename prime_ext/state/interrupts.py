@@ -22,25 +22,25 @@ class watch:  # noqa: N801 - reads as a function, as in contextlib
     """Note interrupts inside a ``with`` block; they take effect as before."""
 
     def __enter__(self) -> None:
-        self._before: Any = None
+        self._watches = False
+        self._before: Any = signal.getsignal(signal.SIGINT)
         if _Watched.now or threading.current_thread() is not threading.main_thread():
             return
-        before = signal.getsignal(signal.SIGINT)
-        if not callable(before):
-            return  # ignored, or left to the system: no exception comes of it
+        if self._before is None:
+            return  # C code has taken over, and may raise what it likes
+        self._watches = _Watched.now = True
+        _Watched.came = False
+        if callable(self._before):  # else it is ignored, or ends the process
+            signal.signal(signal.SIGINT, self._note)
 
-        def note(number: int, frame: FrameType | None) -> None:
-            _Watched.came = True
-            before(number, frame)
-
-        _Watched.now, _Watched.came = True, False
-        self._before = before
-        signal.signal(signal.SIGINT, note)
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        _Watched.came = True
+        self._before(number, frame)
 
     def __exit__(self, *_details: Any) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
+        if self._watches:
             _Watched.now = False
+            signal.signal(signal.SIGINT, self._before)
 
 
 def is_interrupt(error: BaseException) -> bool:

@@ -322,6 +322,15 @@ def test_budgets(tmp_path: Path, key: bytes) -> None:
     assert namespace["slow"] is slow, "what exceeds a budget stays in the namespace"
 
 
+@pytest.fixture
+def interrupt_handler(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """What an interrupt does: by default it raises `KeyboardInterrupt`."""
+    before = signal.signal(signal.SIGINT, getattr(request, "param", signal.default_int_handler))
+    yield signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupt_handler")
 def test_interrupt_leaves_everything(saved: Path, key: bytes) -> None:
     class Interrupted:
         def __reduce__(self) -> Any:
@@ -334,8 +343,12 @@ def test_interrupt_leaves_everything(saved: Path, key: bytes) -> None:
     save(saved, {"n": 4}, key, lock_timeout=1)
 
 
-def test_object_that_raises_an_interrupt_by_itself(tmp_path: Path, key: bytes) -> None:
-    before = signal.getsignal(signal.SIGINT)
+@pytest.mark.parametrize(
+    "interrupt_handler", [signal.default_int_handler, signal.SIG_IGN], indirect=True
+)
+def test_object_that_raises_an_interrupt_by_itself(
+    interrupt_handler: Any, tmp_path: Path, key: bytes
+) -> None:
     report = save(tmp_path, {"n": 3, "it": [RaisesInterrupt(), 5]}, key)
     assert (report.names["it"].status, report.names["n"].status) == ("degraded", "unverified")
     assert "KeyboardInterrupt" in report.names["it"].reason
@@ -346,7 +359,7 @@ def test_object_that_raises_an_interrupt_by_itself(tmp_path: Path, key: bytes) -
     assert namespace["n"] == 4
     assert loaded.names["it"].status != "verified"
     assert "KeyboardInterrupt" in loaded.names["it"].reason
-    assert signal.getsignal(signal.SIGINT) is before
+    assert signal.getsignal(signal.SIGINT) == interrupt_handler
 
 
 class RaisesInterrupt:
