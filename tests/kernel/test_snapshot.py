@@ -77,7 +77,8 @@ async def crash(kernel: NotebookKernel) -> None:
     os.kill(pid, signal.SIGKILL)
     await until(lambda: bool(renewed))
     kernel.on_restarted.pop()
-    assert kernel.generation == generation + 1
+    # A machine under load may find the fresh one dead before it has answered, and start another.
+    assert kernel.generation > generation
 
 
 def test_keys_differ_by_session_and_do_not_show_the_secret() -> None:
