@@ -18,7 +18,7 @@ from tests.messages_api.conversation import check_pairing
 
 def images_in(content: list[dict[str, Any]]) -> int:
     inner = [b["content"] for b in content if b["type"] == "tool_result"]
-    return sum(b["type"] == "image" for b in content) + sum(map(images_in, inner))
+    return sum(1 for b in content if b["type"] == "image") + sum(map(images_in, inner))
 
 
 @given(sessions())
