@@ -227,7 +227,11 @@ export class PrimePanel {
   async userRuns(code: string): Promise<string> {
     await this.page.evaluate(async code => {
       const { commands, shell } = window.jupyterapp;
-      const notebook = (shell.currentWidget as NotebookPanel).content;
+      const { content: notebook, sessionContext } =
+        shell.currentWidget as NotebookPanel;
+      // What is run before the kernel answers is dropped.
+      await sessionContext.ready;
+      await sessionContext.session?.kernel?.info;
       notebook.activeCellIndex = notebook.widgets.length - 1;
       await commands.execute('notebook:insert-cell-below');
       notebook.activeCell!.model.sharedModel.setSource(code);
