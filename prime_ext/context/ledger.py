@@ -95,7 +95,7 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
             for heading, entries in self.entries.items()
             if entries and heading in SHARES
         }
-        headings = sum(len(heading) + 2 for heading in lines)
+        headings = sum(len(heading) + 3 for heading in lines)
         need = {h: sum(len(line) + 1 for line in found) for h, found in lines.items()}
         room = share_out(need, max(0, max_chars - headings), SHARES)
         parts = []
@@ -107,7 +107,7 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
                 shown = _newest(lines.get(heading, []), given)
             if shown:
                 parts.append("\n".join([f"{heading}:", *shown]))
-        return "\n".join(parts)
+        return "\n\n".join(parts)
 
     def _asked(self, whole: list[str], room: int) -> list[str]:
         """The newest messages as they are, of the older ones the exact details alone."""

@@ -140,7 +140,7 @@ def summary_turn(
     """
     parts = [OPEN, _clean(body).strip()]
     if ledger:
-        parts.append(f"<ledger>\n{LEDGER_INTRODUCTION}\n{_clean(ledger)}\n</ledger>")
+        parts.append(f"<ledger>\n{LEDGER_INTRODUCTION}\n\n{_clean(ledger)}\n</ledger>")
     if last_user_message:
         parts.append(f"<last_user_message>\n{_clean(last_user_message)}\n</last_user_message>")
     parts.append(f"<kernel_state>\n{kernel_note}\n{_inventory(inventory)}</kernel_state>")
