@@ -16,7 +16,7 @@ from .conftest import ROOT
 # Used where the user has it.
 OPTIONAL = {
     *("IPython", "PIL", "blake3", "h5py", "lxml", "matplotlib", "numpy", "pandas", "pyarrow"),
-    *("fsspec", "xgboost", "xxhash"),
+    *("fsspec", "sqlalchemy", "xgboost", "xxhash"),
 }
 
 
