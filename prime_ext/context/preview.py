@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from prime_ext.session.records import AssistantMessage, Block, Prune, ToolResult
+from prime_ext.session.records import AnyRecord, AssistantMessage, Block, Prune, ToolResult
 
 HEAD_CHARS = 240
 TAIL_CHARS = 160
@@ -50,6 +50,11 @@ def is_prunable(result: ToolResult) -> bool:
     kept = HEAD_CHARS + (ERROR_TAIL_CHARS if result.is_error else TAIL_CHARS)
     weight = len(_text(result.content)) + images * IMAGE_CHARS
     return weight > max(SHORTEST_CHARS, 2 * kept)
+
+
+def pruned_seqs(records: Iterable[AnyRecord]) -> frozenset[int]:
+    """Results that the context shows as previews."""
+    return frozenset(seq for r in records if isinstance(r, Prune) for seq in r.pruned)
 
 
 def loses_thinking(record: AssistantMessage, prunes: Sequence[Prune]) -> bool:

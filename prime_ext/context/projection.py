@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from prime_ext.context.image_limits import refusal
-from prime_ext.context.preview import loses_thinking, preview
+from prime_ext.context.preview import loses_thinking, preview, pruned_seqs
 from prime_ext.context.summary import with_log_path
 from prime_ext.session.records import (
     AnyRecord,
@@ -193,7 +193,7 @@ def project_messages(records: Iterable[AnyRecord]) -> list[ProjectedMessage]:
     """The messages that ``records`` stand for, without a summary in front of them."""
     records = list(records)
     prunes = [r for r in records if isinstance(r, Prune)]
-    pruned = {seq for prune in prunes for seq in prune.pruned}
+    pruned = pruned_seqs(prunes)
     results = {r.tool_use_id: r for r in records if isinstance(r, ToolResult)}
     messages: list[ProjectedMessage] = []
     for record in records:
@@ -233,7 +233,7 @@ def _reply(record: AssistantMessage, content: list[Block]) -> ProjectedMessage:
 
 
 def _answer(
-    content: list[Block], results: dict[str, ToolResult], pruned: set[int], seq: int
+    content: list[Block], results: dict[str, ToolResult], pruned: frozenset[int], seq: int
 ) -> ProjectedMessage | None:
     """The user message that answers the calls in ``content``, in their order."""
     blocks: list[Block] = []

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from prime_ext.context.preview import is_prunable, preview
+from prime_ext.context.preview import is_prunable, preview, pruned_seqs
 from prime_ext.context.projection import ProjectedMessage
-from prime_ext.session.records import AnyRecord, Prune, ToolResult
+from prime_ext.session.records import AnyRecord, ToolResult
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,6 @@ class Pruning:
     """Index of the first message that changes: what stands before it stays in the cache."""
     messages: list[ProjectedMessage]
     """The context's messages afterwards."""
-
-
-def pruned_seqs(records: Iterable[AnyRecord]) -> frozenset[int]:
-    """Results that the context shows as previews."""
-    return frozenset(seq for r in records if isinstance(r, Prune) for seq in r.pruned)
 
 
 def pruning(

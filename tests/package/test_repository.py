@@ -13,7 +13,6 @@ import pytest
 from .conftest import ROOT
 
 # Used where it is present: an extra, a part of ipykernel, or what the user's own kernel has loaded.
-# Used where the user has it.
 OPTIONAL = {
     *("IPython", "PIL", "blake3", "h5py", "lxml", "matplotlib", "numpy", "pandas", "pyarrow"),
     *("fsspec", "sqlalchemy", "xgboost", "xxhash"),
