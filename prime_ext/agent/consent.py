@@ -54,11 +54,16 @@ def is_local(endpoint: str) -> bool:
     return is_loopback(urlsplit(f"//{endpoint}").hostname or "")
 
 
-def explanation(endpoint: str, model: str) -> str:
+def explanation(endpoint: str, model: str, *, encrypted: bool) -> str:
     """What the person is told, Markdown."""
+    warning = (
+        ""
+        if encrypted or is_local(endpoint)
+        else " **The connection is plain http: whoever is on the way can read all of it.**"
+    )
     return (
         f"To answer, Prime sends this conversation to the model `{model}` at **{endpoint}**: your "
         "messages, what you attach, the cells, outputs, variables and files that the agent reads "
         "while it works, and summaries of them. Keys that the server knows are taken out. The "
-        "records stay on this machine. You are asked once for each server."
+        "records stay on this machine. You are asked once for each server." + warning
     )

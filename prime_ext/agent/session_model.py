@@ -128,7 +128,7 @@ class SessionModel:
                 call_id=call_id,
                 what="consent",
                 summary=f"Send this conversation to {endpoint}?",
-                detail=consent.explanation(endpoint, model.id),
+                detail=consent.explanation(endpoint, model.id, encrypted=model.encrypted),
                 turn=turn,
             )
         )

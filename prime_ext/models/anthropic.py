@@ -85,6 +85,11 @@ class AnthropicModel:
         """Host that conversation content is sent to, with its port if it has one."""
         return self._connection.host
 
+    @property
+    def encrypted(self) -> bool:
+        """Whether the connection is one over TLS."""
+        return self._connection.encrypted
+
     async def capabilities(self) -> Capabilities:
         """What the model can do: asked from the API once, else what is known by its id."""
         async with self._asking:

@@ -91,6 +91,12 @@ class Connection:
         return not is_loopback(urlsplit(f"//{self.host}").hostname or "")
 
     @property
+    def encrypted(self) -> bool:
+        """Whether nobody on the way can read along."""
+        base_url = self._base_url(self._credentials.current())
+        return not base_url or urlsplit(base_url).scheme != "http"
+
+    @property
     def identity(self) -> tuple[int, str]:
         """Changes whenever another server or key is used."""
         return self._credentials.version, self.host

@@ -157,6 +157,10 @@ class Model(Protocol):
         """Host (and port, if any) that conversation content is sent to; ``None`` if it stays in
         this process. A server on this machine has one too: it is a loopback address."""
 
+    @property
+    def encrypted(self) -> bool:
+        """Whether what goes to the endpoint is encrypted on the way."""
+
     async def capabilities(self) -> Capabilities:
         """What the model can do; cached after the first answer."""
 

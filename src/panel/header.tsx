@@ -12,7 +12,7 @@ import { chooseSession } from './attachSession';
 import { usePanel } from './context';
 import { fileSize } from './format';
 import { popUp } from './menus';
-import { IPanelState } from './state';
+import { IPanelState, isBusy } from './state';
 
 /** Which notebook, which session, and what can be done with it. */
 export function Header(props: { state: IPanelState }): JSX.Element {
@@ -89,9 +89,16 @@ export function Header(props: { state: IPanelState }): JSX.Element {
   const remove = async (): Promise<void> => {
     const result = await showDialog({
       title: trans.__('Delete session “%1”?', title),
-      body: trans.__(
-        'The conversation and the saved kernel state are deleted from disk. The notebook and its kernel stay as they are.'
-      ),
+      body: [
+        isBusy(state)
+          ? trans.__('The agent is still at work: it is stopped.')
+          : '',
+        trans.__(
+          'The conversation and the saved kernel state are deleted from disk. The notebook and its kernel stay as they are.'
+        )
+      ]
+        .join(' ')
+        .trim(),
       buttons: [
         Dialog.cancelButton(),
         Dialog.warnButton({ label: trans.__('Delete') })

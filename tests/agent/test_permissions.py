@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from prime_ext.agent.consent import ConsentStore, is_local, needed
+from prime_ext.agent.consent import ConsentStore, explanation, is_local, needed
 from prime_ext.agent.permissions import decide, in_force
 from prime_ext.agent.tools.tool import ApprovalClass
 
@@ -63,6 +63,13 @@ def test_when_consent_is_needed() -> None:
     assert not needed("always", None)
     assert needed("always", "127.0.0.1")
     assert not needed("never", "api.anthropic.com")
+
+
+def test_who_consents_is_told_of_a_connection_that_others_can_read() -> None:
+    plain = {host: explanation(host, "m", encrypted=False) for host in ("models.lan", "127.0.0.1")}
+    assert "plain http" in plain["models.lan"]
+    assert "plain http" not in plain["127.0.0.1"]
+    assert "plain http" not in explanation("models.lan", "m", encrypted=True)
 
 
 def test_consent_is_kept_for_each_person_and_server_in_a_private_file(tmp_path: Path) -> None:

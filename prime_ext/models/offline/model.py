@@ -41,6 +41,11 @@ class OfflineModel:
         """Nothing leaves this machine."""
         return None
 
+    @property
+    def encrypted(self) -> bool:
+        """Nothing is on the way."""
+        return True
+
     async def capabilities(self) -> Capabilities:
         return Capabilities(window=WINDOW, max_output=MAX_OUTPUT)
 
