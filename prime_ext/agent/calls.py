@@ -7,6 +7,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -147,7 +148,7 @@ class ToolCalls:
         try:
             outcome = await self._outcome(call, turn, progress)
         except asyncio.CancelledError:
-            self._record(
+            await self._record(
                 call,
                 turn,
                 ToolOutcome(
@@ -173,12 +174,9 @@ class ToolCalls:
             died = await self._recovery.after_death(turn, self._kernel.loss or "crash")
             event = died or event
         if event:
-            outcome = ToolOutcome(
-                [*outcome.content, {"type": "text", "text": event}],
-                outcome.outputs,
-                outcome.is_error,
-            )
-        self._record(call, turn, outcome, started, cap_tokens)
+            content = [*outcome.content, {"type": "text", "text": event}]
+            outcome = replace(outcome, content=content)
+        await self._record(call, turn, outcome, started, cap_tokens)
 
     async def _outcome(self, call: Block, turn: str, progress: _Progress) -> ToolOutcome:
         tool = self._tool(call["name"])
@@ -238,7 +236,7 @@ class ToolCalls:
             )
         return True
 
-    def _record(
+    async def _record(
         self,
         call: Block,
         turn: str,
@@ -248,7 +246,7 @@ class ToolCalls:
         *,
         synthetic: bool = False,
     ) -> None:
-        content, output_file = self._capped(call, outcome.content, cap_tokens)
+        content, output_file = await asyncio.to_thread(self._capped, call, outcome, cap_tokens)
         self._session.append(
             ToolResult(
                 tool_use_id=call["id"],
@@ -257,6 +255,7 @@ class ToolCalls:
                 is_error=outcome.is_error,
                 outputs=[shorten(output) for output in outcome.outputs],
                 output_file=output_file,
+                left_out=outcome.left_out,
                 duration_ms=round((time.monotonic() - started) * 1000),
                 synthetic=synthetic,
                 turn=turn,
@@ -264,13 +263,17 @@ class ToolCalls:
         )
 
     def _capped(
-        self, call: Block, content: list[Block], cap_tokens: int
+        self, call: Block, outcome: ToolOutcome, cap_tokens: int
     ) -> tuple[list[Block], str | None]:
         """Cut long text; the whole goes to a file that the marker names."""
+        content = outcome.content
         name = f"{_file_name(call)}.txt"
         path = self._session.folder / "outputs" / name
+        where = str(path)
+        if outcome.left_out:
+            where += f", but for {outcome.left_out:,} characters that were too many to keep"
         full = "\n".join(block["text"] for block in content if block["type"] == "text")
-        text, cut = cap_text(full, cap_tokens, self._count, where=str(path))
+        text, cut = cap_text(full, cap_tokens, self._count, where=where)
         if not cut:
             return content, None
         redact = self._session.redact
@@ -298,7 +301,10 @@ class _Progress:
         self(json.loads(json.dumps(body, default=str)))
 
     def __call__(self, body: dict[str, Any]) -> None:
-        self.outputs = body.get("outputs", self.outputs)
+        if "outputs" in body:
+            self.outputs = body["outputs"]
+            # Sent anew each time: of a log of many megabytes the panel needs no more.
+            body = {**body, "outputs": [shorten(output) for output in self.outputs]}
         frame = {"type": "progress", "what": "tool", "turn": self._turn, "call_id": self._call_id}
         self._session.publish({**body, **frame})
 

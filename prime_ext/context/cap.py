@@ -7,6 +7,10 @@ from collections.abc import Callable
 HEAD_SHARE = 0.6
 """Output starts with what it is and ends with what came of it; errors sit at the end."""
 
+LONGEST_TOKEN = 64
+"""Characters of a token at most, in anything but long runs of one character. Of a longer text
+only its ends are counted: to count megabytes takes seconds."""
+
 
 def cap_text(
     text: str, max_tokens: int, count: Callable[[str], int], *, where: str
@@ -31,9 +35,17 @@ def cap_text(
         short enough.
     """
     # A token is never longer than its text, so short texts need no count.
-    if len(text) <= max_tokens or count(text) <= max_tokens:
+    if len(text) <= max_tokens:
         return text, False
-    share = min(1.0, max_tokens / count(text))
+    room = LONGEST_TOKEN * max_tokens
+    ends = text
+    if len(text) > room:
+        head_chars = int(room * HEAD_SHARE)
+        ends = text[:head_chars] + text[len(text) - (room - head_chars) :]
+    tokens = count(ends)
+    if tokens <= max_tokens and len(ends) == len(text):
+        return text, False
+    share = min(1.0, max_tokens / tokens) * len(ends) / len(text)
     while True:
         budget = int(len(text) * share)
         head = _to_line_end(text[: int(budget * HEAD_SHARE)])
@@ -45,7 +57,7 @@ def cap_text(
             f"the full text is in {where} …]\n"
         )
         capped = head + marker + tail
-        if count(capped) <= max_tokens or share < 0.001:
+        if count(capped) <= max_tokens or budget == 0:
             return capped, True
         # Dense text (base64, digits) has more tokens a character than the average suggests.
         share *= 0.85

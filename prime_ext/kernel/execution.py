@@ -48,6 +48,8 @@ class Execution:
         ``{ename, evalue, traceback}``, the traceback as coloured lines.
     duration_ms:
         From the begin of the run, without the time in the queue.
+    left_out:
+        Characters of text that ``outputs`` lack, because there were too many to keep.
     """
 
     status: Status
@@ -55,6 +57,7 @@ class Execution:
     execution_count: int | None = None
     error: dict[str, Any] | None = None
     duration_ms: int = 0
+    left_out: int = 0
 
 
 class _LiveOutputs:
@@ -168,6 +171,7 @@ async def _run(
         execution_count=reply.get("execution_count"),
         error=_error(reply) if status == "error" else None,
         duration_ms=_since(begun),
+        left_out=live.collector.left_out,
     )
 
 
@@ -276,7 +280,13 @@ def _cut_off(cause: Exception, live: _LiveOutputs, begun: float) -> Execution:
     name = type(cause).__name__
     error = {"ename": name, "evalue": what, "traceback": [f"{name}: {what}"]}
     live.add("error", error)
-    return Execution(status, live.finish(), error=error, duration_ms=_since(begun))
+    return Execution(
+        status,
+        live.finish(),
+        error=error,
+        duration_ms=_since(begun),
+        left_out=live.collector.left_out,
+    )
 
 
 def _since(begun: float) -> int:

@@ -35,7 +35,8 @@ class StreamText:
         self._head_chars = 0
         self._tail: deque[str] = deque()
         self._tail_chars = 0
-        self._dropped = 0
+        self.left_out = 0
+        """Characters from its middle that are gone."""
         self._line = ""
         self._column = 0
 
@@ -85,10 +86,10 @@ class StreamText:
                 self._tail.appendleft(first[surplus:])
                 first = first[:surplus]
             self._tail_chars -= len(first)
-            self._dropped += len(first)
+            self.left_out += len(first)
 
     def __str__(self) -> str:
-        gap = f"\n[… {self._dropped:,} characters left out …]\n" if self._dropped else ""
+        gap = f"\n[… {self.left_out:,} characters left out …]\n" if self.left_out else ""
         return "".join((*self._head, gap, *self._tail, self._line))
 
 
@@ -147,6 +148,11 @@ class OutputCollector:
             else output
             for output in self._outputs
         ]
+
+    @property
+    def left_out(self) -> int:
+        """Characters of text that the outputs lack: nothing holds them any more."""
+        return sum(stream.left_out for stream in self._streams.values())
 
     def _clear(self) -> None:
         self._outputs.clear()

@@ -118,6 +118,8 @@ class ToolResult(Record, frozen=True, kw_only=True, omit_defaults=True, tag="too
     here as ``{"image/png": {"content_index": i}}``, so that it is stored once."""
     output_file: str | None = None
     """Name in ``outputs/`` of the full text, if ``content`` was capped."""
+    left_out: int = 0
+    """Characters that the text in ``output_file`` lacks, since nobody keeps so many."""
     duration_ms: int = 0
     synthetic: bool = False
     """Made by the server because the call never ended (crash, stop)."""

@@ -68,6 +68,8 @@ export interface IToolResult extends IBase {
   is_error?: boolean;
   outputs?: IOutput[];
   output_file?: string;
+  /** Characters that the text in `output_file` lacks. */
+  left_out?: number;
   duration_ms?: number;
   synthetic?: boolean;
 }

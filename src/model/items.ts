@@ -72,6 +72,8 @@ export interface IToolItem extends IItem {
   /** What the model was answered. */
   readonly content: readonly IBlock[];
   readonly outputFile: string | null;
+  /** Characters that nothing holds, since there were too many. */
+  readonly leftOut: number;
   readonly durationMs: number | null;
   /** When it began to run, in milliseconds since the epoch by the browser's clock. */
   readonly startedAt: number | null;

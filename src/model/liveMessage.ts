@@ -151,6 +151,7 @@ function toolItem(
     outputs: [],
     content: [],
     outputFile: null,
+    leftOut: 0,
     durationMs: null,
     startedAt: null,
     message: null,

@@ -279,6 +279,7 @@ export function endedTool(tool: IToolItem, record: IToolResult): IToolItem {
     outputs: resolveOutputs(record.outputs ?? [], record.content),
     content: record.content,
     outputFile: record.output_file ?? null,
+    leftOut: record.left_out ?? 0,
     durationMs: record.duration_ms ?? 0,
     startedAt: null,
     message: null

@@ -15,7 +15,7 @@ import { ApprovalButtons, DecisionLine } from './approval';
 import { CodeView } from './codeView';
 import { usePanel } from './context';
 import { DiffView } from './diffView';
-import { duration } from './format';
+import { duration, fullCount } from './format';
 import { failedIcon } from './icons';
 import { MarkdownView } from './markdownView';
 import { OutputsView } from './outputsView';
@@ -191,10 +191,16 @@ function ToolAnswer(props: { item: IToolItem }): JSX.Element | null {
       )}
       {item.outputFile && (
         <div className="jp-prime-Tool-note">
-          {trans.__(
-            'The agent was given the beginning and the end; the whole is kept in %1.',
-            `outputs/${item.outputFile}`
-          )}
+          {item.leftOut === 0
+            ? trans.__(
+                'The agent was given the beginning and the end; the whole is kept in %1.',
+                `outputs/${item.outputFile}`
+              )
+            : trans.__(
+                'The agent was given the beginning and the end; %1 has more, but for %2 characters that were too many to keep.',
+                `outputs/${item.outputFile}`,
+                fullCount(item.leftOut)
+              )}
         </div>
       )}
     </>

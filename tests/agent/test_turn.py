@@ -12,6 +12,7 @@ from prime_ext.agent.permissions import DECLINED, PLAN_REFUSAL
 from prime_ext.agent.titles import title_of
 from prime_ext.context.projection import open_calls
 from prime_ext.errors import PrimeError
+from prime_ext.kernel.outputs import MAX_STREAM_CHARS
 from prime_ext.session.records import AssistantMessage, ToolResult
 from tests.agent.conftest import NewSession
 from tests.messages_api.script import Fault, call, overloaded, rate_limited, reply
@@ -65,6 +66,25 @@ async def test_code_runs_in_the_kernel_and_its_output_reaches_the_model(
     assert "42" in session.api.requests[1].tool_result_text
     assert result.outputs[0]["text"].strip() == "42"
     assert session.api.requests[1].begins_with(session.api.requests[0])
+
+
+async def test_of_more_output_than_is_kept_it_is_said_how_much_is_lost(
+    new_session: NewSession,
+) -> None:
+    session = await new_session()
+    code = "for number in range(20): print(str(number) * 1_000_000)"
+    session.api.enqueue(reply(call("run_code", code=code)), reply("Much."))
+    await session.ask("Print.")
+    (result,) = session.records("tool_result")
+    assert isinstance(result, ToolResult)
+    assert result.output_file is not None
+    kept = (session.session.folder / "outputs" / result.output_file).read_text()
+    assert kept.startswith("000")
+    assert kept.endswith("191919")
+    written = sum(len(str(number) * 1_000_000) + 1 for number in range(20))
+    assert result.left_out == written - MAX_STREAM_CHARS > 0
+    said = session.api.requests[1].tool_result_text
+    assert f"but for {result.left_out:,} characters that were too many to keep" in said
 
 
 async def test_parallel_calls_are_answered_together_in_order(new_session: NewSession) -> None:

@@ -27,6 +27,26 @@ def test_head_and_tail_stay_and_the_marker_says_where_the_rest_is() -> None:
     assert words(capped) <= 500
 
 
+def test_megabytes_are_not_counted_to_be_cut() -> None:
+    counted: list[int] = []
+
+    def count(text: str) -> int:
+        counted.append(len(text))
+        return len(text) // 4
+
+    text = "a line of a log\n" * 1_000_000
+    capped, cut = cap_text(text, 1_000, count, where="f")
+    assert cut
+    assert 3_000 < len(capped) <= 4_000
+    assert sum(counted) < len(text) // 100
+
+
+def test_a_small_cap_holds_for_a_large_text_with_dense_ends() -> None:
+    text = "漢" * 1_000 + "." * 5_000_000 + "漢" * 1_000
+    capped, _ = cap_text(text, 100, count_text, where="f")
+    assert count_text(capped) <= 100
+
+
 @given(st.text(alphabet="ab \n0é漢", max_size=3_000), st.integers(60, 400))
 def test_the_cap_holds_for_any_text(text: str, limit: int) -> None:
     capped, cut = cap_text(text, limit, count_text, where="f")

@@ -58,7 +58,9 @@ def test_an_endless_stream_keeps_head_and_tail() -> None:
     shown = str(text)
     assert shown.startswith("line 0\nline 1\n")
     assert shown.endswith("line 9998\nline 9999\n")
-    assert "characters left out" in shown
+    assert f"{text.left_out:,} characters left out" in shown
+    written = sum(len(f"line {number}\n") for number in range(10_000))
+    assert text.left_out == written - 1000
     assert len(shown) < 1100
 
 

@@ -50,7 +50,10 @@ def run_outcome(execution: Execution, *notes: str) -> ToolOutcome:
     status = _status(execution, bool(texts))
     text = "\n".join([*texts, *(part for part in (status, *notes) if part)])
     return ToolOutcome(
-        [{"type": "text", "text": text}, *images], outputs, is_error=execution.status != "ok"
+        [{"type": "text", "text": text}, *images],
+        outputs,
+        is_error=execution.status != "ok",
+        left_out=execution.left_out,
     )
 
 

@@ -31,11 +31,14 @@ class ToolOutcome:
         Notebook outputs (nbformat 4) for the panel, if the tool ran code.
     is_error:
         The call failed; ``content`` says why and what to do.
+    left_out:
+        Characters that the text lacks and nothing holds: there were too many to keep.
     """
 
     content: list[dict[str, Any]]
     outputs: list[dict[str, Any]] = field(default_factory=list)
     is_error: bool = False
+    left_out: int = 0
 
     def __post_init__(self) -> None:
         """Refuse what would make every later request of the session fail.
@@ -47,6 +50,10 @@ class ToolOutcome:
         """
         _each(self.content, "content", _is_block, _BLOCK)
         _each(self.outputs, "outputs", _is_output, "a notebook output (nbformat 4)")
+        for name, kind in (("is_error", bool), ("left_out", int)):
+            value = getattr(self, name)
+            if not isinstance(value, kind):
+                raise TypeError(f"ToolOutcome.{name} is {value!r}, not {kind.__name__}")
 
     @classmethod
     def text(cls, text: str, *, is_error: bool = False) -> ToolOutcome:
