@@ -70,7 +70,8 @@ export type ConnectionStatus =
 
 /**
  * One holder's view of a session's stream. The socket behind it is shared, reconnects by itself
- * and resumes after the last record: every record arrives once, in order.
+ * and resumes after the last record: every record arrives once, in order. Should the server have
+ * lost the end of its log in a crash, a `reset` frame comes and then all records anew.
  */
 export interface ISessionStream extends IDisposable {
   readonly sessionId: string;

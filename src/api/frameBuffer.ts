@@ -16,12 +16,21 @@ export class FrameBuffer {
   }
 
   /**
+   * `seq` to ask for the records behind. The last one comes again with them: only if it is still
+   * the same are those before it what the server has.
+   */
+  get resumeAfter(): number {
+    return Math.max(0, this.lastSeq - 1);
+  }
+
+  /**
    * Take a frame in.
    *
    * @returns `new`: pass it on; `duplicate`: it was here before; `gap`: records are missing
-   * before it, nothing was taken.
+   * before it, nothing was taken; `diverged`: the server has lost records that are here, nothing
+   * was taken.
    */
-  push(frame: ServerFrame): 'new' | 'duplicate' | 'gap' {
+  push(frame: ServerFrame): 'new' | 'duplicate' | 'gap' | 'diverged' {
     switch (frame.type) {
       case 'record':
         return this._pushRecord(frame.record);
@@ -35,6 +44,9 @@ export class FrameBuffer {
         this._progress.set(progressKey(frame), frame);
         break;
       case 'ready':
+        if (frame.last_seq < this.lastSeq) {
+          return 'diverged';
+        }
         this._isReady = true;
         this._state = frame.state;
         break;
@@ -80,9 +92,14 @@ export class FrameBuffer {
     return frames;
   }
 
-  private _pushRecord(record: IRecord): 'new' | 'duplicate' | 'gap' {
+  private _pushRecord(
+    record: IRecord
+  ): 'new' | 'duplicate' | 'gap' | 'diverged' {
     if (record.seq <= this.lastSeq) {
-      return 'duplicate';
+      const last = this._records[this._records.length - 1];
+      return record.seq === last.seq && record.id !== last.id
+        ? 'diverged'
+        : 'duplicate';
     }
     // The first record of a connection is the server's answer to "what follows the last one I
     // have": numbers missing before it cannot be had (a line damaged on disk).

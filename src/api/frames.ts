@@ -63,7 +63,9 @@ export type ServerFrame =
   | { type: 'lease'; notebook: string; held: boolean }
   /** Apply this to the open notebook and acknowledge it. */
   | { type: 'op'; op_id: string; notebook: string; op: INotebookOperation }
-  | { type: 'error'; code: string; message: string; hint?: string };
+  | { type: 'error'; code: string; message: string; hint?: string }
+  /** From the connection itself: what came so far is void, all records follow anew. */
+  | { type: 'reset' };
 
 export interface ISessionState {
   running: boolean;

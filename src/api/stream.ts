@@ -83,7 +83,7 @@ export class SessionConnection {
     }
     const { WebSocket } = this._api.serverSettings;
     const socket = new WebSocket(
-      this._api.streamUrl(this.sessionId, this._buffer.lastSeq)
+      this._api.streamUrl(this.sessionId, this._buffer.resumeAfter)
     );
     this._socket = socket;
     let opened = false;
@@ -116,6 +116,12 @@ export class SessionConnection {
         this._dropSocket();
         this._retryLater();
         return;
+      case 'diverged':
+        // The end of the log was not on the server's disk when it crashed.
+        this._buffer = new FrameBuffer();
+        this._frameReceived.emit({ type: 'reset' });
+        this._connect();
+        return;
     }
     this._frameReceived.emit(frame);
     if (frame.type === 'ready') {
@@ -136,6 +142,8 @@ export class SessionConnection {
       } catch (reason) {
         if (reason instanceof ApiError && reason.status === 404) {
           if (!this._disposed) {
+            // It may have been asked to reconnect meanwhile.
+            this._dropSocket();
             this._ready.reject(reason);
             this._setStatus('gone');
           }

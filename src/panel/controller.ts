@@ -319,9 +319,12 @@ export class PanelController implements IChatPanel {
     this._store.set({ failure: null });
   }
 
-  reconnect(): void {
+  async reconnect(): Promise<void> {
     this._session?.reconnect();
-    void this.modelConnection.refresh();
+    await this.modelConnection.refresh();
+    if (this._state.sessionId === undefined) {
+      await this._lookUp();
+    }
   }
 
   /** Follow another notebook. */
@@ -337,7 +340,7 @@ export class PanelController implements IChatPanel {
       stopping: false,
       failure: null
     });
-    await this.lookUp();
+    await this._lookUp();
   }
 
   /** The notebook on show was renamed; its session goes with it. */
@@ -347,8 +350,21 @@ export class PanelController implements IChatPanel {
     this.message.renamed(before);
   }
 
+  setKernel(kernel: IKernelDisplay | null): void {
+    const { kernel: old } = this._state;
+    if (kernel?.name !== old?.name || kernel?.status !== old?.status) {
+      this._store.set({ kernel });
+    }
+  }
+
+  /** The notebook's sessions, newest first. */
+  async sessions(): Promise<ISessionSummary[]> {
+    const { notebook } = this._state;
+    return notebook === null ? [] : this._options.sessions.list(notebook);
+  }
+
   /** Find the session of the notebook on show. */
-  async lookUp(): Promise<void> {
+  private async _lookUp(): Promise<void> {
     const { notebook } = this._state;
     if (notebook === null) {
       return;
@@ -363,19 +379,6 @@ export class PanelController implements IChatPanel {
         this._store.set({ serverFailure: failureOf(reason) });
       }
     }
-  }
-
-  setKernel(kernel: IKernelDisplay | null): void {
-    const { kernel: old } = this._state;
-    if (kernel?.name !== old?.name || kernel?.status !== old?.status) {
-      this._store.set({ kernel });
-    }
-  }
-
-  /** The notebook's sessions, newest first. */
-  async sessions(): Promise<ISessionSummary[]> {
-    const { notebook } = this._state;
-    return notebook === null ? [] : this._options.sessions.list(notebook);
   }
 
   private async _send(
@@ -395,7 +398,8 @@ export class PanelController implements IChatPanel {
         ''
       );
     }
-    let id = this._state.sessionId ?? null;
+    // It may still be looked up.
+    let id = await this._options.sessions.resolve(notebook);
     if (id === null) {
       const { permissionMode, model } = this._state.newSession;
       const restore = this.variables.restoreMode;
@@ -426,7 +430,8 @@ export class PanelController implements IChatPanel {
     if (id) {
       this._session = new LiveSession(
         this._options.streams.acquire(id),
-        this._store
+        this._store,
+        this._options.messages.recordsLost
       );
       this._session.liveFrame.connect(this._onLiveFrame, this);
       this._session.connectionChanged.connect(this._onConnection, this);
@@ -444,7 +449,8 @@ export class PanelController implements IChatPanel {
       void this.modelConnection.refresh();
     } else if (connection === 'gone' && this._state.sessionId) {
       // Deleted, perhaps in another tab.
-      void this._options.sessions.forget(this._state.sessionId);
+      const id = this._state.sessionId;
+      void this._store.attempt(() => this._options.sessions.forget(id));
     }
   }
 
@@ -487,3 +493,4 @@ export namespace PanelController {
     };
   }
 }
+      recordsLost: string;

@@ -102,6 +102,10 @@ export class DraftMessage {
     if (notebook === null) {
       return;
     }
+    if (before !== null) {
+      this._drafts.save(before, '');
+      this._drafts.saveAttachments(before, []);
+    }
     this._drafts.save(notebook, draft);
     // The cells that are attached are in the notebook still.
     this._setAttachments(

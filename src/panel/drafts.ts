@@ -6,8 +6,8 @@ const PREFIX = 'prime_ext:draft:';
 const ATTACHED = '#attached';
 
 /**
- * Unsent text and what is attached to it, by notebook, in the browser's own storage: it is there after a reload at once, and
- * never leaves the browser.
+ * Unsent text and what is attached to it, by notebook, in the browser's own storage: it is there
+ * after a reload at once, and never leaves the browser.
  */
 export class Drafts {
   constructor(

@@ -8,10 +8,14 @@ import { PanelStore } from './store';
 
 /** The session on show: its stream, and what the frames change in the panel's state. */
 export class LiveSession implements IDisposable {
-  /** @param _stream - Disposed with this. */
+  /**
+   * @param _stream - Disposed with this.
+   * @param _recordsLost - Said where the server has lost records in a crash.
+   */
   constructor(
     private readonly _stream: ISessionStream,
-    private readonly _store: PanelStore
+    private readonly _store: PanelStore,
+    private readonly _recordsLost: string
   ) {
     _stream.replay().forEach(frame => this._conversation.apply(frame));
     _stream.frameReceived.connect(this._onFrame, this);
@@ -46,6 +50,14 @@ export class LiveSession implements IDisposable {
   }
 
   private _onFrame(_: ISessionStream, frame: ServerFrame): void {
+    if (frame.type === 'reset') {
+      this._conversation = new Conversation();
+      this._store.conversation = this._conversation;
+      this._store.set({
+        failure: { code: 'records_lost', message: this._recordsLost, hint: '' }
+      });
+      return;
+    }
     // No snapshot for each frame: a long session would be copied once for each record.
     const live = this._conversation.ready;
     this._conversation.apply(frame);

@@ -125,7 +125,8 @@ function SendingOnly(props: { state: IPanelState }): JSX.Element {
 
 /** The server cannot be reached, or the stream is broken. */
 function ConnectionBanner(props: { state: IPanelState }): JSX.Element | null {
-  const { connection, serverFailure, server } = props.state;
+  const { connection, serverFailure, server, notebook, sessionId } =
+    props.state;
   const { controller, trans } = usePanel();
   const [lasting, setLasting] = React.useState(false);
   const broken = connection === 'disconnected' || connection === 'connecting';
@@ -138,7 +139,9 @@ function ConnectionBanner(props: { state: IPanelState }): JSX.Element | null {
     }
     return undefined;
   }, [broken]);
-  const unavailable = serverFailure !== null && server === null;
+  const isWaiting =
+    server === null || (notebook !== null && sessionId === undefined);
+  const unavailable = serverFailure !== null && isWaiting;
   if (!(broken && lasting) && !unavailable) {
     return null;
   }
@@ -154,7 +157,9 @@ function ConnectionBanner(props: { state: IPanelState }): JSX.Element | null {
       <button
         type="button"
         className="jp-prime-Button"
-        onClick={() => controller.reconnect()}
+        onClick={() => {
+          void controller.reconnect();
+        }}
       >
         {trans.__('Reconnect')}
       </button>

@@ -105,7 +105,10 @@ export const panel: JupyterFrontEndPlugin<IChatPanel> = {
         noNotebook: trans.__('Open a notebook first.'),
         nothingToCompact: trans.__('There is no conversation to compact yet.'),
         nothingSaved: trans.__('No variables were saved for this session.'),
-        imageUnreadable: trans.__('The browser cannot read this image.')
+        imageUnreadable: trans.__('The browser cannot read this image.'),
+        recordsLost: trans.__(
+          'The server crashed before the end of this conversation was on its disk. What it still has is shown.'
+        )
       }
     });
 

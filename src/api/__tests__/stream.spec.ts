@@ -44,10 +44,10 @@ class FakeSocket {
     this.onmessage?.({ data: JSON.stringify(frame) });
   }
 
-  record(seq: number): void {
+  record(seq: number, id = `id${seq}`): void {
     this.push({
       type: 'record',
-      record: { seq, id: `id${seq}`, ts: '', kind: 'title', title: `${seq}` }
+      record: { seq, id, ts: '', kind: 'title', title: `${seq}` }
     });
   }
 }
@@ -73,8 +73,8 @@ function watch(stream: ISessionStream): (number | string)[] {
   return seen;
 }
 
-function ready(socket: FakeSocket): void {
-  socket.push({ type: 'ready', last_seq: 0, state: STATE });
+function ready(socket: FakeSocket, last_seq = 0): void {
+  socket.push({ type: 'ready', last_seq, state: STATE });
 }
 
 describe('SessionStreams', () => {
@@ -119,18 +119,46 @@ describe('SessionStreams', () => {
     FakeSocket.last.onopen?.();
     FakeSocket.last.record(1);
     FakeSocket.last.record(2);
-    ready(FakeSocket.last);
+    ready(FakeSocket.last, 2);
     await stream.ready;
 
     FakeSocket.last.onclose?.({ code: 1006 });
     await jest.advanceTimersByTimeAsync(1000);
     expect(FakeSocket.all).toHaveLength(2);
-    expect(FakeSocket.last.url).toContain('after=2');
+    expect(FakeSocket.last.url).toContain('after=1');
     FakeSocket.last.onopen?.();
     FakeSocket.last.record(2);
     FakeSocket.last.record(3);
-    ready(FakeSocket.last);
+    ready(FakeSocket.last, 3);
     expect(seen).toEqual([1, 2, 'ready', 3, 'ready']);
+  });
+
+  it.each<[string, (socket: FakeSocket) => void]>([
+    ['ends before', socket => ready(socket, 1)],
+    ['went on differently after', socket => socket.record(2, 'another')]
+  ])('starts over if the log %s what it has', async (_, answer) => {
+    const stream = streams.acquire('s');
+    FakeSocket.last.onopen?.();
+    FakeSocket.last.record(1);
+    FakeSocket.last.record(2);
+    ready(FakeSocket.last, 2);
+    const seen = watch(stream);
+
+    FakeSocket.last.onclose?.({ code: 1006 });
+    await jest.advanceTimersByTimeAsync(1000);
+    FakeSocket.last.onopen?.();
+    answer(FakeSocket.last);
+    expect(FakeSocket.all).toHaveLength(3);
+    expect(FakeSocket.last.url).toContain('after=0');
+    FakeSocket.last.record(1);
+    FakeSocket.last.record(2, 'another');
+    ready(FakeSocket.last, 2);
+    expect(seen).toEqual(['reset', 1, 2, 'ready']);
+    expect(stream.replay()).toMatchObject([
+      { record: { id: 'id1' } },
+      { record: { id: 'another' } },
+      { type: 'ready' }
+    ]);
   });
 
   it('asks again when a record is missing', async () => {
@@ -142,7 +170,8 @@ describe('SessionStreams', () => {
     expect(seen).toEqual([1]);
     expect(FakeSocket.last.closed).toBe(true);
     await jest.advanceTimersByTimeAsync(1000);
-    expect(FakeSocket.last.url).toContain('after=1');
+    expect(FakeSocket.last.url).toContain('after=0');
+    FakeSocket.last.record(1);
     FakeSocket.last.record(2);
     FakeSocket.last.record(3);
     expect(seen).toEqual([1, 2, 3]);
@@ -192,7 +221,7 @@ describe('SessionStreams', () => {
     FakeSocket.last.push({ ...delta, block: 'start', start: { type: 'text' } });
     FakeSocket.last.push({ ...delta, block: 'text', text: 'a' });
     FakeSocket.last.push({ ...delta, block: 'text', text: 'b' });
-    ready(FakeSocket.last);
+    ready(FakeSocket.last, 1);
     FakeSocket.last.push({ type: 'state', state: { ...STATE, running: true } });
     expect(streams.acquire('s').replay()).toMatchObject([
       { type: 'record', record: { seq: 1 } },

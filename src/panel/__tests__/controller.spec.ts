@@ -106,7 +106,8 @@ describe('PanelController', () => {
         noNotebook: 'No notebook.',
         nothingToCompact: 'Nothing.',
         nothingSaved: 'Nothing saved.',
-        imageUnreadable: 'No image.'
+        imageUnreadable: 'No image.',
+        recordsLost: 'Lost.'
       }
     });
   }
@@ -219,6 +220,31 @@ describe('PanelController', () => {
       draft: 'a long message',
       sending: null,
       failure: { code: 'message_too_large', hint: 'A file.' }
+  it('waits for the session of a notebook that was just opened', async () => {
+    const gate = new Gate();
+    jest.spyOn(sessions, 'resolve').mockReturnValue(gate.promise);
+    const opened = controller.setNotebook('b.ipynb');
+    const sent = controller.submit('hello');
+    gate.open('known');
+    await Promise.all([opened, sent]);
+    expect(sessions.create).not.toHaveBeenCalled();
+    expect(api.send).toHaveBeenCalledWith('known', 'hello', []);
+  });
+
+  it('looks for the session again when it could not be found out', async () => {
+    jest
+      .spyOn(sessions, 'resolve')
+      .mockRejectedValueOnce(new ApiError(0, 'server_unreachable', 'Down.'))
+      .mockResolvedValueOnce('found');
+    await controller.setNotebook('b.ipynb');
+    expect(controller.snapshot()).toMatchObject({
+      sessionId: undefined,
+      serverFailure: { code: 'server_unreachable' }
+    });
+    await controller.reconnect();
+    expect(controller.sessionId).toBe('found');
+  });
+
     });
   });
 
@@ -252,6 +278,27 @@ describe('PanelController', () => {
     it('goes with the message as it is then, if it is still mentioned', async () => {
       controller.compose('plot @d and @n', [df, file]);
       controller.message.attach({
+  it('starts over when the server has lost records', async () => {
+    await sessions.select('a.ipynb', 's1');
+    const log = new Log();
+    push('s1', recordFrame(log.add('user_message', { text: 'kept' })));
+    push('s1', recordFrame(log.add('user_message', { text: 'lost' })));
+    push('s1', { type: 'reset' });
+    expect(controller.conversation?.items).toEqual([]);
+    expect(controller.snapshot().failure?.message).toBe('Lost.');
+    push('s1', recordFrame(new Log().add('user_message', { text: 'kept' })));
+    expect(controller.conversation?.items).toMatchObject([{ text: 'kept' }]);
+  });
+
+  it('leaves no draft behind under the name of before', async () => {
+    controller.message.setText('half a thought');
+    controller.renameNotebook('b.ipynb');
+    await controller.setNotebook('a.ipynb');
+    expect(controller.snapshot().draft).toBe('');
+    await controller.setNotebook('b.ipynb');
+    expect(controller.snapshot().draft).toBe('half a thought');
+  });
+
         type: 'variable',
         value: 'n',
         mention: '@n'
