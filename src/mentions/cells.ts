@@ -61,9 +61,9 @@ export function errorOf(cell: ICellModel | null): nbformat.IError | null {
     return null;
   }
   const { outputs } = cell as ICodeCellModel;
-  const last =
-    outputs.length > 0 ? outputs.get(outputs.length - 1).toJSON() : null;
-  return last !== null && nbformat.isError(last) ? last : null;
+  const last = outputs.length > 0 ? outputs.get(outputs.length - 1) : null;
+  // Only of an error: a figure would be copied whole, and this is asked often.
+  return last?.type === 'error' ? (last.toJSON() as nbformat.IError) : null;
 }
 
 /** Where the cell is whose run failed last; -1 if none did. */

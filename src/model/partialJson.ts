@@ -11,7 +11,8 @@ export function parsePartialObject(
   if (whole) {
     return whole;
   }
-  const closers: string[] = [];
+  // What closes everything that is open, the innermost first.
+  let closers = '';
   // Where the text may be cut so that it is complete after adding closers, and those closers.
   let safeEnd = 0;
   let safeClosers = '';
@@ -20,7 +21,7 @@ export function parsePartialObject(
   let expectKey = false;
   const markSafe = (end: number): void => {
     safeEnd = end;
-    safeClosers = [...closers].reverse().join('');
+    safeClosers = inString ? `"${closers}` : closers;
   };
   for (let i = 0; i < text.length; i++) {
     const char = text[i];
@@ -39,8 +40,7 @@ export function parsePartialObject(
         continue;
       }
       if (!isKey) {
-        safeEnd = i + 1;
-        safeClosers = '"' + [...closers].reverse().join('');
+        markSafe(i + 1);
       }
       continue;
     }
@@ -50,30 +50,29 @@ export function parsePartialObject(
         isKey = expectKey;
         expectKey = false;
         if (!isKey) {
-          safeEnd = i + 1;
-          safeClosers = '"' + [...closers].reverse().join('');
+          markSafe(i + 1);
         }
         break;
       case '{':
-        closers.push('}');
+        closers = `}${closers}`;
         expectKey = true;
         markSafe(i + 1);
         break;
       case '[':
-        closers.push(']');
+        closers = `]${closers}`;
         expectKey = false;
         markSafe(i + 1);
         break;
       case '}':
       case ']':
-        closers.pop();
+        closers = closers.slice(1);
         expectKey = false;
         markSafe(i + 1);
         break;
       case ',':
         // A number or literal before the comma is complete.
         markSafe(i);
-        expectKey = closers[closers.length - 1] === '}';
+        expectKey = closers[0] === '}';
         break;
     }
   }

@@ -1,3 +1,4 @@
+import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
 import { IActivity, Item } from '../model/items';
@@ -67,10 +68,7 @@ function RetryLine(props: { activity: IActivity }): JSX.Element {
   );
 }
 
-export function phaseText(
-  phase: string,
-  trans: ReturnType<typeof usePanel>['trans']
-): string {
+export function phaseText(phase: string, trans: TranslationBundle): string {
   switch (phase) {
     case 'tool':
       return trans.__('Working…');

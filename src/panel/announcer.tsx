@@ -8,13 +8,18 @@ import { PanelController } from './controller';
 /** Tells screen readers what happened. Nothing of it is seen. */
 export function Announcer(): JSX.Element {
   const { controller, trans } = usePanel();
-  const [text, setText] = React.useState('');
+  // Counted, so that the same words are said again.
+  const [said, setSaid] = React.useState({ text: '', count: 0 });
   React.useEffect(() => {
     const onFrame = (_: PanelController, frame: ServerFrame): void => {
+      // A snapshot copies a long session: not for each word that streams by.
+      if (frame.type !== 'record' && frame.type !== 'message_complete') {
+        return;
+      }
       const { conversation } = controller.snapshot();
-      const said = conversation && announcement(frame, conversation, trans);
-      if (said) {
-        setText(said);
+      const text = conversation && announcement(frame, conversation, trans);
+      if (text) {
+        setSaid(({ count }) => ({ text, count: count + 1 }));
       }
     };
     controller.liveFrame.connect(onFrame);
@@ -24,7 +29,7 @@ export function Announcer(): JSX.Element {
   }, [controller, trans]);
   return (
     <div className="jp-prime-VisuallyHidden" role="status" aria-live="polite">
-      {text}
+      <span key={said.count}>{said.text}</span>
     </div>
   );
 }

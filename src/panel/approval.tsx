@@ -1,3 +1,4 @@
+import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
 import { IApprovalItem, IApprovalState } from '../model/items';
@@ -146,7 +147,7 @@ export function DecisionLine(props: {
 
 function buttonLabels(
   what: IApprovalState['what'],
-  trans: ReturnType<typeof usePanel>['trans']
+  trans: TranslationBundle
 ): { once: string; session: string | null; deny: string } {
   switch (what) {
     case 'consent':

@@ -1,6 +1,13 @@
-import { addBelowIcon, copyIcon, LabIcon } from '@jupyterlab/ui-components';
+import { Clipboard } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
+import {
+  addBelowIcon,
+  checkIcon,
+  copyIcon,
+  LabIcon
+} from '@jupyterlab/ui-components';
 
+import { COPIED_MS } from './codeView';
 import { INotebookView } from './context';
 
 /** Give each block of code in rendered Markdown its buttons: copy, and insert as a cell. */
@@ -18,11 +25,15 @@ export function addCodeActions(
     pre.replaceWith(frame);
     const actions = document.createElement('div');
     actions.className = 'jp-prime-CodeActions';
-    actions.append(
-      button(copyIcon, trans.__('Copy'), () => {
-        void navigator.clipboard.writeText(code);
-      })
-    );
+    const copy = button(copyIcon, trans.__('Copy'), () => {
+      Clipboard.copyToSystem(code);
+      show(copy, checkIcon, trans.__('Copied'));
+      window.setTimeout(
+        () => show(copy, copyIcon, trans.__('Copy')),
+        COPIED_MS
+      );
+    });
+    actions.append(copy);
     // A block without a language is output or prose more often than code.
     if (pre.querySelector('code[class*="language-"]')) {
       actions.append(
@@ -43,9 +54,13 @@ function button(
   const element = document.createElement('button');
   element.type = 'button';
   element.className = 'jp-prime-IconButton';
-  element.title = label;
-  element.setAttribute('aria-label', label);
   element.addEventListener('click', onClick);
-  icon.element({ container: element, tag: 'span' });
+  show(element, icon, label);
   return element;
+}
+
+function show(button: HTMLButtonElement, icon: LabIcon, label: string): void {
+  button.title = label;
+  button.setAttribute('aria-label', label);
+  button.replaceChildren(icon.element({ tag: 'span' }));
 }

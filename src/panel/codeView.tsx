@@ -1,4 +1,5 @@
-import { copyIcon, checkIcon } from '@jupyterlab/ui-components';
+import { Clipboard } from '@jupyterlab/apputils';
+import { checkIcon, copyIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
 import { usePanel } from './context';
@@ -46,6 +47,9 @@ export function CodeView(props: {
   );
 }
 
+/** How long a button says that it has copied, in milliseconds. */
+export const COPIED_MS = 1500;
+
 export function CopyButton(props: {
   label: string;
   text: () => string;
@@ -54,7 +58,7 @@ export function CopyButton(props: {
   const [copied, setCopied] = React.useState(false);
   React.useEffect(() => {
     if (copied) {
-      const timer = window.setTimeout(() => setCopied(false), 1500);
+      const timer = window.setTimeout(() => setCopied(false), COPIED_MS);
       return () => window.clearTimeout(timer);
     }
     return undefined;
@@ -68,10 +72,9 @@ export function CopyButton(props: {
       title={label}
       aria-label={label}
       onClick={() => {
-        void navigator.clipboard.writeText(props.text()).then(
-          () => setCopied(true),
-          () => undefined
-        );
+        // Not the browser's own interface: plain http has none.
+        Clipboard.copyToSystem(props.text());
+        setCopied(true);
       }}
     >
       <Icon.react tag="span" />

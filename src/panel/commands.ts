@@ -50,6 +50,9 @@ export const commands: JupyterFrontEndPlugin<void> = {
     });
     app.commands.addCommand(CommandIDs.submit, {
       label: trans.__('Send a Message to the Prime Agent'),
+      caption: trans.__(
+        'Start or continue the conversation about this notebook'
+      ),
       describedBy: {
         args: {
           type: 'object',
@@ -64,24 +67,32 @@ export const commands: JupyterFrontEndPlugin<void> = {
     });
     app.commands.addCommand(CommandIDs.interrupt, {
       label: trans.__('Stop the Prime Agent'),
+      caption: trans.__(
+        'Stop the model, its tools and what they run in the kernel'
+      ),
       describedBy: NO_ARGS,
       isEnabled: isRunning,
       execute: () => panel.interrupt()
     });
     app.commands.addCommand(CommandIDs.newSession, {
       label: trans.__('New Session on This Notebook'),
+      caption: trans.__('Begin a new conversation; the one before is kept'),
       describedBy: NO_ARGS,
       isEnabled: hasNotebook,
       execute: say('/new')
     });
     app.commands.addCommand(CommandIDs.compact, {
       label: trans.__('Compact the Conversation'),
+      caption: trans.__(
+        'Shorten the conversation for the model; the kernel’s variables stay'
+      ),
       describedBy: NO_ARGS,
       isEnabled: () => panel.sessionId !== null,
       execute: say('/compact')
     });
     app.commands.addCommand(CommandIDs.tour, {
       label: trans.__('Take the Tour'),
+      caption: trans.__('See every feature on this notebook'),
       describedBy: NO_ARGS,
       isEnabled: hasNotebook,
       execute: say('/tour')
@@ -95,8 +106,16 @@ export const commands: JupyterFrontEndPlugin<void> = {
     ]) {
       palette?.addItem({ command, category });
     }
+    let known = '';
     panel.changed.connect(() => {
-      app.commands.notifyCommandChanged(CommandIDs.interrupt);
+      // The panel changes with each word that streams by.
+      const now = [hasNotebook(), panel.sessionId !== null, isRunning()].join();
+      if (now !== known) {
+        known = now;
+        for (const command of Object.values(CommandIDs)) {
+          app.commands.notifyCommandChanged(command);
+        }
+      }
     });
   }
 };

@@ -1,3 +1,4 @@
+import { TranslationBundle } from '@jupyterlab/translation';
 import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
@@ -111,10 +112,7 @@ function Summary(props: { text: string }): JSX.Element {
   );
 }
 
-function statusName(
-  status: string,
-  trans: ReturnType<typeof usePanel>['trans']
-): string {
+function statusName(status: string, trans: TranslationBundle): string {
   switch (status) {
     case 'verified':
       return trans.__('verified');

@@ -1,3 +1,4 @@
+import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
 import { IConversation } from '../model/items';
@@ -22,7 +23,7 @@ export interface IMeterReading {
 /** How full the context is, in words and as a share of the threshold. */
 export function meterReading(
   conversation: IConversation | null,
-  trans: ReturnType<typeof usePanel>['trans']
+  trans: TranslationBundle
 ): IMeterReading {
   const tokens = conversation ? conversation.contextTokens : 0;
   const threshold = conversation?.threshold ?? 0;

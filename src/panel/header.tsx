@@ -1,3 +1,4 @@
+import { TranslationBundle } from '@jupyterlab/translation';
 import {
   addIcon,
   caretDownIcon,
@@ -254,7 +255,7 @@ const LONGEST_TITLE = 60;
 /** The title given to a session, or how its conversation began. */
 function sessionTitle(
   conversation: IConversation | null,
-  trans: ReturnType<typeof usePanel>['trans']
+  trans: TranslationBundle
 ): string {
   if (conversation?.title) {
     return conversation.title;

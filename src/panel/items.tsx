@@ -20,7 +20,7 @@ import { thinkingIcon } from './icons';
 import { MarkdownView } from './markdownView';
 import { modeName } from './permissionModes';
 import { RestoreCard } from './restoreCard';
-import { answerText, IPanelState, retryText } from './state';
+import { answerText, IPanelState, messageToRetry } from './state';
 import { ToolCard } from './toolCard';
 import { RevertOutcome, RevertTurn } from './turnRevert';
 
@@ -61,14 +61,18 @@ function UserMessage(props: { item: IUserItem }): JSX.Element {
   const { item } = props;
   const { trans, userName } = usePanel();
   const time = new Date(item.ts);
+  const other = item.user === userName ? null : item.user;
   return (
     <article
       className="jp-prime-User"
       title={Number.isNaN(time.valueOf()) ? undefined : time.toLocaleString()}
     >
-      <span className="jp-prime-VisuallyHidden">{trans.__('You wrote:')}</span>
-      {item.user !== null && item.user !== userName && (
-        <div className="jp-prime-User-name">{item.user}</div>
+      {other === null ? (
+        <span className="jp-prime-VisuallyHidden">
+          {trans.__('You wrote:')}
+        </span>
+      ) : (
+        <div className="jp-prime-User-name">{other}</div>
       )}
       <div className="jp-prime-User-text">{item.text}</div>
       <AttachmentChips attachments={item.attachments} />
@@ -123,7 +127,7 @@ function ErrorCard(props: { item: IErrorItem }): JSX.Element {
   const { controller, trans } = usePanel();
   // Whether trying again makes sense depends on what has happened since.
   const state = usePanelState();
-  const actions: { label: string; run: () => void }[] = [];
+  const actions: { label: string; title?: string; run: () => void }[] = [];
   if (
     item.code === 'no_credentials' ||
     item.code === 'bad_credentials' ||
@@ -134,22 +138,29 @@ function ErrorCard(props: { item: IErrorItem }): JSX.Element {
       run: () => controller.showSheet('model')
     });
   }
-  const again = retryText(state, item);
-  if (again !== null) {
+  const message = messageToRetry(state, item);
+  if (message !== null) {
     actions.push({
       label: trans.__('Try again'),
+      title:
+        message.attachments.length > 0
+          ? trans.__(
+              'Sends the text again. What was attached to it is in the conversation already.'
+            )
+          : undefined,
       run: () => {
-        controller.submit(again).catch(() => undefined);
+        controller.submit(message.text).catch(() => undefined);
       }
     });
   }
   return (
     <Failure message={item.message} hint={item.hint}>
-      {actions.map(({ label, run }) => (
+      {actions.map(({ label, title, run }) => (
         <button
           key={label}
           type="button"
           className="jp-prime-Button"
+          title={title}
           onClick={run}
         >
           {label}

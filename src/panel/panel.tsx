@@ -1,3 +1,4 @@
+import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
 import { IDLE } from '../model/conversation';
@@ -167,10 +168,7 @@ function ConnectionBanner(props: { state: IPanelState }): JSX.Element | null {
   );
 }
 
-function unavailableText(
-  failure: IFailure,
-  trans: ReturnType<typeof usePanel>['trans']
-): string {
+function unavailableText(failure: IFailure, trans: TranslationBundle): string {
   // The doors of the server extension are not there at all: an answer without a code of ours.
   return failure.code === 'http_error'
     ? trans.__(

@@ -38,7 +38,7 @@ export function RestoreCard(props: { item: IRestoreItem }): JSX.Element {
         {more > 0 && (
           <button
             type="button"
-            className="jp-prime-LinkButton"
+            className="jp-prime-Link"
             onClick={() => setAll(true)}
           >
             {trans._n('Show %1 more', 'Show %1 more', more)}
@@ -68,7 +68,7 @@ function MissingName(props: { entry: IMissingName }): JSX.Element {
           {' '}
           <button
             type="button"
-            className="jp-prime-LinkButton"
+            className="jp-prime-Link"
             aria-expanded={open}
             aria-controls={codeId}
             aria-label={trans.__('Show how %1 was made', name)}

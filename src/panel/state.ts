@@ -1,6 +1,6 @@
 import { IAttachment } from '../api/attachments';
 import { ApiError, IStatus, PermissionMode } from '../api/rest';
-import { IConversation, IErrorItem } from '../model/items';
+import { IConversation, IErrorItem, IUserItem } from '../model/items';
 import { ConnectionStatus } from '../tokens';
 
 /** Something the person asked for that did not work. */
@@ -95,24 +95,31 @@ export function chosenModelOf(state: IPanelState): string {
 }
 
 /**
- * What to send again after an error; `null` if it is no longer the last thing that happened, or
- * was not about a message.
+ * The message to send again after an error; `null` if the error is no longer the last thing that
+ * happened, or was not about a message.
  */
-export function retryText(
+export function messageToRetry(
   state: IPanelState,
   error: IErrorItem
-): string | null {
-  const items = state.conversation?.items ?? [];
+): IUserItem | null {
   if (isBusy(state) || error.where === 'compaction') {
     return null;
   }
-  const message = [...items].reverse().find(item => item.kind === 'user');
-  const isLast = !items
-    .slice(items.lastIndexOf(error) + 1)
-    .some(item => item.kind !== 'turn');
-  return isLast && message?.kind === 'user' && message.turn === error.turn
-    ? message.text
-    : null;
+  const items = state.conversation?.items ?? [];
+  let index = items.length - 1;
+  while (items[index]?.kind === 'turn') {
+    index--;
+  }
+  if (items[index] !== error) {
+    return null;
+  }
+  for (; index >= 0; index--) {
+    const item = items[index];
+    if (item.kind === 'user') {
+      return item.turn === error.turn ? item : null;
+    }
+  }
+  return null;
 }
 
 /** What the agent wrote in a turn, as Markdown. */

@@ -61,7 +61,7 @@ function LeftCell(props: { cell: IRevertedCell }): JSX.Element {
         {current !== null && (
           <button
             type="button"
-            className="jp-prime-LinkButton"
+            className="jp-prime-Link"
             onClick={() => {
               const { notebook } = controller;
               if (notebook !== null) {

@@ -43,7 +43,7 @@ export function withoutRemoteImages(
   html: string,
   label: (alt: string) => string
 ): string {
-  if (!/<(img|source|video|audio)\b|url\(/i.test(html)) {
+  if (!/\b(?:src|srcset|poster)\b|url\(/i.test(html)) {
     return html;
   }
   // A parsed document loads nothing.
@@ -53,22 +53,21 @@ export function withoutRemoteImages(
       element.removeAttribute('style');
     }
   });
-  body
-    .querySelectorAll<HTMLElement>('img, source, video, audio')
-    .forEach(element => {
-      element.removeAttribute('srcset');
-      element.removeAttribute('poster');
-      const src = element.getAttribute('src');
-      if (src === null || !isRemote(src)) {
-        return;
-      }
-      const link = document.createElement('a');
-      link.href = src;
-      link.target = '_blank';
-      link.rel = 'noopener noreferrer';
-      link.textContent = label(element.getAttribute('alt') ?? '');
-      element.replaceWith(link);
-    });
+  // Whatever has a source loads it: images, media, and buttons that are images too.
+  body.querySelectorAll('[src], [srcset], [poster]').forEach(element => {
+    element.removeAttribute('srcset');
+    element.removeAttribute('poster');
+    const src = element.getAttribute('src');
+    if (src === null || !isRemote(src)) {
+      return;
+    }
+    const link = document.createElement('a');
+    link.href = src;
+    link.target = '_blank';
+    link.rel = 'noopener noreferrer';
+    link.textContent = label(element.getAttribute('alt') ?? '');
+    element.replaceWith(link);
+  });
   return body.innerHTML;
 }
 

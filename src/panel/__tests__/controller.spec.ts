@@ -7,7 +7,7 @@ import { Log, recordFrame, state } from '../../model/__tests__/records';
 import { ISessions, ISessionStream, ISessionStreams } from '../../tokens';
 import { PanelController } from '../controller';
 import { Drafts } from '../drafts';
-import { permissionModeOf, retryText } from '../state';
+import { permissionModeOf, messageToRetry } from '../state';
 
 class FakeStream {
   frames: ServerFrame[] = [];
@@ -204,22 +204,6 @@ describe('PanelController', () => {
     });
   });
 
-  it('says why a message was refused', async () => {
-    await sessions.select('a.ipynb', 's1');
-    const gate = new Gate();
-    api.send.mockReturnValueOnce(gate.promise);
-    controller.message.setText('a long message');
-    const sending = controller.message.send();
-    expect(controller.snapshot()).toMatchObject({
-      draft: '',
-      sending: 'a long message'
-    });
-    gate.fail(new ApiError(413, 'message_too_large', 'Too large.', 'A file.'));
-    await sending;
-    expect(controller.snapshot()).toMatchObject({
-      draft: 'a long message',
-      sending: null,
-      failure: { code: 'message_too_large', hint: 'A file.' }
   it('waits for the session of a notebook that was just opened', async () => {
     const gate = new Gate();
     jest.spyOn(sessions, 'resolve').mockReturnValue(gate.promise);
@@ -261,23 +245,23 @@ describe('PanelController', () => {
     await controller.setNotebook('a.ipynb');
     expect(controller.snapshot().draft).toBe('for a');
   });
+  it('says why a message was refused', async () => {
+    await sessions.select('a.ipynb', 's1');
+    const gate = new Gate();
+    api.send.mockReturnValueOnce(gate.promise);
+    controller.message.setText('a long message');
+    const sending = controller.message.send();
+    expect(controller.snapshot()).toMatchObject({
+      draft: '',
+      sending: 'a long message'
+    });
+    gate.fail(new ApiError(413, 'message_too_large', 'Too large.', 'A file.'));
+    await sending;
+    expect(controller.snapshot()).toMatchObject({
+      draft: 'a long message',
+      sending: null,
+      failure: { code: 'message_too_large', hint: 'A file.' }
 
-  it('keeps drafts by notebook, over a reload', async () => {
-    controller.message.setText('half a thought');
-    await controller.setNotebook('b.ipynb');
-    expect(controller.snapshot().draft).toBe('');
-    controller = make();
-    await controller.setNotebook('a.ipynb');
-    expect(controller.snapshot().draft).toBe('half a thought');
-  });
-
-  describe('what is attached', () => {
-    const df: IAttachment = { type: 'variable', value: 'df', mention: '@df' };
-    const file: IAttachment = { type: 'file', value: 'a.csv' };
-
-    it('goes with the message as it is then, if it is still mentioned', async () => {
-      controller.compose('plot @d and @n', [df, file]);
-      controller.message.attach({
   it('starts over when the server has lost records', async () => {
     await sessions.select('a.ipynb', 's1');
     const log = new Log();
@@ -315,6 +299,22 @@ describe('PanelController', () => {
       const cell = { type: 'notebook', value: 'a.ipynb', cells: [{ id: 'c' }] };
       controller.message.attach(cell as IAttachment);
       controller.renameNotebook('b.ipynb');
+  it('keeps drafts by notebook, over a reload', async () => {
+    controller.message.setText('half a thought');
+    await controller.setNotebook('b.ipynb');
+    expect(controller.snapshot().draft).toBe('');
+    controller = make();
+    await controller.setNotebook('a.ipynb');
+    expect(controller.snapshot().draft).toBe('half a thought');
+  });
+
+  describe('what is attached', () => {
+    const df: IAttachment = { type: 'variable', value: 'df', mention: '@df' };
+    const file: IAttachment = { type: 'file', value: 'a.csv' };
+
+    it('goes with the message as it is then, if it is still mentioned', async () => {
+      controller.compose('plot @d and @n', [df, file]);
+      controller.message.attach({
       expect(controller.snapshot().attachments[0].value).toBe('b.ipynb');
     });
   });
@@ -459,12 +459,12 @@ describe('PanelController', () => {
     if (error.kind !== 'error') {
       throw new Error(error.kind);
     }
-    expect(retryText(controller.snapshot(), error)).toBe('hi');
+    expect(messageToRetry(controller.snapshot(), error)?.text).toBe('hi');
     push(
       's1',
       recordFrame(log.add('user_message', { turn: 't2', text: 'other' }))
     );
-    expect(retryText(controller.snapshot(), error)).toBeNull();
+    expect(messageToRetry(controller.snapshot(), error)).toBeNull();
   });
 
   it('hands a key over and keeps nothing of it', async () => {

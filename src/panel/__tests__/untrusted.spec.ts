@@ -37,6 +37,16 @@ describe('UntrustedSanitizer', () => {
     expect(clean(`<img src="${src}">`).querySelector('img')).toBeNull();
   });
 
+  it.each([
+    ['<input type="image" src="https://evil.test/a.png">'],
+    ['<video poster="https://evil.test/a.png" controls></video>'],
+    ['<audio src="https://evil.test/a.mp3"></audio>']
+  ])('lets nothing load by %s', html => {
+    const element = clean(html);
+    const loads = '[src*="evil"], [poster*="evil"]';
+    expect(element.querySelector(loads)).toBeNull();
+  });
+
   it('leaves nothing that loads from a style', () => {
     const html = clean(
       '<p style="background-image: url(https://evil.test/a.png)">x</p>'
