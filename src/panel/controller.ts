@@ -490,7 +490,7 @@ export namespace PanelController {
       nothingToCompact: string;
       nothingSaved: string;
       imageUnreadable: string;
+      recordsLost: string;
     };
   }
 }
-      recordsLost: string;

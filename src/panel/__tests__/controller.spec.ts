@@ -229,22 +229,6 @@ describe('PanelController', () => {
     expect(controller.sessionId).toBe('found');
   });
 
-    });
-  });
-
-  it('keeps a refused message for its notebook when another is in front', async () => {
-    await sessions.select('a.ipynb', 's1');
-    const gate = new Gate();
-    api.send.mockReturnValueOnce(gate.promise);
-    controller.message.setText('for a');
-    const sending = controller.message.send();
-    await controller.setNotebook('b.ipynb');
-    gate.fail(new ApiError(0, 'server_unreachable', 'Down.'));
-    await sending;
-    expect(controller.snapshot().draft).toBe('');
-    await controller.setNotebook('a.ipynb');
-    expect(controller.snapshot().draft).toBe('for a');
-  });
   it('says why a message was refused', async () => {
     await sessions.select('a.ipynb', 's1');
     const gate = new Gate();
@@ -261,6 +245,22 @@ describe('PanelController', () => {
       draft: 'a long message',
       sending: null,
       failure: { code: 'message_too_large', hint: 'A file.' }
+    });
+  });
+
+  it('keeps a refused message for its notebook when another is in front', async () => {
+    await sessions.select('a.ipynb', 's1');
+    const gate = new Gate();
+    api.send.mockReturnValueOnce(gate.promise);
+    controller.message.setText('for a');
+    const sending = controller.message.send();
+    await controller.setNotebook('b.ipynb');
+    gate.fail(new ApiError(0, 'server_unreachable', 'Down.'));
+    await sending;
+    expect(controller.snapshot().draft).toBe('');
+    await controller.setNotebook('a.ipynb');
+    expect(controller.snapshot().draft).toBe('for a');
+  });
 
   it('starts over when the server has lost records', async () => {
     await sessions.select('a.ipynb', 's1');
@@ -283,22 +283,6 @@ describe('PanelController', () => {
     expect(controller.snapshot().draft).toBe('half a thought');
   });
 
-        type: 'variable',
-        value: 'n',
-        mention: '@n'
-      });
-      await controller.message.send();
-      expect(api.send).toHaveBeenCalledWith('made', 'plot @d and @n', [
-        { type: 'file', value: 'a.csv!' },
-        { type: 'variable', value: 'n!', mention: '@n' }
-      ]);
-      expect(controller.snapshot().attachments).toEqual([]);
-    });
-
-    it('follows a notebook that is renamed', () => {
-      const cell = { type: 'notebook', value: 'a.ipynb', cells: [{ id: 'c' }] };
-      controller.message.attach(cell as IAttachment);
-      controller.renameNotebook('b.ipynb');
   it('keeps drafts by notebook, over a reload', async () => {
     controller.message.setText('half a thought');
     await controller.setNotebook('b.ipynb');
@@ -315,6 +299,22 @@ describe('PanelController', () => {
     it('goes with the message as it is then, if it is still mentioned', async () => {
       controller.compose('plot @d and @n', [df, file]);
       controller.message.attach({
+        type: 'variable',
+        value: 'n',
+        mention: '@n'
+      });
+      await controller.message.send();
+      expect(api.send).toHaveBeenCalledWith('made', 'plot @d and @n', [
+        { type: 'file', value: 'a.csv!' },
+        { type: 'variable', value: 'n!', mention: '@n' }
+      ]);
+      expect(controller.snapshot().attachments).toEqual([]);
+    });
+
+    it('follows a notebook that is renamed', () => {
+      const cell = { type: 'notebook', value: 'a.ipynb', cells: [{ id: 'c' }] };
+      controller.message.attach(cell as IAttachment);
+      controller.renameNotebook('b.ipynb');
       expect(controller.snapshot().attachments[0].value).toBe('b.ipynb');
     });
   });
