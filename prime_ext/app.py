@@ -149,8 +149,10 @@ class PrimeExtension(ExtensionApp):
         return self.serverapp
 
     def _keeper(self, session: Session, kernel: NotebookKernel) -> SnapshotKeeper:
+        from prime_ext.kernel.newest import newest_in
         from prime_ext.kernel.snapshot import SnapshotKeeper
 
+        log = session.log
         return SnapshotKeeper(
             self._snapshot_files(session.folder),
             kernel,
@@ -158,6 +160,7 @@ class PrimeExtension(ExtensionApp):
             self.log,
             off=lambda: self._switch.reason(session.notebook),
             on_saved=lambda written: self._limit.look() if written else None,
+            newest=newest_in(filter(None, map(log.get, reversed(log.seqs_of("snapshot"))))),
         )
 
     def _snapshot_files(self, folder: Path) -> SnapshotFiles:

@@ -93,18 +93,23 @@ def _signer(place: Place, source: Path) -> str:
 
 
 def _import(place: Place, session_id: str, source: Path) -> None:
+    from prime_ext.kernel.newest import newest_in
     from prime_ext.session.records import Snapshot
     from prime_ext.state.importing import import_foreign
 
     session = place.store.get(session_id)  # held until the command ends: no server writes it
     files = place.snapshots(session_id)
-    manifest = import_foreign(source, files.folder, key=files.key)
+    newest = newest_in(reversed(session.records_of("snapshot")))
+    manifest = import_foreign(
+        source, files.folder, key=files.key, after_generation=newest.generation
+    )
     files.forget_imported(source)
     session.append(
         Snapshot(
             outcome="ok",
             trigger="import",
             snapshot_id=manifest.id,
+            generation=manifest.generation,
             names={
                 name: {
                     field: value

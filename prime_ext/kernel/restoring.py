@@ -16,11 +16,12 @@ from prime_ext.errors import PrimeError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from prime_ext.kernel.newest import Newest
     from prime_ext.kernel.notebook_kernel import NotebookKernel
     from prime_ext.kernel.snapshot_files import SnapshotFiles
     from prime_ext.state import Manifest
 
-UNREADABLE = ("snapshot_corrupt", "snapshot_missing", "snapshot_refused")
+UNREADABLE = ("snapshot_corrupt", "snapshot_missing", "snapshot_refused", "snapshot_replaced")
 """Trying again reads the same bytes: the generation before may be whole."""
 
 DEADLY = ("kernel_died", "kernel_operation_failed")
@@ -102,8 +103,10 @@ class Restoring:
         self._attempts = 0
         self._deaths = 0
 
-    async def run(self, wanted: Wanted, generations: Sequence[str]) -> Restored:
+    async def run(self, wanted: Wanted, generations: Sequence[str], newest: Newest) -> Restored:
         """Restore the first generation that can be, and from the others what that one lacks.
+
+        ``newest``: what ``current`` must be; an older snapshot in its place is passed over.
 
         Raises
         ------
@@ -114,6 +117,8 @@ class Restoring:
         for position, generation in enumerate(generations):
             manifest = await asyncio.to_thread(self._files.manifest, generation)
             try:
+                if generation == "current" and manifest is not None:
+                    _refuse_older(newest, manifest)
                 restored = await self._generation(generation, manifest, wanted)
             except PrimeError as error:
                 self._log.warning("Restoring the %s snapshot failed: %s", generation, error.message)
@@ -123,8 +128,11 @@ class Restoring:
                     continue
                 break
             if failure is not None and failure.code != "snapshot_missing":
+                which = (
+                    "an older one" if failure.code == "snapshot_replaced" else "the one before it"
+                )
                 restored.notes.append(
-                    f"the newest snapshot {_fault(failure)}; this is the one before it"
+                    f"the newest snapshot {_fault(failure)}; this is {which}"
                     f"{_of_when(restored.manifest)}"
                 )
             await self._from_older(restored, wanted, generations[position + 1 :])
@@ -137,7 +145,7 @@ class Restoring:
                 hint="One is made after each turn that ran code.",
                 status=404,
             )
-        if failure.code in UNREADABLE:
+        if failure.code in UNREADABLE and failure.code != "snapshot_replaced":
             raise _unreadable(failure, len(generations))
         raise failure
 
@@ -256,13 +264,28 @@ class Restoring:
         return report
 
 
+def _refuse_older(newest: Newest, manifest: Manifest) -> None:
+    if newest.is_replaced_by(manifest):
+        raise PrimeError(
+            "In the place of the newest snapshot lies an older one"
+            f"{_of_when(manifest)}, so it was not loaded.",
+            code="snapshot_replaced",
+            hint="Restore it from the list of snapshots if it is the one you want.",
+            status=409,
+        )
+
+
 def _of_when(manifest: Manifest | None) -> str:
     return f", of {manifest.created[:16].replace('T', ' ')} UTC" if manifest is not None else ""
 
 
 def _fault(failure: PrimeError) -> str:
     """What is wrong with a snapshot, for people: the library's words are for its callers."""
-    known = {"snapshot_corrupt": "is damaged", "snapshot_refused": "was altered after it was saved"}
+    known = {
+        "snapshot_corrupt": "is damaged",
+        "snapshot_refused": "was altered after it was saved",
+        "snapshot_replaced": "was replaced by an older one",
+    }
     return known.get(failure.code) or f"could not be loaded ({failure.message.rstrip('.')})"
 
 

@@ -16,6 +16,7 @@ import msgspec
 
 from prime_ext.errors import PrimeError
 from prime_ext.kernel.freshness import Moment, kernel_status
+from prime_ext.kernel.newest import Newest
 from prime_ext.kernel.restoring import Restored, Restoring, Wanted
 from prime_ext.kernel.snapshot_files import SWITCHED_OFF
 from prime_ext.kernel.state import STATE_SECONDS
@@ -51,6 +52,8 @@ class SnapshotKeeper:
         Why nothing is saved now, in a few words; ``None`` if it is.
     on_saved:
         Called with the bytes that a snapshot has written, once it is durable.
+    newest:
+        The snapshot that the session's records name last.
     """
 
     def __init__(
@@ -61,6 +64,7 @@ class SnapshotKeeper:
         log: logging.Logger,
         off: Callable[[], str | None] = lambda: None,
         on_saved: Callable[[int], None] = lambda _: None,
+        newest: Newest | None = None,
     ) -> None:
         self.files = files
         self._kernel = kernel
@@ -68,6 +72,7 @@ class SnapshotKeeper:
         self._log = log
         self._off = off
         self._on_saved = on_saved
+        self._newest = newest or Newest()
         self._lock = asyncio.Lock()
         self._captured: Moment | None = None
         self._unavailable: str | None = None
@@ -109,7 +114,9 @@ class SnapshotKeeper:
             if kernel_id is None:
                 return Snapshot(outcome="skipped", trigger=trigger, reason=NO_KERNEL)
             if trigger == "compaction" and self._captured == self._moment():
-                return await self._same_as_before(trigger, kernel_id)
+                same = await self._same_as_before(trigger, kernel_id)
+                if same is not None:
+                    return same
             try:
                 record = await self._save(trigger, kernel_id)
             except PrimeError as error:
@@ -133,6 +140,7 @@ class SnapshotKeeper:
                 "max_bytes": limit,
                 "fork": self._config.fork,
                 "kernelspec": self._kernel.kernel_name,
+                "after_generation": self._newest.generation,
             },
             wait=COMPACTION_SECONDS if trigger == "compaction" else STATE_SECONDS,
             on_lost=self._forget_capture,
@@ -141,6 +149,8 @@ class SnapshotKeeper:
         self._unavailable = None
         # Without a generation it is not durable yet, and what lies there is the one before.
         manifest = await self._manifest("current") if report["generation"] else None
+        if manifest is not None:
+            self._newest = Newest(manifest.id, manifest.generation)
         if first and manifest is not None:
             # After a restart of the server alone the process may be the same one still.
             await asyncio.to_thread(self.files.release, manifest.process)
@@ -148,7 +158,8 @@ class SnapshotKeeper:
         return Snapshot(
             outcome="unchanged" if report["unchanged"] else "ok",
             trigger=trigger,
-            snapshot_id=manifest.id if manifest is not None else None,
+            snapshot_id=_id(manifest),
+            generation=manifest.generation if manifest is not None else 0,
             kernel_id=kernel_id,
             names=names,
             bytes=report["bytes"],
@@ -156,13 +167,19 @@ class SnapshotKeeper:
             reason="; ".join([*report["notes"], *self._too_large(names)]) or None,
         )
 
-    async def _same_as_before(self, trigger: str, kernel_id: str) -> Snapshot:
-        """Nothing has run since the last snapshot: there is nothing to save, nor to wait for."""
+    async def _same_as_before(self, trigger: str, kernel_id: str) -> Snapshot | None:
+        """Nothing has run since the last snapshot: there is nothing to save, nor to wait for.
+
+        ``None`` if that snapshot is not on the disk any more.
+        """
         manifest = await self._manifest("current")
+        if self._newest.is_lost(manifest):
+            return None
         return Snapshot(
             outcome="unchanged",
             trigger=trigger,
-            snapshot_id=manifest.id if manifest is not None else None,
+            snapshot_id=_id(manifest),
+            generation=manifest.generation if manifest is not None else 0,
             kernel_id=kernel_id,
         )
 
@@ -290,7 +307,8 @@ class SnapshotKeeper:
             wanted = Wanted(await self._mode(mode, generations[0]), names, overwrite)
             try:
                 restoring = Restoring(self._kernel, self.files, self._log)
-                restored = await restoring.run(wanted, generations)
+                newest = self._newest if snapshot_id is None else Newest()
+                restored = await restoring.run(wanted, generations, newest)
             except PrimeError as error:
                 if trigger == "manual":
                     raise
@@ -300,7 +318,8 @@ class SnapshotKeeper:
     async def check(self) -> Restore:
         """After a compaction: compare what is live with the snapshot, load what is gone.
 
-        A kernel that is busy is left alone. A name that was changed since stays as it is.
+        A snapshot that is on its way is waited for, a kernel that is busy left alone. A name that
+        was changed since stays as it is.
         """
         wanted = Wanted("hot")
         outcome = "skipped"
@@ -315,13 +334,13 @@ class SnapshotKeeper:
                         reason = "the kernel is busy"
                     else:
                         restoring = Restoring(self._kernel, self.files, self._log)
-                        load = restoring.run(wanted, ["current"])
+                        load = restoring.run(wanted, ["current"], self._newest)
                         restored = await asyncio.wait_for(load, CHECK_SECONDS)
                         return _timed(await self._done("compaction", wanted, restored), started)
                 except PrimeError as error:
                     outcome, reason = "failed", error.message
                 except asyncio.TimeoutError:
-                    reason = f"the kernel did not answer within {CHECK_SECONDS:g} s"
+                    reason = f"the comparison would have taken longer than {CHECK_SECONDS:g} s"
             return Restore(outcome=outcome, mode="hot", trigger="compaction", reason=reason)
 
     async def _done(self, trigger: str, wanted: Wanted, restored: Restored) -> Restore:
@@ -329,8 +348,9 @@ class SnapshotKeeper:
         outcome = "ok" if restored.complete else "partial"
         if restored.complete and not loaded:
             outcome = "unchanged"
-        newest = await self._manifest("current")
-        is_newest = newest is not None and newest.id == _id(restored.manifest)
+        there = await self._manifest("current")
+        is_newest = there is not None and there.id == _id(restored.manifest)
+        is_newest = is_newest and not self._newest.is_lost(there)
         if restored.complete and wanted.names is None:
             changed = any(e["action"] == "kept" and e["reason"] for e in restored.names.values())
             if not changed and is_newest:
@@ -399,8 +419,14 @@ class SnapshotKeeper:
     # -- telling ----------------------------------------------------------------------------
 
     async def snapshots(self) -> list[dict[str, Any]]:
-        """What can be restored, the current one first. See `SnapshotFiles.list`."""
-        return await asyncio.to_thread(self.files.list)
+        """What can be restored, the current one first. See `SnapshotFiles.list`.
+
+        Before an older one that was put in the place of the current comes the one before it.
+        """
+        listed = await asyncio.to_thread(self.files.list)
+        if len(listed) > 1 and self._newest.is_lost(await self._manifest("current")):
+            listed[:2] = sorted(listed[:2], key=lambda entry: entry["created"], reverse=True)
+        return listed
 
     async def foreign(self) -> list[dict[str, Any]]:
         """What has to be imported before it can be restored. See `SnapshotFiles.list_foreign`."""
@@ -424,6 +450,8 @@ class SnapshotKeeper:
             self._captured = now
             status = "current"
         manifest = None if status == "none" else await self._manifest("current")
+        if status == "current" and self._newest.is_lost(manifest):
+            status = "stale"
         told: dict[str, Any] = {"status": status, "names": {}}
         if manifest is not None:
             told["snapshot_id"] = manifest.id

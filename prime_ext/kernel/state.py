@@ -156,8 +156,9 @@ class KernelState:
         connection = await self._connect()
         place = await self._place(connection, folder, key)
         generation = options.get("generation", "current")
-        if place.transfer is not None:
-            async with self._moving:
+        # While a snapshot is on its way to the disk, the newest one there is the one before it.
+        async with self._moving:
+            if place.transfer is not None:
                 await place.transfer.follow()
                 await place.transfer.send_segments(generation)
         answer = await self._ask(place, "state_load", {"options": options}, key)
@@ -178,6 +179,8 @@ class KernelState:
         if place.transfer is not None:
             async with self._moving:
                 await place.transfer.follow()
+        elif self._moving.locked():  # what could be compared with now is about to be replaced
+            return False
         return bool((await self._ask(place, "state_current", {}, key))["current"])
 
     async def _idle_connection(self) -> KernelConnection:

@@ -74,6 +74,10 @@ class Settings(Record, frozen=True, kw_only=True, omit_defaults=True, tag="setti
     """When variables come back by themselves: ``auto``, ``always``, ``ask`` or ``never``."""
     snapshots: bool | None = None
     """Whether the notebook's variables are saved."""
+    server_side: bool | None = None
+    """``False``: the model's server refused to edit or compact the context, or did not do it. What
+    it had done is done here from then on: its summary is sent as text, and previews stand for the
+    results that it left out."""
 
 
 class UserMessage(Record, frozen=True, kw_only=True, omit_defaults=True, tag="user_message"):
@@ -103,6 +107,8 @@ class AssistantMessage(
     duration_ms: int = 0
     first_token_ms: int | None = None
     cost_usd: float | None = None
+    applied_edits: list[dict[str, Any]] = []
+    """What the model's server left out of the request, with its own figures."""
 
 
 class ToolResult(Record, frozen=True, kw_only=True, omit_defaults=True, tag="tool_result"):
@@ -149,6 +155,8 @@ class Prune(Record, frozen=True, kw_only=True, omit_defaults=True, tag="prune"):
     """``seq`` of the tool results that the context shows as previews from here on."""
     tokens_before: int
     tokens_after: int
+    by_server: bool = False
+    """They are sent whole, and the model's server leaves them out instead of the previews."""
 
 
 class PrefireStart(Record, frozen=True, kw_only=True, omit_defaults=True, tag="prefire_start"):
@@ -167,6 +175,8 @@ class PrefireEnd(Record, frozen=True, kw_only=True, omit_defaults=True, tag="pre
     prefire_id: str
     outcome: str
     note: str = ""
+    block: Block | None = None
+    """The note as the model's server made and signed it, if it did; ``note`` is its text."""
     usage: dict[str, Any] = {}
     cost_usd: float | None = None
     duration_ms: int = 0
@@ -207,6 +217,11 @@ class CompactionEnd(Record, frozen=True, kw_only=True, omit_defaults=True, tag="
     """Text of the summary turn, exactly as the model is sent it."""
     kept_from_seq: int | None = None
     """First record kept verbatim behind the summary; ``None`` if nothing is kept."""
+    block: Block | None = None
+    """The summary as the model's server made and signed it, if it did. It begins the context, what
+    is kept follows, and ``summary`` stands behind that."""
+    keeps_thinking: bool = False
+    """What is kept behind ``block`` has its thinking still."""
     reason: str | None = None
     """Why it was skipped or failed."""
     usage: dict[str, Any] = {}
@@ -229,6 +244,8 @@ class Snapshot(Record, frozen=True, kw_only=True, omit_defaults=True, tag="snaps
     """``compaction``, ``turn``, ``shutdown``, ``manual`` or ``import``; for ``removed``: ``limit``
     (of all snapshots) or ``off`` (switched off for the notebook)."""
     snapshot_id: str | None = None
+    generation: int = 0
+    """The snapshot's number, which goes up with each save; 0 if it is not known."""
     kernel_id: str | None = None
     names: dict[str, dict[str, Any]] = {}
     """Name → ``{status, reason, recipe, type, size}``."""
@@ -346,6 +363,9 @@ class NotebookOp(Record, frozen=True, kw_only=True, omit_defaults=True, tag="not
     needs. ``prev`` and ``next`` are the ids of its neighbours, ``hash`` is that of the source as
     it was; of a conflict only the two sources."""
     reason: str | None = None
+    """Why it failed; of one that was applied, why it is not on disk."""
+    code: str | None = None
+    """Stable name of the error in ``reason``, if that is one."""
     kept: str | None = None
     """Name in ``outputs/`` of a deleted cell, in nbformat."""
     reverts: str | None = None
@@ -373,11 +393,11 @@ class Revert(Record, frozen=True, kw_only=True, omit_defaults=True, tag="revert"
     kind: ClassVar[str] = "revert"
 
     cells: list[dict[str, Any]] = []
-    """``{cell_id, outcome, current?, earlier?, reason?}``: ``restored``, ``removed``,
+    """``{cell_id, outcome, current?, earlier?, code?, reason?}``: ``restored``, ``removed``,
     ``inserted``, ``moved``; ``conflict`` or ``failed`` if it is left as it is, with the source it
-    has now and the one it had before the turn."""
+    has now and the one it had before the turn. ``code`` names the reason, which is a sentence."""
     files: list[dict[str, Any]] = []
-    """``{path, outcome, reason?}``: ``restored``, ``removed``, ``conflict`` or ``failed``."""
+    """``{path, outcome, code?, reason?}``: ``restored``, ``removed``, ``conflict``, ``failed``."""
     unsaved: str | None = None
     """Why the notebook, though reverted in the browser, is not on disk yet."""
 

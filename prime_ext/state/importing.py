@@ -17,13 +17,18 @@ LOCK_SECONDS = 10.0
 
 
 def import_foreign(
-    source: str | os.PathLike[str], directory: str | os.PathLike[str], *, key: bytes
+    source: str | os.PathLike[str],
+    directory: str | os.PathLike[str],
+    *,
+    key: bytes,
+    after_generation: int = 0,
 ) -> Manifest:
     """Copy the snapshot in ``source`` to ``directory`` and sign it with ``key``.
 
     Whoever calls this vouches for it: loading it will run whatever code it holds. Nothing is
     unpickled here. All of it is compared with its digests on the way, so that a damaged copy is
     not signed. A snapshot that ``directory`` holds becomes its previous generation.
+    ``after_generation``: the copy gets a higher number.
 
     Raises `SnapshotMissing` and `SnapshotCorrupt` for the source, `SnapshotBusy` and
     `SnapshotWriteError` for the target, ``LookupError`` where the digest's package is missing.
@@ -41,6 +46,7 @@ def import_foreign(
         draft = target / f".{format.HEAD_NAME}.{secrets.token_hex(4)}"
         try:
             manifest = _moved(head, reader, segment)
+            manifest.generation = max(manifest.generation, after_generation + 1)
             builder = HeadBuilder()
             builder.add(head.streams())  # all of them at once: each stays where it was
             segment.finish()  # completes the digests

@@ -103,6 +103,7 @@ def begin(
     exclude: list[str] | None = None,
     seq: int | None = None,
     kernelspec: str | None = None,
+    after_generation: int = 0,
     seconds_per_variable: float = Budget.per_root,
     seconds_total: float = Budget.total,
     max_bytes: int | None = None,
@@ -119,6 +120,8 @@ def begin(
     key: signs the head; default: the per-user key.
     names: only these; default: all names the user has set. ``exclude`` leaves some out.
     seq, kernelspec: stored in the manifest for the caller's use.
+    after_generation: the snapshot gets a higher number, also where the files of the one before
+        are lost; for callers that remember what was saved last.
     seconds_per_variable, seconds_total: budgets for pickling; what exceeds them is reported as
         skipped and stays in the namespace.
     max_bytes: size of the snapshot; the largest variables are left out of a larger one. It also
@@ -149,7 +152,8 @@ def begin(
         pickling_ms = monotonic_ms(pickling)
         dill_judge.judge(pickled)
         size_budget.leave_out(pickled, size_budget.allowed(target, last, max_bytes))
-        manifest = _draft(namespace, pickled, last, seq, kernelspec)
+        number = 1 + max(after_generation, 0 if last is None else last.generation)
+        manifest = _draft(namespace, pickled, number, seq, kernelspec)
         report = _report(manifest)
         report.pickling_ms = pickling_ms
         report.notes.extend(_unsaved_changes(namespace, pickled))
@@ -226,14 +230,14 @@ def _last(directory: Path, key: bytes) -> tuple[Manifest | None, bool]:
 def _draft(
     namespace: dict[str, Any],
     pickled: Pickled,
-    last: Manifest | None,
+    generation: int,
     seq: int | None,
     kernelspec: str | None,
 ) -> Manifest:
     return Manifest(
         id=secrets.token_hex(8),
         created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds"),
-        generation=1 if last is None else last.generation + 1,
+        generation=generation,
         seq=seq,
         kernelspec=kernelspec,
         python=platform.python_version(),

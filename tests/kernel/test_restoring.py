@@ -10,6 +10,8 @@ import pytest
 
 from prime_ext.config import SnapshotConfig
 from prime_ext.errors import PrimeError
+from prime_ext.kernel import snapshot
+from prime_ext.kernel.newest import Newest, newest_in
 from prime_ext.kernel.restoring import ENDED_THE_KERNEL, MAX_DEATHS
 from prime_ext.kernel.snapshot import SnapshotKeeper
 from prime_ext.kernel.snapshot_files import SnapshotFiles
@@ -18,6 +20,7 @@ from tests.kernel.test_snapshot import KEY, crash, value
 
 if TYPE_CHECKING:
     from prime_ext.kernel.notebook_kernel import NotebookKernel
+    from prime_ext.session.records import AnyRecord
 
 BOMB = """
 class Bomb:
@@ -209,6 +212,120 @@ async def test_the_check_after_a_compaction_loads_what_is_gone_and_overwrites_no
     assert await value(kernel, "a, b, id(c) == mark") == "('mine', [2], True)"
     # It would not be true that what is live is saved.
     assert (await keeper.kernel_state())["status"] == "stale"
+
+
+async def test_an_older_snapshot_in_the_place_of_the_newest_is_passed_over(
+    kernel: NotebookKernel, keeper: SnapshotKeeper, folder: Path
+) -> None:
+    head = folder / "kernel-state.dill"
+    heads = []
+    for number in range(3):
+        await kernel.execute(f"number = {number}", store_history=True)
+        newest = await keeper.capture("turn")
+        heads.append(head.read_bytes())
+    assert newest.generation == 3
+    head.write_bytes(heads[0])
+    assert (await keeper.kernel_state())["status"] == "stale"
+    await crash(kernel)
+    oldest, before = [entry["id"] for entry in reversed(await keeper.snapshots())]
+    restored = await keeper.restore("crash", "cold")
+    assert restored.snapshot_id == before
+    assert restored.saved
+    assert "the newest snapshot was replaced by an older one" in (restored.reason or "")
+    assert await value(kernel, "number") == "1"
+    # It is still there for a person who wants it, and the next save has a number of its own.
+    await keeper.restore("manual", "cold", overwrite=True, snapshot_id=oldest)
+    assert await value(kernel, "number") == "0"
+    saved = await keeper.capture("compaction")
+    assert (saved.outcome, saved.generation) == ("ok", 4)
+
+
+async def test_where_there_is_nothing_but_an_older_snapshot_nothing_is_restored(
+    kernel: NotebookKernel, keeper: SnapshotKeeper, folder: Path
+) -> None:
+    head = folder / "kernel-state.dill"
+    await kernel.execute("number = 0", store_history=True)
+    await keeper.capture("turn")
+    older = head.read_bytes()
+    await kernel.execute("number = 1", store_history=True)
+    await keeper.capture("turn")
+    head.write_bytes(older)
+    (folder / "kernel-state.d" / "previous.dill").unlink()
+    await crash(kernel)
+    restored = await keeper.restore("crash", "cold")
+    assert (restored.outcome, restored.snapshot_id) == ("failed", None)
+    assert "lies an older one, of 20" in (restored.reason or "")
+    assert await value(kernel, "'number' in dir()") == "False"
+
+
+@pytest.mark.parametrize("recorded", [0, 1])
+async def test_a_snapshot_that_no_record_tells_of_is_the_newest(
+    kernel: NotebookKernel, folder: Path, recorded: int
+) -> None:
+    """The server was killed after the save and before the record of it was written."""
+
+    def keeper(newest: Newest) -> SnapshotKeeper:
+        files = SnapshotFiles(folder, KEY)
+        log = logging.getLogger("tests")
+        return SnapshotKeeper(files, kernel, SnapshotConfig(), log, newest=newest)
+
+    records: list[AnyRecord] = []
+    first = keeper(Newest())
+    for number in range(2):
+        await kernel.execute(f"number = {number}", store_history=True)
+        records.insert(0, await first.capture("turn"))
+    await crash(kernel)
+    restored = await keeper(newest_in(records[2 - recorded :])).restore("resume", "cold")
+    assert (restored.outcome, restored.saved) == ("ok", None)
+    assert await value(kernel, "number") == "1"
+
+
+async def test_a_snapshot_after_all_files_are_lost_has_a_higher_number(
+    kernel: NotebookKernel, keeper: SnapshotKeeper, folder: Path
+) -> None:
+    await kernel.execute("number = 0", store_history=True)
+    await keeper.capture("turn")
+    (folder / "kernel-state.dill").unlink()
+    assert (await keeper.kernel_state())["status"] == "stale"
+    assert (await keeper.capture("compaction")).generation == 2
+    (folder / "kernel-state.dill").write_bytes(b"damaged")
+    await kernel.execute("number = 1", store_history=True)
+    assert (await keeper.capture("turn")).generation == 3
+
+
+HOLD_BACK = """
+exec('''
+import os, sys, time
+writer = sys.modules["_prime_state"].writer
+write = writer.write
+def write_when_let(job, progress):
+    while not os.path.exists({let!r}):
+        time.sleep(0.01)
+    return write(job, progress)
+writer.write = write_when_let
+''', {{}})
+"""
+
+
+async def test_nothing_is_restored_past_a_snapshot_that_is_on_its_way(
+    kernel: NotebookKernel, keeper: SnapshotKeeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await kernel.execute("a = [1]; b = [2]", store_history=True)
+    await keeper.capture("turn")
+    let = tmp_path / "let"
+    await kernel.execute(HOLD_BACK.format(let=str(let)), store_history=False)
+    await kernel.execute("del b", store_history=True)
+    assert (await keeper.capture("compaction")).snapshot_id is None
+    assert (await keeper.kernel_state())["status"] == "current"
+    with monkeypatch.context() as patched:
+        patched.setattr(snapshot, "CHECK_SECONDS", 0.5)
+        checked = await keeper.check()
+    assert (checked.outcome, checked.names) == ("skipped", {})
+    let.touch()
+    # What lay there before still has `b`.
+    assert (await keeper.check()).outcome == "unchanged"
+    assert await value(kernel, "a, 'b' in dir()") == "([1], False)"
+    assert (await keeper.kernel_state())["status"] == "current"
 
 
 async def test_the_check_leaves_a_kernel_alone_that_was_not_saved(
