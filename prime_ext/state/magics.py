@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 import shlex
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from . import inspect, load, save
-from .errors import SnapshotError
-from .format import Manifest
+from .errors import SnapshotError, SnapshotMissing
+from .format import Manifest, generations, head_path
 from .live import CHANGED
 from .report import SKIPPED, NameStatus, Report
 
 DEFAULT_DIRECTORY = ".prime-state"
 
+_OLDER = "[--previous | --kept | --kept-N]"
 _USAGE = {
     "prime_save": "%prime_save [DIRECTORY] [--verify]",
-    "prime_load": "%prime_load [DIRECTORY] [--overwrite] [--previous | --kept] [NAME ...]",
-    "prime_state": "%prime_state [DIRECTORY] [--previous | --kept]",
+    "prime_load": f"%prime_load [DIRECTORY] [--overwrite] {_OLDER} [NAME ...]",
+    "prime_state": f"%prime_state [DIRECTORY] {_OLDER}",
 }
+_OPTIONS = {"prime_save": {"--verify"}, "prime_load": {"--overwrite"}, "prime_state": set()}
+_GENERATION = re.compile(r"--(previous|kept|kept-[0-9]{1,9})")
 
 
 def load_ipython_extension(shell: Any) -> None:
     """Register the magics with an IPython shell."""
     for magic in (prime_save, prime_load, prime_state):
         shell.register_magic_function(magic, "line", magic.__name__)
+        shell.set_hook("complete_command", _complete, str_key=f"%{magic.__name__}")
 
 
 def prime_save(line: str) -> None:
     """Save the notebook's variables: %prime_save [DIRECTORY] [--verify]"""
-    arguments = _split("prime_save", line, {"--verify"}, most=1)
+    arguments = _split("prime_save", line, most=1)
     if arguments is None:
         return
     flags, words = arguments
@@ -38,35 +46,41 @@ def prime_save(line: str) -> None:
 
 def prime_load(line: str) -> None:
     """Bring saved variables back:
-    %prime_load [DIRECTORY] [--overwrite] [--previous | --kept] [NAME ...]
+    %prime_load [DIRECTORY] [--overwrite] [--previous | --kept | --kept-N] [NAME ...]
 
-    --previous: from the snapshot before the last; --kept: from the one that was set aside.
+    --previous: from the snapshot before the last; --kept: from the one that was set aside;
+    --kept-N: from the last one of an earlier process. %prime_state tells which there are.
     """
-    arguments = _split("prime_load", line, {"--overwrite", "--previous", "--kept"})
+    arguments = _split("prime_load", line)
     if arguments is None:
         return
     flags, words = arguments
-    overwrite = "--overwrite" in flags
+    directory, generation = _directory(words), _generation(flags)
     names = words[1:] or None
-    _run(
-        lambda: _tell(
-            load(_directory(words), names=names, overwrite=overwrite, generation=_generation(flags))
-        )
-    )
+    overwrite = "--overwrite" in flags
+
+    def act() -> None:
+        _tell(load(directory, names=names, overwrite=overwrite, generation=generation))
+
+    _run(act, directory, generation)
 
 
 def prime_state(line: str) -> None:
-    """Show what a snapshot holds: %prime_state [DIRECTORY] [--previous | --kept]"""
-    arguments = _split("prime_state", line, {"--previous", "--kept"}, most=1)
+    """Show what a snapshot holds: %prime_state [DIRECTORY] [--previous | --kept | --kept-N]"""
+    arguments = _split("prime_state", line, most=1)
     if arguments is None:
         return
     flags, words = arguments
-    _run(lambda: _show(inspect(_directory(words), generation=_generation(flags))))
+    directory, generation = _directory(words), _generation(flags)
+
+    def act() -> None:
+        _show(inspect(directory, generation=generation))
+        _show_others(directory, generation)
+
+    _run(act, directory, generation)
 
 
-def _split(
-    magic: str, line: str, known: set[str], most: int | None = None
-) -> tuple[set[str], list[str]] | None:
+def _split(magic: str, line: str, most: int | None = None) -> tuple[set[str], list[str]] | None:
     """Options and words of a line; None after a message if there is something wrong with them."""
     try:
         parts = shlex.split(line)
@@ -75,11 +89,13 @@ def _split(
         return None
     flags = {part for part in parts if part.startswith("--")}
     words = [part for part in parts if part not in flags]
+    older = set() if magic == "prime_save" else set(filter(_GENERATION.fullmatch, flags))
+    unknown = flags - _OPTIONS[magic] - older
     problem = ""
-    if flags - known:
-        problem = f"Unknown option {' '.join(sorted(flags - known))}."
-    elif {"--previous", "--kept"} <= flags:
-        problem = "There is one snapshot to take: --previous or --kept, not both."
+    if unknown:
+        problem = f"Unknown option {' '.join(sorted(unknown))}."
+    elif len(older) > 1:
+        problem = f"There is one snapshot to take, not both: {' or '.join(sorted(older))}."
     elif most is not None and len(words) > most:
         given = " ".join(map(shlex.quote, words))
         problem = (
@@ -92,18 +108,46 @@ def _split(
     return flags, words
 
 
+def _complete(_shell: Any, event: Any) -> list[str]:
+    """What may come next: options, and names of the snapshot; directories IPython knows itself."""
+    typed = event.text_until_cursor.split()
+    if event.symbol:
+        typed.pop()
+    magic, given = typed[0].lstrip("%"), typed[1:]
+    words = [word for word in given if not word.startswith("--")]
+    older = set() if magic == "prime_save" else set(filter(_GENERATION.fullmatch, given))
+    found = _OPTIONS[magic] - set(given)
+    directory = _directory(words)
+    if magic != "prime_save" and not older:
+        found |= {f"--{generation}" for generation in _there(directory) if generation != "current"}
+    if magic == "prime_load" and words and not event.symbol.startswith("-"):
+        with contextlib.suppress(SnapshotError):  # told when the line is run
+            found |= set(inspect(directory, generation=_generation(older)).names) - set(words)
+    return sorted(found)
+
+
+def _there(directory: str) -> list[str]:
+    """The generations that lie in a directory."""
+    place = Path(directory)
+    return [found for found in generations(place) if head_path(place, found).exists()]
+
+
 def _directory(words: list[str]) -> str:
     return words[0] if words else DEFAULT_DIRECTORY
 
 
 def _generation(flags: set[str]) -> str:
-    chosen = flags & {"--previous", "--kept"}
-    return chosen.pop().removeprefix("--") if chosen else "current"
+    chosen = [flag for flag in flags if _GENERATION.fullmatch(flag)]
+    return chosen[0].removeprefix("--") if chosen else "current"
 
 
-def _run(action: Any) -> None:
+def _run(action: Callable[[], None], directory: str = "", generation: str = "current") -> None:
     try:
         action()
+    except SnapshotMissing as error:
+        print(error)
+        if generation != "current":
+            _show_others(directory, generation)
     except SnapshotError as error:
         print(error)
 
@@ -149,3 +193,15 @@ def _show(manifest: Manifest) -> None:
         reason = f"  {entry['reason']}" if entry["reason"] else ""
         line = f"  {name:<{width}}  {entry['status']:<10}  {entry['size']:>14,}  {entry['type']}"
         print(line + reason)
+
+
+def _show_others(directory: str, shown: str) -> None:
+    """The generations that can be asked for beside the one that was."""
+    for generation in _there(directory):
+        if generation != shown:
+            try:
+                created = inspect(directory, generation=generation).created
+            except SnapshotError:
+                continue
+            option = "without an option" if generation == "current" else f"--{generation}"
+            print(f"There is another one, of {created}: {option}.")

@@ -138,45 +138,6 @@ def test_patched_library_function(kernel_at: Callable[..., Kernel], tmp_path: Pa
     )
 
 
-def test_magics(kernel_at: Callable[..., Kernel], tmp_path: Path) -> None:
-    kernel = kernel_at()
-    kernel.run("%load_ext prime_ext\nx = [1, 2]; g = (i for i in x)")
-    assert "Saved 2 variables" in kernel.run("%prime_save here")
-    assert (tmp_path / "here" / "kernel-state.dill").exists()
-    shown = kernel.run("%prime_state here")
-    assert "signature valid" in shown
-    assert "generator" in shown
-    kernel.run("del x")
-    loaded = kernel.run("%prime_load here")
-    assert "Loaded 1 variable in" in loaded
-    assert "1 was there already" in loaded
-    assert "g: kept; degraded in the snapshot: builtins.generator" in loaded
-    kernel.run("assert x == [1, 2] and next(g) == 1")
-    assert "no snapshot" in kernel.run("%prime_state nowhere")
-    kernel.run("x = 'later'")
-    kernel.run("%prime_save here")
-    kernel.run("%prime_load here --previous --overwrite x")
-    kernel.run("assert x == [1, 2], x")
-    assert "kept" in kernel.run("%prime_load here --kept")
-
-
-def test_magics_with_a_line_they_cannot_read(
-    kernel_at: Callable[..., Kernel], tmp_path: Path
-) -> None:
-    kernel = kernel_at()
-    kernel.run("%load_ext prime_ext\nx = 1")
-    for line, problem in {
-        "%prime_save a b c": "it takes one directory, not a b c",
-        "%prime_save 'abc": "quotation mark is not closed",
-        "%prime_load --what": "Unknown option --what",
-        "%prime_load a --kept --previous": "not both",
-        "%prime_state a b": "it takes one directory",
-    }.items():
-        printed = kernel.run(line)
-        assert problem in printed and f"Usage: {line.split()[0]}" in printed, printed  # noqa: PT018
-    assert not list(tmp_path.iterdir()), "nothing was saved"
-
-
 def test_what_the_notebook_set_in_modules(kernel_at: Callable[..., Kernel], tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / "__init__.py").write_text("")
