@@ -389,13 +389,12 @@ class AgentService:
         return await self._services.models.list()
 
     async def set_credentials(
-        self, provider: str, api_key: str, base_url: str | None, user: str | None
-    ) -> None:
-        """Keep a key on the server. New sessions use it at once."""
-        await asyncio.to_thread(self._services.models.credentials.set, provider, api_key, base_url)
-        self._services.models.forget()
+        self, provider: str, api_key: str | None, base_url: str | None
+    ) -> str | None:
+        """Keep a key on the server; new sessions use it at once. See ``ModelRegistry.connect``."""
+        return await self._services.models.connect(provider, api_key, base_url)
 
-    async def clear_credentials(self, user: str | None) -> None:
+    async def clear_credentials(self) -> None:
         """Forget the key that was entered in the panel."""
         await asyncio.to_thread(self._services.models.credentials.clear)
         self._services.models.forget()

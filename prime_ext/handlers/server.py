@@ -62,15 +62,13 @@ class CredentialsHandler(PrimeHandler):
     @authorized("write")
     async def put(self) -> None:
         body = self.body(Credentials)
-        await self.agent.set_credentials(
-            body.provider, body.api_key or "", body.base_url or None, self.user
-        )
-        self.answer_nothing()
+        unchecked = await self.agent.set_credentials(body.provider, body.api_key, body.base_url)
+        self.answer({"unchecked": unchecked})
 
     @web.authenticated
     @authorized("write")
     async def delete(self) -> None:
-        await self.agent.clear_credentials(self.user)
+        await self.agent.clear_credentials()
         self.answer_nothing()
 
 

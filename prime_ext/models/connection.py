@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
 ANTHROPIC_HOST = "api.anthropic.com"
 CONNECT_SECONDS = 15.0
+CHECK_SECONDS = 10.0
+"""How long a server has to say whether it takes a key."""
+
+LISTS_NOTHING = (404, 405, 501)
+"""Statuses of a server that has no Models API."""
 
 REQUIRES = {"bedrock": ("boto3", "botocore"), "vertex": ("google.auth",)}
 """Modules that a provider's client imports and the SDK does not bring along."""
@@ -70,9 +75,12 @@ class Connection:
     @property
     def host(self) -> str:
         """Where requests go, with the port if it is not the usual one."""
-        base_url = self._base_url(self._credentials.current())
+        return self._host(self._credentials.current())
+
+    def _host(self, credential: Credential) -> str:
+        base_url = self._base_url(credential)
         if base_url:
-            return _host(base_url)
+            return _host_of(base_url)
         if self.provider == "bedrock":
             region = self._region("AWS_REGION", "AWS_DEFAULT_REGION")
             return f"bedrock-runtime.{region}.amazonaws.com" if region else "Amazon Bedrock"
@@ -107,6 +115,55 @@ class Connection:
         return failures.Peer(
             self.provider, self.host, model, credential.origin if credential.has_key else ""
         )
+
+    async def check(self, credential: Credential) -> str | None:
+        """Ask the server whether it takes ``credential``, which nothing uses yet.
+
+        The models are listed for it, which costs nothing. A provider or server that does not list
+        them is not asked.
+
+        Returns
+        -------
+        str or None
+            Why it could not be found out; ``None`` if it is taken, or was not asked.
+
+        Raises
+        ------
+        PrimeError
+            ``bad_credentials``: it is refused. ``not_installed`` or ``no_credentials``.
+        """
+        if self.provider != "anthropic":
+            return None
+        client = await asyncio.to_thread(self._build, credential)
+        import anthropic  # in memory by now
+
+        host = self._host(credential)
+        try:
+            await asyncio.wait_for(client.models.list(limit=1), CHECK_SECONDS)
+        except anthropic.AuthenticationError as error:
+            raise failures.key_refused(
+                host, self._said(error.api_message, credential), credential.has_key
+            ) from None
+        except anthropic.APIStatusError as error:
+            if error.status_code in LISTS_NOTHING:
+                return None
+            return f"{host} answered with {error.status_code}."
+        except asyncio.TimeoutError:
+            return f"{host} has not answered for {CHECK_SECONDS:g} seconds."
+        except anthropic.APIConnectionError as error:
+            cause = error.__cause__ or error
+            said = self._said(str(cause), credential) or type(cause).__name__
+            return f"{host} cannot be reached ({said})."
+        except Exception:  # the SDK trusts that what answers is the API
+            return f"{host} does not answer as the Messages API does."
+        finally:
+            await client.close()
+        return None
+
+    def _said(self, text: str | None, credential: Credential) -> str:
+        """``text`` of a server without the keys it may repeat, the one that is tried among them."""
+        text = (text or "").replace(credential.api_key or "\0", "[key]")
+        return self.redact(text)
 
     def redact(self, text: str) -> str:
         """``text`` without any key: servers may repeat what they were sent."""
@@ -206,7 +263,7 @@ class Connection:
         return sdk.AsyncAnthropicFoundry(api_key=key, **common)
 
 
-def _host(url: str) -> str:
+def _host_of(url: str) -> str:
     """Host and port of ``url``, as a person would write it."""
     parts = urlsplit(url)
     host = parts.hostname or url

@@ -88,7 +88,7 @@ class CredentialStore:
         """The credential in use."""
         provider = self._config.provider
         provider = "anthropic" if provider in ("auto", "offline") else provider
-        base_url = self._config.base_url or self._environ.get(BASE_URL_VARIABLE) or None
+        base_url = self._base_url()
         if self._prime_key:
             return Credential(
                 "environment", PRIME_KEY, provider, self._prime_key, base_url=base_url
@@ -98,13 +98,7 @@ class CredentialStore:
                 "config", "ModelConfig.api_key", provider, self._config.api_key, base_url=base_url
             )
         if self._stored:
-            return Credential(
-                "stored",
-                "the panel",
-                self._stored["provider"],
-                self._stored.get("api_key"),
-                base_url=self._stored.get("base_url") or base_url,
-            )
+            return self._of_panel(self._stored)
         api_key, auth_token = (self._environ.get(name) or None for name in SHARED_VARIABLES)
         if provider == "anthropic" and api_key:
             return Credential(
@@ -154,6 +148,18 @@ class CredentialStore:
             text = text.replace(secret, "[key]")
         return text
 
+    def entered(
+        self, provider: str, api_key: str | None, base_url: str | None = None
+    ) -> Credential:
+        """What was entered in the panel, as it would be used. Nothing is kept yet.
+
+        Raises
+        ------
+        PrimeError
+            As ``set``, but for ``credentials_unwritable``.
+        """
+        return self._of_panel(self._entry(provider, api_key, base_url))
+
     def set(self, provider: str, api_key: str | None, base_url: str | None = None) -> None:
         """Keep what was entered in the panel.
 
@@ -164,6 +170,12 @@ class CredentialStore:
             instead; ``credentials_invalid`` for a key or URL that cannot be one;
             ``credentials_unwritable``.
         """
+        entry = self._entry(provider, api_key, base_url)
+        self._write(entry)
+        self._stored, self.problem = entry, ""
+        self.version += 1
+
+    def _entry(self, provider: str, api_key: str | None, base_url: str | None) -> dict[str, Any]:
         for value, origin in (
             (self._prime_key, PRIME_KEY),
             (self._config.api_key, "ModelConfig.api_key"),
@@ -175,10 +187,19 @@ class CredentialStore:
                     hint=f"Take {origin} out of the server's configuration and restart it.",
                     status=409,
                 )
-        entry = _checked(provider, api_key, base_url)
-        self._write(entry)
-        self._stored, self.problem = entry, ""
-        self.version += 1
+        return _checked(provider, api_key, base_url)
+
+    def _of_panel(self, entry: dict[str, Any]) -> Credential:
+        return Credential(
+            "stored",
+            "the panel",
+            entry["provider"],
+            entry.get("api_key"),
+            base_url=entry.get("base_url") or self._base_url(),
+        )
+
+    def _base_url(self) -> str | None:
+        return self._config.base_url or self._environ.get(BASE_URL_VARIABLE) or None
 
     def clear(self) -> None:
         """Forget what was entered in the panel."""

@@ -222,6 +222,19 @@ def no_credentials(peer: Peer, message: str = "") -> Failure:
     )
 
 
+def key_refused(host: str, message: str, has_key: bool) -> ModelError:
+    """A key, or the want of one, that a person has just entered."""
+    said = f" It says: {message}" if message else ""
+    return ModelError(
+        f"{host} refused the key.{said}" if has_key else f"{host} wants a key.{said}",
+        code="bad_credentials",
+        hint="Copy the key again from the provider's console; nothing was stored."
+        if has_key
+        else "Enter it beside the URL; nothing was stored.",
+        status=400,
+    )
+
+
 def not_installed(provider: str, package: str) -> ModelError:
     """The provider's client needs a package that is not there."""
     return ModelError(

@@ -113,6 +113,29 @@ class ModelRegistry:
         """Host that content is sent to; ``None`` for the offline agent."""
         return None if provider == OFFLINE else self._connection(provider).host
 
+    async def connect(
+        self, provider: str, api_key: str | None, base_url: str | None = None
+    ) -> str | None:
+        """Keep the key that a person has entered, unless its server refuses it.
+
+        Returns
+        -------
+        str or None
+            Why the server could not be asked; the key is kept all the same.
+
+        Raises
+        ------
+        PrimeError
+            As ``CredentialStore.set`` and ``Connection.check``; what was kept before stays.
+        """
+        entered = self.credentials.entered(provider, api_key, base_url)
+        unchecked = None
+        if self._config.provider != OFFLINE:  # nothing is to leave this machine
+            unchecked = await self._connection(provider).check(entered)
+        await asyncio.to_thread(self.credentials.set, provider, api_key, base_url)
+        self.forget()
+        return unchecked
+
     def forget(self) -> None:
         """Ask for models anew: another key may be allowed others."""
         self._listed_until = 0.0

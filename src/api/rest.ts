@@ -233,12 +233,15 @@ export class PrimeApi {
     return this._request('DELETE', ['sessions', id, 'queue', String(seq)]);
   }
 
-  /** Give the server an API key to keep. It is never sent back. */
+  /**
+   * Give the server an API key to keep, unless the model's server refuses it. It is never sent
+   * back. `unchecked` says why the model's server could not be asked.
+   */
   setCredentials(options: {
     provider: string;
     api_key?: string;
     base_url?: string;
-  }): Promise<void> {
+  }): Promise<{ unchecked: string | null }> {
     return this._request('PUT', ['credentials'], { body: options });
   }
 

@@ -25,19 +25,21 @@ export class ModelConnection {
    * Hand a key over to the server, which keeps it. A conversation with the offline agent stays
    * with it, so a new one is begun for the model.
    *
+   * @returns Why the model's server could not be asked whether it takes the key.
    * @throws ApiError if it is refused.
    */
   async connect(options: {
     provider: string;
     api_key?: string;
     base_url?: string;
-  }): Promise<void> {
-    await this._api.setCredentials(options);
+  }): Promise<string | null> {
+    const { unchecked } = await this._api.setCredentials(options);
     await this.refresh();
     const { conversation, server } = this._store.snapshot();
     if (conversation?.provider === 'offline' && server?.offline === false) {
       await this._newSession();
     }
+    return unchecked;
   }
 
   async disconnect(): Promise<void> {

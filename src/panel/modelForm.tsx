@@ -21,6 +21,7 @@ export function ModelForm(props: { state: IPanelState }): JSX.Element {
   const [baseUrl, setBaseUrl] = React.useState('');
   const [busy, setBusy] = React.useState(false);
   const [failure, setFailure] = React.useState<IFailure | null>(null);
+  const [unchecked, setUnchecked] = React.useState<string | null>(null);
   const keyId = React.useId();
   const urlId = React.useId();
   const close = (): void => controller.showSheet('none');
@@ -38,13 +39,16 @@ export function ModelForm(props: { state: IPanelState }): JSX.Element {
     setBusy(true);
     setFailure(null);
     try {
-      await controller.modelConnection.connect({
+      const reason = await controller.modelConnection.connect({
         provider: 'anthropic',
         ...(apiKey ? { api_key: apiKey } : {}),
         ...(kind === 'server' ? { base_url: baseUrl.trim() } : {})
       });
-      key.current!.value = '';
-      close();
+      if (reason === null) {
+        close();
+      } else {
+        setUnchecked(reason);
+      }
     } catch (reason) {
       setFailure(
         reason instanceof ApiError
@@ -56,6 +60,28 @@ export function ModelForm(props: { state: IPanelState }): JSX.Element {
     }
   };
 
+  if (unchecked !== null) {
+    return (
+      <Sheet title={trans.__('Connect a model')} onClose={close}>
+        <p role="status">
+          {trans.__(
+            'Stored, but whether it works is not known yet: %1',
+            unchecked
+          )}
+        </p>
+        <div className="jp-prime-Form-buttons">
+          <button
+            type="button"
+            className="jp-prime-Button jp-mod-accept"
+            onClick={close}
+            autoFocus
+          >
+            {trans.__('Close')}
+          </button>
+        </div>
+      </Sheet>
+    );
+  }
   return (
     <Sheet title={trans.__('Connect a model')} onClose={close}>
       <form

@@ -169,12 +169,13 @@ class NotedAgent:
         return [ModelInfo("offline", "offline", "Offline agent", default=True)]
 
     async def set_credentials(
-        self, provider: str, api_key: str, base_url: str | None, user: str | None
-    ) -> None:
-        self.calls.append(("set_credentials", provider, api_key, base_url, user))
+        self, provider: str, api_key: str | None, base_url: str | None
+    ) -> str | None:
+        self.calls.append(("set_credentials", provider, api_key, base_url))
+        return "It is down."
 
-    async def clear_credentials(self, user: str | None) -> None:
-        self.calls.append(("clear_credentials", user))
+    async def clear_credentials(self) -> None:
+        self.calls.append(("clear_credentials",))
 
 
 class NotedLeases:

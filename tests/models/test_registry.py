@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from prime_ext.config import ModelConfig
+from prime_ext.errors import PrimeError
 from prime_ext.models.anthropic import AnthropicModel
 from prime_ext.models.credentials import CredentialStore
 from prime_ext.models.model import ModelError
@@ -103,6 +105,62 @@ async def test_models_are_shared_and_follow_a_new_key(
     registry.credentials.set("anthropic", good)
     messages_api.enqueue(reply("in"))
     assert (await final(model, ask())).content[0]["text"] == "in"
+
+
+async def test_a_key_is_kept_once_its_server_has_taken_it(
+    messages_api: MessagesAPI, registry: ModelRegistry, model_config: ModelConfig
+) -> None:
+    model_config.api_key = ""
+    assert await registry.connect("anthropic", messages_api.key) is None
+    assert registry.credentials.api_key() == messages_api.key
+    assert not messages_api.requests, "listing models costs nothing"
+    wrong = "sk-wrong-0123456789"
+    with pytest.raises(PrimeError) as caught:
+        await registry.connect("anthropic", wrong)
+    assert (caught.value.code, caught.value.status) == ("bad_credentials", 400)
+    assert "refused the key" in caught.value.message
+    assert wrong not in caught.value.message
+    assert registry.credentials.api_key() == messages_api.key, "the one of before stays"
+    with pytest.raises(PrimeError, match="wants a key"):
+        await registry.connect("anthropic", None, messages_api.url)
+
+
+async def test_a_key_that_cannot_be_checked_is_kept(
+    messages_api: MessagesAPI, registry: ModelRegistry, model_config: ModelConfig
+) -> None:
+    model_config.api_key = ""
+    messages_api.lists_models = False
+    assert await registry.connect("anthropic", messages_api.key) is None
+    messages_api.stop()
+    unchecked = await registry.connect("anthropic", "sk-offline-0123456789")
+    assert unchecked is not None
+    assert unchecked.startswith("127.0.0.1:")
+    assert "cannot be reached" in unchecked
+    assert registry.credentials.api_key() == "sk-offline-0123456789"
+
+
+async def test_what_speaks_another_language_is_said_to(
+    registry: ModelRegistry, model_config: ModelConfig
+) -> None:
+    async def page(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 4\r\n\r\n<p/>")
+        await writer.drain()
+        writer.close()
+
+    model_config.api_key = ""
+    async with await asyncio.start_server(page, "127.0.0.1", 0) as server:
+        host, port = server.sockets[0].getsockname()
+        unchecked = await registry.connect("anthropic", None, f"http://{host}:{port}")
+    assert unchecked == f"{host}:{port} does not answer as the Messages API does."
+
+
+async def test_without_leave_to_send_nothing_is_asked(
+    messages_api: MessagesAPI, registry: ModelRegistry, model_config: ModelConfig
+) -> None:
+    model_config.api_key = ""
+    model_config.provider = "offline"
+    assert await registry.connect("anthropic", "sk-wrong-0123456789") is None
+    assert not messages_api.other_requests
 
 
 def test_unknown_providers(registry: ModelRegistry) -> None:

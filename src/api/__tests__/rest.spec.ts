@@ -49,7 +49,7 @@ describe('PrimeApi', () => {
 
   it('takes an answer without a body', async () => {
     await expect(
-      answering(204, '').setCredentials({ provider: 'anthropic' })
+      answering(204, '').clearCredentials()
     ).resolves.toBeUndefined();
   });
 

@@ -14,7 +14,7 @@ describe('ModelConnection', () => {
   beforeEach(() => {
     api = {
       status: jest.fn(async () => ({ offline: false })),
-      setCredentials: jest.fn(async () => undefined),
+      setCredentials: jest.fn(async () => ({ unchecked: null })),
       clearCredentials: jest.fn(async () => undefined)
     };
     store = new PanelStore(
@@ -46,6 +46,13 @@ describe('ModelConnection', () => {
     store.conversation = replay(log.records);
     await connection.connect(key);
     expect(newSession).not.toHaveBeenCalled();
+  });
+
+  it('passes on why a key could not be checked', async () => {
+    api.setCredentials.mockResolvedValueOnce({ unchecked: 'It is down.' });
+    expect(await connection.connect(key)).toBe('It is down.');
+    expect(newSession).toHaveBeenCalledTimes(1);
+    expect(await connection.connect(key)).toBeNull();
   });
 
   it('leaves a key that is refused to the form', async () => {
