@@ -117,6 +117,21 @@ export const ISessionStreams = new Token<ISessionStreams>(
   'Live streams of the sessions of the Prime agent.'
 );
 
+/** Lets the agent's operations into the notebooks that are open in this page. */
+export interface INotebookWriter {
+  /**
+   * Resolves once the server knows that this page has the notebook open: what the agent is asked
+   * for before goes past it, into the file. Does not wait for ever for a server that is silent,
+   * nor for a notebook that is not open here.
+   */
+  claimed(notebook: string): Promise<void>;
+}
+
+export const INotebookWriter = new Token<INotebookWriter>(
+  'prime_ext:INotebookWriter',
+  'Lets the operations of the Prime agent into the notebooks that are open.'
+);
+
 /** The agent's side panel. */
 export interface IChatPanel {
   /** The notebook the panel follows; `null` if none is open. */

@@ -1,4 +1,4 @@
-"""Tells Jupyter's event log of each compaction."""
+"""Tells Jupyter's event log of each session that starts, and of each compaction."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ if TYPE_CHECKING:
     from jupyter_events import EventLogger
 
     from prime_ext.session.records import AnyRecord
+    from prime_ext.session.session import Session
 
 SCHEMA_ID = "https://events.jupyter.org/prime_ext/{}/v1"
+
+SESSION_START = "session_start"
 
 _START = ("compaction_id", "trigger", "tokens_before")
 _END = (
@@ -29,10 +32,19 @@ _KERNEL_STATE = ("status", "snapshot_seq", "age_s")
 
 def register_schemas(event_logger: EventLogger) -> None:
     """Make the schemas known, once for each event logger."""
-    for kind in (CompactionStart.kind, CompactionEnd.kind):
+    for kind in (SESSION_START, CompactionStart.kind, CompactionEnd.kind):
         if SCHEMA_ID.format(kind) not in event_logger.schemas.schema_ids:
             with as_file(files("prime_ext.events") / kind / "v1.yaml") as path:
                 event_logger.register_event_schema(path)
+
+
+def emit_session_start(event_logger: EventLogger, session: Session) -> None:
+    """Emit the event of a session that somebody has started."""
+    register_schemas(event_logger)
+    event_logger.emit(
+        schema_id=SCHEMA_ID.format(SESSION_START),
+        data={"session_id": session.id, "notebook": session.notebook},
+    )
 
 
 def emit_compaction(event_logger: EventLogger, session_id: str, record: AnyRecord) -> None:

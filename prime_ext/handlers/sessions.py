@@ -11,6 +11,7 @@ from tornado import web
 
 from prime_ext.agent.attachment import MAX_ATTACHMENTS, Attachment
 from prime_ext.errors import PrimeError
+from prime_ext.events.emitter import emit_session_start
 from prime_ext.handlers.base import MAX_INTEGER, PrimeHandler, authorized
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class SessionsHandler(PrimeHandler):
             restore=body.restore,
             user=self.user,
         )
+        emit_session_start(self.event_logger, session)
         self.set_header("Location", f"{self.request.path.rstrip('/')}/{session.id}")
         self.answer(await describe(self, session), HTTPStatus.CREATED)
 

@@ -26,7 +26,14 @@ from prime_ext.kernel.refusals import (
     kernel_unreachable,
     wrong_language,
 )
-from prime_ext.kernel.transport import Channel, ConnectionLost, KernelDied, Message
+from prime_ext.kernel.transport import (
+    Channel,
+    ConnectionLost,
+    KernelDied,
+    KernelRestarted,
+    KernelShutDown,
+    Message,
+)
 
 Reason = Literal["crash", "user", "new"]
 
@@ -229,13 +236,20 @@ class KernelConnection:
         self._preparation = None
         channels, self._channels = self._channels, None
         if channels is not None:
-            died = KernelDied(f"The kernel ended ({reason}).")
+            died = self._ending(reason)
             channels.abandon(died)
             self.spawn(channels.close(died))
         if not self._gone:
             for callback in list(self.on_lost):
                 callback(reason)
         self._changed()
+
+    def _ending(self, reason: Reason) -> KernelDied:
+        if reason == "crash":
+            return KernelDied("The kernel died.")
+        if self._gone:
+            return KernelShutDown("The kernel was shut down.")
+        return KernelRestarted("The kernel was restarted.")
 
     def _renew(self) -> None:
         reason, self._lost = self._lost, None

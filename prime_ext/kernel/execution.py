@@ -40,7 +40,8 @@ class Execution:
     ----------
     status:
         ``"ok"``, ``"error"`` (an exception, an interrupt included), ``"aborted"`` (never begun)
-        or ``"died"`` (the kernel's process ended).
+        or ``"died"`` (the kernel's process ended; ``ename`` tells ``KernelDied``,
+        ``KernelRestarted`` and ``KernelShutDown`` apart).
     outputs:
         Notebook outputs (nbformat 4): one stream output for neighbouring writes to a stream,
         with ``\\r`` and ``\\b`` carried out.
@@ -270,7 +271,7 @@ def _error(reply: dict[str, Any]) -> dict[str, Any]:
 def _cut_off(cause: Exception, live: _LiveOutputs, begun: float) -> Execution:
     if isinstance(cause, KernelDied):
         status: Status = "died"
-        what = "The kernel died while this code was running."
+        what = f"The kernel {cause.how} while this code was running."
     else:
         status = "error"
         what = (

@@ -14,6 +14,20 @@ Deliver = Callable[[str, Message], None]
 class KernelDied(Exception):
     """The process behind the kernel ended, or was replaced, before it answered."""
 
+    how = "died"
+
+
+class KernelRestarted(KernelDied):
+    """A person replaced it."""
+
+    how = "was restarted"
+
+
+class KernelShutDown(KernelDied):
+    """A person, or culling, ended it for good."""
+
+    how = "was shut down"
+
 
 class ConnectionLost(Exception):
     """The connection broke; what was asked may have been answered meanwhile."""

@@ -328,7 +328,12 @@ class NotebookDocument:
                 raise
             before = applied.before or (None if known is None else cell_state(known))
             op = self._operations.applied(
-                op_id, operation, writer=writer, before=before, after=applied.after
+                op_id,
+                operation,
+                writer=writer,
+                before=before,
+                after=applied.after,
+                unsaved=unsaved,
             )
             cell = _cell_after(cell_id, applied.after or before or {}, known)
             if applied.after is None:
@@ -424,6 +429,7 @@ class NotebookDocument:
         Half an operation is worse than one too many: what a browser was sent, it applies. But
         whoever stops the agent does not wait long for a browser that does not answer; the work
         goes on, and is recorded, behind their back.
+            unsaved=unsaved,
         """
         task = _begin(work)
         try:

@@ -52,8 +52,12 @@ class OperationLog:
         writer: str,
         before: dict[str, Any] | None,
         after: dict[str, Any] | None,
+        unsaved: str | None = None,
     ) -> NotebookOp:
-        """An operation changed the cell from ``before`` to ``after``, both as in ``Applied``."""
+        """An operation changed the cell from ``before`` to ``after``, both as in ``Applied``.
+
+        ``unsaved``: why the change is not on disk.
+        """
         before = None if before is None else dict(before)
         kept = self._keep(op_id, before.pop("cell", None)) if before else None
         return self._record(
@@ -63,6 +67,7 @@ class OperationLog:
             writer=writer,
             before=_hashed(before),
             after=_hashed(after),
+            reason=unsaved,
             kept=kept,
         )
 
@@ -75,11 +80,14 @@ class OperationLog:
         writer: str,
         execution_count: int | None,
         status: str,
+        unsaved: str | None = None,
     ) -> NotebookOp:
-        """A cell was run, and shows what came of it."""
+        """A cell was run, and shows what came of it. ``unsaved``: why that is not on disk."""
         before = cell_state(cell)
         after = {**before, "execution_count": execution_count, "status": status}
-        return self._record(op_id, operation, "applied", writer=writer, before=before, after=after)
+        return self._record(
+            op_id, operation, "applied", writer=writer, before=before, after=after, reason=unsaved
+        )
 
     def failed(
         self, op_id: str, operation: dict[str, Any], *, writer: str, reason: str

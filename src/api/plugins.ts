@@ -10,14 +10,28 @@ import { PrimeApi } from './rest';
 import { Sessions } from './sessions';
 import { SessionStreams } from './stream';
 
+/** The server's event of a session that was started, by this page or another. */
+const SESSION_START = 'https://events.jupyter.org/prime_ext/session_start/v1';
+
 export const sessions: JupyterFrontEndPlugin<ISessions> = {
   id: 'prime_ext:sessions',
   description: 'The sessions of the Prime agent, by notebook.',
   autoStart: true,
   provides: ISessions,
   optional: [IStateDB],
-  activate: (app: JupyterFrontEnd, stateDB: IStateDB | null): ISessions =>
-    new Sessions(new PrimeApi(app.serviceManager.serverSettings), stateDB)
+  activate: (app: JupyterFrontEnd, stateDB: IStateDB | null): ISessions => {
+    const { events, serverSettings } = app.serviceManager;
+    const sessions = new Sessions(new PrimeApi(serverSettings), stateDB);
+    events.stream.connect((_, event) => {
+      if (event.schema_id === SESSION_START) {
+        const { notebook, session_id: id } = event;
+        sessions.started(String(notebook), String(id)).catch(reason => {
+          console.warn(`The choice of session ${id} was not kept.`, reason);
+        });
+      }
+    });
+    return sessions;
+  }
 };
 
 export const streams: JupyterFrontEndPlugin<ISessionStreams> = {

@@ -198,6 +198,7 @@ export interface INotebookOp extends IBase {
   writer: string;
   before?: ICellImage;
   after?: ICellImage;
+  /** Why it failed; of one that was applied, why it is not on disk. */
   reason?: string;
   /** Id of the turn that it undoes a part of. */
   reverts?: string;

@@ -34,6 +34,13 @@ export class Sessions implements ISessions {
     return session;
   }
 
+  /** A session was started, perhaps by another page: it is shown where there was none. */
+  async started(notebook: string, id: string): Promise<void> {
+    if (this._without.has(notebook)) {
+      await this.select(notebook, id);
+    }
+  }
+
   get(id: string): Promise<ISessionDetail> {
     return this._api.session(id);
   }
@@ -83,6 +90,7 @@ export class Sessions implements ISessions {
     if (this._current.get(notebook) === id) {
       return;
     }
+    this._without.delete(notebook);
     this._current.set(notebook, id);
     this._emit(notebook);
     if (id === null) {
@@ -116,6 +124,9 @@ export class Sessions implements ISessions {
     const found =
       sessions.find(({ id }) => id === remembered) ?? sessions[0] ?? null;
     this._current.set(notebook, found?.id ?? null);
+    if (!found) {
+      this._without.add(notebook);
+    }
     this._emit(notebook);
     return found?.id ?? null;
   }
@@ -128,6 +139,8 @@ export class Sessions implements ISessions {
   }
 
   private _current = new Map<string, string | null>();
+  /** Notebooks that had no session when they were looked up. */
+  private _without = new Set<string>();
   private _pending = new Map<string, Promise<string | null>>();
   private _changed = new Signal<ISessions, ISessions.IChange>(this);
 }

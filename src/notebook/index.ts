@@ -12,34 +12,36 @@ import {
   NotebookPanel
 } from '@jupyterlab/notebook';
 
-import { ISessions, ISessionStreams } from '../tokens';
+import { INotebookWriter, ISessions, ISessionStreams } from '../tokens';
 import type { NotebookLease } from './notebookLease';
 
-export const notebookWriter: JupyterFrontEndPlugin<void> = {
+type Context = DocumentRegistry.IContext<INotebookModel>;
+
+/** Longest wait for the server to answer a claim, in milliseconds. */
+const CLAIM_PATIENCE = 5000;
+
+export const notebookWriter: JupyterFrontEndPlugin<INotebookWriter> = {
   id: 'prime_ext:notebook-writer',
   description: 'Applies what the agent does to the notebooks that are open.',
   autoStart: true,
+  provides: INotebookWriter,
   requires: [INotebookTracker, ISessions, ISessionStreams],
   activate: (
     app: JupyterFrontEnd,
     tracker: INotebookTracker,
     sessions: ISessions,
     streams: ISessionStreams
-  ): void => {
-    const leases = new Map<
-      DocumentRegistry.IContext<INotebookModel>,
-      NotebookLease
-    >();
+  ): INotebookWriter => {
+    const leases = new Map<Context, NotebookLease>();
+    const opening = new Map<Context, Promise<void>>();
 
-    const open = async (panel: NotebookPanel): Promise<void> => {
-      const { context } = panel;
+    const open = async (context: Context): Promise<void> => {
       const [lease, notebook] = await Promise.all([
         import('./notebookLease'),
         import('./openNotebook'),
         context.ready
       ]);
-      // A notebook can have several views; they share one document.
-      if (context.isDisposed || leases.has(context)) {
+      if (context.isDisposed) {
         return;
       }
       const held = new lease.NotebookLease(
@@ -56,10 +58,21 @@ export const notebookWriter: JupyterFrontEndPlugin<void> = {
       });
     };
 
-    const onAdded = (sender: INotebookTracker, panel: NotebookPanel): void => {
-      open(panel).catch(reason => {
-        console.error('The agent cannot write this notebook.', reason);
-      });
+    const onAdded = (
+      sender: INotebookTracker,
+      { context }: NotebookPanel
+    ): void => {
+      // A notebook can have several views; they share one document.
+      if (opening.has(context)) {
+        return;
+      }
+      opening.set(
+        context,
+        open(context).catch(reason => {
+          console.error('The agent cannot write this notebook.', reason);
+        })
+      );
+      context.disposed.connect(() => opening.delete(context));
     };
     tracker.widgetAdded.connect(onAdded);
     tracker.forEach(panel => onAdded(tracker, panel));
@@ -68,6 +81,22 @@ export const notebookWriter: JupyterFrontEndPlugin<void> = {
         leases.get(panel.context)?.look();
       }
     });
+
+    const claim = async (path: string): Promise<void> => {
+      for (const [context, opened] of opening) {
+        if (context.localPath === path) {
+          await opened;
+          await leases.get(context)?.answered;
+        }
+      }
+    };
+    return {
+      claimed: path =>
+        Promise.race([
+          claim(path),
+          new Promise(resolve => window.setTimeout(resolve, CLAIM_PATIENCE))
+        ]) as Promise<void>
+    };
   }
 };
 
@@ -77,7 +106,7 @@ export const notebookWriter: JupyterFrontEndPlugin<void> = {
  */
 function reveal(
   tracker: INotebookTracker,
-  context: DocumentRegistry.IContext<INotebookModel>,
+  context: Context,
   index: number
 ): void {
   tracker.forEach(panel => {

@@ -3,7 +3,7 @@
  */
 import { DocumentRegistry } from '@jupyterlab/docregistry';
 import { INotebookModel } from '@jupyterlab/notebook';
-import { UUID } from '@lumino/coreutils';
+import { PromiseDelegate, UUID } from '@lumino/coreutils';
 import { IDisposable } from '@lumino/disposable';
 
 import { ServerFrame } from '../api/frames';
@@ -45,15 +45,26 @@ export class NotebookLease implements IDisposable {
     return this._held;
   }
 
+  /** Resolves once the server has answered the claim, if there is one to make and a server. */
+  get answered(): Promise<void> {
+    return this._answer.promise;
+  }
+
   get isDisposed(): boolean {
     return this._isDisposed;
   }
 
   /** Look for a session of the notebook, if there was none so far. */
   look(): void {
-    this._find().catch(reason => {
-      console.warn(`No session was found for ${this._path}.`, reason);
-    });
+    this._find()
+      .catch(reason => {
+        console.warn(`No session was found for ${this._path}.`, reason);
+      })
+      .finally(() => {
+        if (this._stream === null) {
+          this._answer.resolve();
+        }
+      });
   }
 
   dispose(): void {
@@ -70,6 +81,7 @@ export class NotebookLease implements IDisposable {
       this._leave(this._stream);
       this._stream = null;
     }
+    this._answer.resolve();
   }
 
   private async _find(): Promise<void> {
@@ -99,6 +111,10 @@ export class NotebookLease implements IDisposable {
     this._stream = this._streams.acquire(id);
     this._stream.frameReceived.connect(this._onFrame, this);
     this._stream.connectionChanged.connect(this._onConnectionChanged, this);
+    if (this._stream.status !== 'disconnected') {
+      this._answer.resolve();
+      this._answer = new PromiseDelegate();
+    }
     this._claim();
   }
 
@@ -141,6 +157,9 @@ export class NotebookLease implements IDisposable {
       return;
     }
     this._held = false;
+    if (status !== 'connecting') {
+      this._answer.resolve();
+    }
     if (status === 'gone') {
       this._stream = null;
       stream.frameReceived.disconnect(this._onFrame, this);
@@ -185,6 +204,7 @@ export class NotebookLease implements IDisposable {
   private _onLease(held: boolean): void {
     const lost = this._held && !held;
     this._held = held;
+    this._answer.resolve();
     if (held) {
       // Until now somebody else may have written the file. What follows waits for this.
       this._refresh();
@@ -247,6 +267,7 @@ export class NotebookLease implements IDisposable {
   private _stream: ISessionStream | null = null;
   private _former: ISessionStream[] = [];
   private _held = false;
+  private _answer = new PromiseDelegate<void>();
   private _timer = 0;
   private _refreshTimer = 0;
   private _isDisposed = false;

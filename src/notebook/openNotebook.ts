@@ -4,6 +4,8 @@
 import { DocumentRegistry } from '@jupyterlab/docregistry';
 import { INotebookModel } from '@jupyterlab/notebook';
 import { Contents } from '@jupyterlab/services';
+import { INotebookMetadata } from '@jupyterlab/nbformat';
+import { JSONExt, PartialJSONValue } from '@lumino/coreutils';
 
 import { ClientFrame, INotebookOperation } from '../api/frames';
 import {
@@ -34,7 +36,15 @@ export class OpenNotebook {
     readonly context: DocumentRegistry.IContext<INotebookModel>,
     private readonly _contents: Pick<Contents.IManager, 'get'>,
     private readonly _reveal: (index: number) => void
-  ) {}
+  ) {
+    const { model } = context;
+    model.contentChanged.connect(this._onContentChanged, this);
+    model.metadataChanged.connect(this._onMetadataChanged, this);
+    context.saveState.connect(this._onSaveState, this);
+    this._metadata = model.metadata;
+    // What was typed until now was not seen, nor whether anything was.
+    this._edits = model.dirty ? 1 : 0;
+  }
 
   /**
    * Apply an operation, one after the other and each of them once, however often it is sent.
@@ -63,13 +73,62 @@ export class OpenNotebook {
   refresh(): Promise<void> {
     return this._inTurn(async () => {
       const { model } = this.context;
-      if (model.collaborative || model.dirty || this.context.isDisposed) {
+      if (model.collaborative || this._hasUnsavedCells) {
         return;
       }
-      if (await this._changedOnDisk()) {
+      if ((await this._changedOnDisk()) && !this._hasUnsavedCells) {
+        const unsaved = this._unsavedMetadata();
         await this.context.revert();
+        this._markSaved();
+        for (const [key, value] of unsaved) {
+          model.setMetadata(key, value);
+        }
       }
     });
+  }
+
+  /**
+   * Whether cells were changed since the document was loaded or saved. Lab itself calls a document
+   * changed as soon as its kernel runs, for what it writes of it into the metadata: that must not
+   * keep the agent's cells from being shown.
+   */
+  private get _hasUnsavedCells(): boolean {
+    return (
+      this.context.isDisposed || (this.context.model.dirty && this._edits > 0)
+    );
+  }
+
+  private _unsavedMetadata(): [string, unknown][] {
+    return Object.entries(this.context.model.metadata).filter(
+      ([key, value]) =>
+        !JSONExt.deepEqual(
+          value as PartialJSONValue,
+          (this._metadata[key] ?? null) as PartialJSONValue
+        )
+    );
+  }
+
+  private _onContentChanged(): void {
+    this._edits++;
+  }
+
+  private _onMetadataChanged(): void {
+    // The model calls this a change of its content, too.
+    this._edits--;
+  }
+
+  private _onSaveState(_: unknown, state: DocumentRegistry.SaveState): void {
+    if (state === 'started') {
+      // What is typed from here on is not in what is saved.
+      this._markSaved();
+    } else if (state === 'failed') {
+      this._edits++;
+    }
+  }
+
+  private _markSaved(): void {
+    this._edits = 0;
+    this._metadata = this.context.model.metadata;
   }
 
   private async _apply(opId: string, op: INotebookOperation): Promise<Ack> {
@@ -189,5 +248,8 @@ export class OpenNotebook {
 
   private _acks = new Map<string, Ack>();
   private _runs: Runs = new Map();
+  /** Changes to cells since the document was loaded or saved. */
+  private _edits: number;
+  private _metadata: INotebookMetadata;
   private _last: Promise<unknown> = Promise.resolve();
 }

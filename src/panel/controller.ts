@@ -411,6 +411,7 @@ export class PanelController implements IChatPanel {
       });
       id = session.id;
     }
+    await this._options.claimed(notebook);
     await this._options.api.send(id, text, filled);
   }
 
@@ -480,6 +481,8 @@ export namespace PanelController {
     drafts: Drafts;
     /** The attachment with what an open notebook has of its cells. */
     fill: (attachment: IAttachment) => IAttachment;
+    /** Resolves once the agent would change the notebook here, where it is open. */
+    claimed: (notebook: string) => Promise<void>;
     /** Bring the panel to the front. */
     activate: () => void;
     isVisible: () => boolean;

@@ -18,7 +18,12 @@ import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { PrimeApi } from '../api/rest';
 import { MentionSources } from '../mentions/sources';
 import { PanelSettings } from '../settings/settings';
-import { IChatPanel, ISessions, ISessionStreams } from '../tokens';
+import {
+  IChatPanel,
+  INotebookWriter,
+  ISessions,
+  ISessionStreams
+} from '../tokens';
 import { PanelController } from './controller';
 import { Drafts } from './drafts';
 import { DropTarget } from './dropTarget';
@@ -46,7 +51,8 @@ export const panel: JupyterFrontEndPlugin<IChatPanel> = {
     IEditorLanguageRegistry,
     ILabShell,
     ILayoutRestorer,
-    IEditorTracker
+    IEditorTracker,
+    INotebookWriter
   ],
   activate: (
     app: JupyterFrontEnd,
@@ -59,7 +65,8 @@ export const panel: JupyterFrontEndPlugin<IChatPanel> = {
     languages: IEditorLanguageRegistry | null,
     labShell: ILabShell | null,
     restorer: ILayoutRestorer | null,
-    editors: IEditorTracker | null
+    editors: IEditorTracker | null,
+    notebookWriter: INotebookWriter | null
   ): IChatPanel => {
     const trans = (translator ?? nullTranslator).load('prime_ext');
     const { contents, serverSettings, user } = app.serviceManager;
@@ -92,6 +99,7 @@ export const panel: JupyterFrontEndPlugin<IChatPanel> = {
       streams,
       drafts: new Drafts(window.localStorage, serverSettings.baseUrl),
       fill: attachment => mentions.fill(attachment),
+      claimed: async notebook => notebookWriter?.claimed(notebook),
       activate: () => app.shell.activateById(widget.id),
       isVisible: () => widget.isVisible && !document.hidden,
       schedule: callback => {

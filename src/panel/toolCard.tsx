@@ -102,7 +102,9 @@ function opensByItself(
     case 'auto':
       return (
         item.status === 'error' ||
-        item.change?.status === 'conflict' ||
+        // A conflict, outputs without a cell, or a change that is not on disk.
+        (item.change !== null &&
+          (item.change.status !== 'applied' || item.change.reason !== null)) ||
         (item.name === 'run_code' && item.outputs.length > 0)
       );
   }

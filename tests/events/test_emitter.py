@@ -89,7 +89,11 @@ def test_other_records_are_no_events(event_logger: EventLogger, sink: StringIO) 
 def test_the_schemas_are_versioned_and_say_what_is_personal(event_logger: EventLogger) -> None:
     register_schemas(event_logger)
     register_schemas(event_logger)
-    for kind in ("compaction_start", "compaction_end"):
+    for kind, expected in (
+        ("session_start", ["session_id", "notebook"]),
+        ("compaction_start", ["session_id"]),
+        ("compaction_end", ["session_id"]),
+    ):
         schema = event_logger.schemas.get(SCHEMA_ID.format(kind))
         assert str(schema.version) == "1"
         assert schema._schema["personal-data"] is True
@@ -97,4 +101,4 @@ def test_the_schemas_are_versioned_and_say_what_is_personal(event_logger: EventL
             name: definition["personal-data"]
             for name, definition in schema._schema["properties"].items()
         }
-        assert [name for name, flag in personal.items() if flag] == ["session_id"]
+        assert [name for name, flag in personal.items() if flag] == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import pytest
 from jupyter_server.auth import Authorizer, User
 from tornado.httpclient import HTTPClientError
 
+from prime_ext.events.emitter import SCHEMA_ID, SESSION_START, register_schemas
 from tests.session.conftest import title
 
 if TYPE_CHECKING:
@@ -63,6 +65,23 @@ async def test_a_session_from_start_to_end(
     assert ("close_session", session_id) in agent.calls
     assert store.list() == []
     assert (await request_api("GET", f"sessions/{session_id}")).status == 404
+
+
+async def test_the_event_of_a_session_that_starts(
+    request_api: Callable[..., Any], jp_serverapp: ServerApp
+) -> None:
+    register_schemas(jp_serverapp.event_logger)
+    heard: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+
+    async def listener(data: dict[str, Any], **_: Any) -> None:
+        heard.put_nowait(data)
+
+    jp_serverapp.event_logger.add_listener(
+        schema_id=SCHEMA_ID.format(SESSION_START), listener=listener
+    )
+    started = await request_api("POST", "sessions", {"notebook": NOTEBOOK})
+    event = await asyncio.wait_for(heard.get(), 10)
+    assert (event["session_id"], event["notebook"]) == (started.json["id"], NOTEBOOK)
 
 
 async def test_saving_and_restoring_are_settings_of_a_session(

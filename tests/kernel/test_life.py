@@ -100,6 +100,8 @@ async def test_restarted_by_a_person_in_the_middle_of_a_run(
     await jp_fetch("api", "kernels", kernel.kernel_id, "restart", method="POST", body="{}")
     run = await asyncio.wait_for(task, 10)
     assert run.status == "died"
+    assert run.error is not None
+    assert run.error["ename"] == "KernelRestarted"
     assert await pid_of(kernel) != pid
     assert reasons == ["user"]
     assert kernel.loss == "user"

@@ -19,9 +19,15 @@ MAX_IMAGES = 20
 TEXT_TYPES = ("text/plain", "text/markdown", "text/latex", "application/json", "text/html")
 
 DIED = (
-    "The kernel died during this run. The server starts a fresh one, and the variables of the last "
-    "snapshot are restored into it; what was defined since has to be run again. The code itself "
-    "may be the cause (memory, a crashing library): do not simply repeat it."
+    "The kernel died during this run, and the server starts a fresh one. Its variables are gone, "
+    "unless it is said here that they were restored; what was defined since the last snapshot has "
+    "to be run again. The code itself may be the cause (memory, a crashing library): do not simply "
+    "repeat it."
+)
+ENDED_BY_USER = (
+    "The user ended the kernel's process during this run. Its variables are gone, unless it is "
+    "said here that they were restored. There may be a reason to stop this code: ask before you "
+    "run it again."
 )
 ABORTED = (
     "The kernel did not begin this run: it was withdrawn from the queue. Run it again if it is "
@@ -95,11 +101,11 @@ def _taken_apart(
 
 def _status(execution: Execution, has_output: bool) -> str:
     if execution.status == "died":
-        return DIED
+        return DIED if error.get("ename") == "KernelDied" else ENDED_BY_USER
     if execution.status == "aborted":
         return ABORTED
-    error = execution.error or {}
     if error.get("ename") == "StdinNotImplementedError":
+    error = execution.error or {}
         return NO_INPUT
     if execution.status == "error" and not any(
         output["output_type"] == "error" for output in execution.outputs

@@ -94,6 +94,22 @@ describe('Sessions', () => {
     await expect(make().resolve('a.ipynb')).resolves.toBe('newest');
   });
 
+  it('shows what was started elsewhere where there was none', async () => {
+    await sessions.started('a.ipynb', 'not looked for yet');
+    await sessions.resolve('a.ipynb');
+    await sessions.started('a.ipynb', 'one more');
+    expect(sessions.current('a.ipynb')).toBe('newest');
+
+    await sessions.resolve('b.ipynb');
+    await sessions.started('b.ipynb', 'elsewhere');
+    expect(sessions.current('b.ipynb')).toBe('elsewhere');
+
+    // The person wants a new one.
+    await sessions.select('b.ipynb', null);
+    await sessions.started('b.ipynb', 'elsewhere again');
+    expect(sessions.current('b.ipynb')).toBeNull();
+  });
+
   it('chooses a session that was made', async () => {
     const { id } = await sessions.create({ notebook: 'b.ipynb' });
     expect(sessions.current('b.ipynb')).toBe(id);

@@ -17,6 +17,7 @@ class Stream {
   readonly connectionChanged = new Signal<this, ConnectionStatus>(this);
   sent: ClientFrame[] = [];
   connected = false;
+  status: ConnectionStatus = 'connecting';
   isDisposed = false;
 
   send(frame: ClientFrame): boolean {
@@ -28,11 +29,13 @@ class Stream {
 
   connect(): void {
     this.connected = true;
+    this.status = 'connected';
     this.connectionChanged.emit('connected');
   }
 
   drop(status: ConnectionStatus = 'disconnected'): void {
     this.connected = false;
+    this.status = status;
     this.connectionChanged.emit(status);
   }
 
@@ -198,6 +201,53 @@ describe('NotebookLease', () => {
     expect(first.isDisposed).toBe(true);
     second.lease(true);
     expect(lease.held).toBe(true);
+  });
+
+  describe('what waits for the answer to the claim', () => {
+    let answered: boolean;
+
+    const wait = async (): Promise<void> => {
+      answered = false;
+      void lease.answered.then(() => {
+        answered = true;
+      });
+      await settle();
+    };
+
+    it('goes on once the lease is held or another page has it', async () => {
+      for (const held of [true, false]) {
+        await start();
+        const stream = streams[streams.length - 1];
+        stream.connect();
+        await wait();
+        expect(answered).toBe(false);
+        stream.lease(held);
+        await settle();
+        expect(answered).toBe(true);
+        lease.dispose();
+      }
+    });
+
+    it('goes on without a session, a server or the notebook', async () => {
+      sessions.chosen = null;
+      await start();
+      await wait();
+      expect(answered).toBe(true);
+
+      sessions.changed.emit({ notebook: 'work.ipynb', current: 's1' });
+      await wait();
+      expect(answered).toBe(false);
+      streams[0].drop();
+      await settle();
+      expect(answered).toBe(true);
+
+      sessions.changed.emit({ notebook: 'work.ipynb', current: 's2' });
+      await wait();
+      expect(answered).toBe(false);
+      lease.dispose();
+      await settle();
+      expect(answered).toBe(true);
+    });
   });
 
   it('claims again what the server took away', async () => {

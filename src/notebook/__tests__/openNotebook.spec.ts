@@ -1,5 +1,6 @@
 import { DocumentRegistry } from '@jupyterlab/docregistry';
 import { INotebookModel, NotebookModel } from '@jupyterlab/notebook';
+import { Signal } from '@lumino/signaling';
 
 import { sourceHash } from '../hash';
 import { Ack, OpenNotebook } from '../openNotebook';
@@ -26,6 +27,7 @@ class Document {
   }
 
   readonly model = new NotebookModel();
+  readonly saveState = new Signal<this, DocumentRegistry.SaveState>(this);
   readonly path = 'work.ipynb';
   readonly localPath = 'work.ipynb';
   isDisposed = false;
@@ -42,15 +44,19 @@ class Document {
   failure: Error | null = null;
 
   async save(): Promise<void> {
+    this.saveState.emit('started');
     if (this.failure) {
+      this.saveState.emit('failed');
       throw this.failure;
     }
     this.log.push('save');
     this.model.dirty = false;
+    this.saveState.emit('completed');
   }
 
   async revert(): Promise<void> {
     this.log.push('revert');
+    this.model.fromJSON({ ...this.model.toJSON(), metadata: { tags: ['disk'] } });
   }
 
   get = async (): Promise<any> => this.disk;
@@ -213,15 +219,56 @@ describe('OpenNotebook', () => {
     );
   });
 
-  it('takes over what changed on disk, but never over unsaved edits', async () => {
-    await notebook.refresh();
-    expect(document.log).toEqual([]);
-    document.disk.hash = 'two';
-    document.model.dirty = true;
-    await notebook.refresh();
-    expect(document.log).toEqual([]);
-    document.model.dirty = false;
-    await notebook.refresh();
-    expect(document.log).toEqual(['revert']);
+  describe('takes over what changed on disk', () => {
+    const type = (source: string): void =>
+      document.model.sharedModel.getCell(0).setSource(source);
+
+    beforeEach(() => {
+      document.disk.hash = 'two';
+    });
+
+    it('if it did', async () => {
+      await notebook.refresh();
+      expect(document.log).toEqual(['revert']);
+      document.disk.hash = 'one';
+      await notebook.refresh();
+      expect(document.log).toEqual(['revert']);
+    });
+
+    it('never over cells that are not saved', async () => {
+      type('typed');
+      await notebook.refresh();
+      document.failure = new Error('The disk is full.');
+      await document.save().catch(() => undefined);
+      await notebook.refresh();
+      expect(document.log).toEqual([]);
+      document.failure = null;
+      await document.save();
+      await notebook.refresh();
+      expect(document.log).toEqual(['save', 'revert']);
+    });
+
+    it('never over what is typed while the notebook is saved', async () => {
+      type('typed');
+      document.saveState.emit('started');
+      type('typed meanwhile');
+      document.saveState.emit('completed');
+      await notebook.refresh();
+      expect(document.log).toEqual([]);
+    });
+
+    it('beneath what Lab says of the kernel, which stays', async () => {
+      document.model.setMetadata('language_info', { name: 'python' });
+      expect(document.model.dirty).toBe(true);
+      await notebook.refresh();
+      expect(document.log).toEqual(['revert']);
+      expect(document.model.metadata).toMatchObject({
+        language_info: { name: 'python' },
+        tags: ['disk']
+      });
+      type('typed');
+      await notebook.refresh();
+      expect(document.log).toEqual(['revert']);
+    });
   });
 });

@@ -74,6 +74,7 @@ describe('PanelController', () => {
   let controller: PanelController;
   let storage: Map<string, string>;
   let scheduled: (() => void)[];
+  let claimed: jest.Mock;
 
   function drafts(): Drafts {
     return new Drafts(
@@ -99,6 +100,7 @@ describe('PanelController', () => {
       } as ISessionStreams,
       drafts: drafts(),
       fill: attachment => ({ ...attachment, value: `${attachment.value}!` }),
+      claimed: notebook => claimed(notebook),
       activate: jest.fn(),
       isVisible: () => true,
       schedule: callback => scheduled.push(callback),
@@ -134,6 +136,7 @@ describe('PanelController', () => {
     streams = new Map();
     storage = new Map();
     scheduled = [];
+    claimed = jest.fn(async () => undefined);
     controller = make();
     await controller.setNotebook('a.ipynb');
   });
@@ -146,6 +149,19 @@ describe('PanelController', () => {
     expect(api.send).toHaveBeenCalledWith('made', 'hello', []);
     expect(controller.sessionId).toBe('made');
     expect(controller.snapshot().draft).toBe('');
+  });
+
+  it('sends when the server knows that the notebook is open here', async () => {
+    const gate = new Gate();
+    claimed.mockReturnValue(gate.promise);
+    const sent = controller.submit('hello');
+    await new Promise(resolve => process.nextTick(resolve));
+    expect(claimed).toHaveBeenCalledWith('a.ipynb');
+    expect(controller.sessionId).toBe('made');
+    expect(api.send).not.toHaveBeenCalled();
+    gate.open();
+    await sent;
+    expect(api.send).toHaveBeenCalled();
   });
 
   it('gives a new session the chosen permissions', async () => {

@@ -1,0 +1,152 @@
+import type { IJupyterLabPageFixture } from '@jupyterlab/galata';
+import type { NotebookPanel } from '@jupyterlab/notebook';
+import { expect } from '@playwright/test';
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** A cell: its source, what it shows, and its number. */
+export interface ICell {
+  source: string;
+  output: string;
+  count: number | null;
+}
+
+/** Where the test's files are on the disk. */
+export function folderOf(tmpPath: string): string {
+  return join(process.env.PRIME_TEST_STATE!, 'offline', 'root', tmpPath);
+}
+
+/** Cells of a notebook that is open in the page, in front or not. */
+export function cellsOf(
+  page: IJupyterLabPageFixture,
+  path: string
+): Promise<ICell[]> {
+  return page.evaluate(path => {
+    for (const widget of window.jupyterapp.shell.widgets('main')) {
+      const { context } = widget as NotebookPanel;
+      if (context?.localPath === path) {
+        return context.model.sharedModel.cells.map(cell => {
+          const { source, outputs, execution_count } = cell.toJSON() as any;
+          return {
+            source: [source].flat().join(''),
+            output: (outputs ?? [])
+              .flatMap((output: any) => output.text ?? output.ename ?? '')
+              .join(''),
+            count: execution_count ?? null
+          };
+        });
+      }
+    }
+    throw new Error(`${path} is not open.`);
+  }, path);
+}
+
+/** Cells of a notebook on the disk, which is valid. */
+export function savedCells(file: string): ICell[] {
+  execFileSync('python', [
+    '-W',
+    'error',
+    '-c',
+    'import nbformat, sys; nbformat.validate(nbformat.read(sys.argv[1], nbformat.NO_CONVERT))',
+    file
+  ]);
+  return JSON.parse(readFileSync(file, 'utf8')).cells.map((cell: any) => ({
+    source: [cell.source].flat().join(''),
+    output: (cell.outputs ?? [])
+      .flatMap((output: any) => output.text ?? output.ename ?? '')
+      .join(''),
+    count: cell.execution_count ?? null
+  }));
+}
+
+export function openNotebook(
+  page: IJupyterLabPageFixture,
+  path: string
+): Promise<void> {
+  return page.evaluate(async path => {
+    await window.jupyterapp.commands.execute('docmanager:open', { path });
+  }, path);
+}
+
+export function command(
+  page: IJupyterLabPageFixture,
+  id: string
+): Promise<void> {
+  return page.evaluate(id => {
+    // Some answer only when the dialog that they open is closed.
+    void window.jupyterapp.commands.execute(id);
+  }, id);
+}
+
+/** The person types into a cell of the notebook in front, by its place from 0. */
+export function typeInto(
+  page: IJupyterLabPageFixture,
+  index: number,
+  source: string
+): Promise<void> {
+  return page.evaluate(
+    ([index, source]) => {
+      const { content } = window.jupyterapp.shell
+        .currentWidget as NotebookPanel;
+      content.activeCellIndex = index;
+      content.widgets[index].model.sharedModel.setSource(source);
+    },
+    [index, source] as const
+  );
+}
+
+/**
+ * Code in steps, each behind a gate: it says what the step is called, then that it has said so,
+ * and goes on when the test lets it. The kernel works in the folder of the notebook.
+ */
+export class SteppedRun {
+  constructor(
+    private readonly _folder: string,
+    private readonly _name: string
+  ) {}
+
+  readonly code = [
+    'import pathlib, time',
+    'def step(name, after=None):',
+    '    while after and not pathlib.Path(after).exists():',
+    '        time.sleep(0.02)',
+    '    print(name, flush=True)',
+    '    pathlib.Path(f"{name}.said").touch()'
+  ].join('\n');
+
+  /** What the agent is asked for. */
+  get message(): string {
+    const [one, two, three] = this.steps;
+    return [
+      'Insert a cell and run it:',
+      '```python',
+      this.code,
+      `step("${one}")`,
+      `step("${two}", after="${one}.go")`,
+      `step("${three}", after="${two}.go")`,
+      '```'
+    ].join('\n');
+  }
+
+  get steps(): string[] {
+    return [1, 2, 3].map(step => `${this._name}-${step}`);
+  }
+
+  /** All that the cell shows at the end. */
+  get output(): string {
+    return this.steps.map(step => `${step}\n`).join('');
+  }
+
+  /** Let the code go on behind the step, from 1, and wait until the next is done. */
+  async go(step: 1 | 2): Promise<void> {
+    writeFileSync(join(this._folder, `${this.steps[step - 1]}.go`), '');
+    await this.said(step + 1);
+  }
+
+  /** Wait until the code has come to the step, whoever can see that. */
+  async said(step: number): Promise<void> {
+    const file = join(this._folder, `${this.steps[step - 1]}.said`);
+    await expect.poll(() => existsSync(file)).toBe(true);
+  }
+}

@@ -1,0 +1,286 @@
+import { galata, IJupyterLabPageFixture } from '@jupyterlab/galata';
+import { join } from 'node:path';
+import {
+  cellsOf,
+  command,
+  folderOf,
+  openNotebook,
+  savedCells,
+  SteppedRun,
+  typeInto
+} from '../documents';
+import { expect, PrimePanel, test } from '../panel';
+
+test('with another notebook in front, all goes to the one it belongs to', async ({
+  page,
+  tmpPath
+}) => {
+  const panel = await PrimePanel.onExample(page, tmpPath);
+  const [tour, other] = [`${tmpPath}/tour.ipynb`, `${tmpPath}/other.ipynb`];
+  const run = new SteppedRun(folderOf(tmpPath), 'behind');
+  await page.contents.uploadContent(
+    JSON.stringify({
+      cells: [
+        {
+          cell_type: 'code',
+          id: 'mine',
+          source: 'mine = 1',
+          metadata: {},
+          outputs: [],
+          execution_count: null
+        }
+      ],
+      metadata: {},
+      nbformat: 4,
+      nbformat_minor: 5
+    }),
+    'text',
+    other
+  );
+  await panel.send(run.message);
+  await expect(panel.cells.last()).toContainText(`${run.steps[0]}`);
+  await panel.send('insert a cell with `later = 1`');
+
+  await openNotebook(page, other);
+  await expect(panel.composer).toBeEnabled();
+  await expect(panel.turns).toHaveCount(0);
+  await run.go(1);
+  // Another session, at the same time, in the notebook in front.
+  await panel.ask('insert a cell with `front = 1`');
+  await run.go(2);
+
+  await expect
+    .poll(async () => (await cellsOf(page, tour)).slice(-2))
+    .toEqual([
+      {
+        source: expect.stringContaining('def step'),
+        output: run.output,
+        count: 1
+      },
+      { source: 'later = 1', output: '', count: null }
+    ]);
+  const shown = [
+    { source: 'mine = 1', output: '', count: null },
+    { source: 'front = 1', output: '', count: null }
+  ];
+  expect(await cellsOf(page, other)).toEqual(shown);
+  await expect(panel.turns).toHaveCount(1);
+
+  await openNotebook(page, tour);
+  await panel.answered(2);
+  const folder = folderOf(tmpPath);
+  expect(savedCells(join(folder, 'tour.ipynb'))).toEqual(
+    await cellsOf(page, tour)
+  );
+  expect(savedCells(join(folder, 'other.ipynb'))).toEqual(shown);
+});
+
+test('the first message does not go past a notebook that is still to connect', async ({
+  page,
+  tmpPath
+}) => {
+  // A proxy that takes its time for the connection, as on a busy hub.
+  const held: (() => void)[] = [];
+  await page.routeWebSocket(/\/prime\/api\/sessions\/.*\/stream/, socket => {
+    held.push(() => socket.connectToServer());
+  });
+  await page.reload();
+  const panel = await PrimePanel.onExample(page, tmpPath);
+  // What Lab knows of the kernel makes the document one with unsaved changes.
+  await expect(page.locator('.jp-mod-dirty')).toHaveCount(1);
+  const sent = panel.send('delete cell 2');
+  await expect.poll(() => held.length).toBe(1);
+  held[0]();
+  await sent;
+  await panel.answered(1);
+  await expect(panel.cells).toHaveCount(3);
+  expect(savedCells(join(folderOf(tmpPath), 'tour.ipynb'))).toHaveLength(3);
+});
+
+test('closed, reloaded or left in the middle of a run: nothing is missing or twice', async ({
+  page,
+  tmpPath
+}) => {
+  page.on('dialog', dialog => dialog.accept());
+  const panel = await PrimePanel.onExample(page, tmpPath);
+  const tour = `${tmpPath}/tour.ipynb`;
+  const file = join(folderOf(tmpPath), 'tour.ipynb');
+  const before = await panel.cells.count();
+
+  /** The cell of the run is there once, with all it said, on show and on the disk. */
+  const complete = async (run: SteppedRun, count: number): Promise<void> => {
+    await expect(panel.cells).toHaveCount(before + count);
+    await expect(
+      panel.cells.last().locator('.jp-InputArea-prompt')
+    ).toContainText(`[${count}]:`);
+    const cells = await cellsOf(page, tour);
+    expect(cells[before + count - 1]).toMatchObject({
+      output: run.output,
+      count
+    });
+    expect(savedCells(file)).toEqual(cells);
+    await expect(panel.tools('run_cell')).toHaveCount(count);
+  };
+
+  await test.step('the tab is closed, and opened again', async () => {
+    const run = new SteppedRun(folderOf(tmpPath), 'tab');
+    await panel.send(run.message);
+    await expect(panel.cells.last()).toContainText(run.steps[0]);
+    await command(page, 'application:close');
+    await page
+      .getByRole('dialog')
+      .getByRole('button', { name: 'Discard' })
+      .click();
+    await expect(panel.cells).toHaveCount(0);
+    await run.go(1);
+    await openNotebook(page, tour);
+    await expect(panel.cells.last()).toContainText(run.steps[1]);
+    await expect(
+      panel.cells.last().locator('.jp-InputArea-prompt')
+    ).toContainText('[*]:');
+    await run.go(2);
+    await panel.answered(1);
+    await complete(run, 1);
+  });
+
+  await test.step('the page is reloaded', async () => {
+    const run = new SteppedRun(folderOf(tmpPath), 'reload');
+    await panel.send(run.message);
+    await expect(panel.cells.last()).toContainText(run.steps[0]);
+    await page.reload();
+    await panel.open();
+    await run.go(1);
+    await expect(panel.cells.last()).toContainText(run.steps[1]);
+    await run.go(2);
+    await panel.answered(2);
+    await complete(run, 2);
+  });
+
+  await test.step('the page is gone when the run ends', async () => {
+    const run = new SteppedRun(folderOf(tmpPath), 'gone');
+    await panel.send(run.message);
+    await expect(panel.cells.last()).toContainText(run.steps[0]);
+    await page.evaluate(() => {
+      window.location.href = 'about:blank';
+    });
+    await page.waitForURL('about:blank');
+    await run.go(1);
+    await run.go(2);
+    await page.goto(`tree/${tour}`);
+    await panel.open();
+    await panel.answered(3);
+    await complete(run, 3);
+  });
+
+  await test.step('the tab is closed, and the run ends', async () => {
+    const run = new SteppedRun(folderOf(tmpPath), 'closed');
+    await panel.send(run.message);
+    await expect(panel.cells.last()).toContainText(run.steps[0]);
+    await command(page, 'application:close');
+    await page
+      .getByRole('dialog')
+      .getByRole('button', { name: 'Save', exact: true })
+      .click();
+    await expect(panel.cells).toHaveCount(0);
+    await run.go(1);
+    await run.go(2);
+    await expect
+      .poll(() => savedCells(file)[before + 3])
+      .toMatchObject({ output: run.output, count: 4 });
+    await openNotebook(page, tour);
+    await panel.open();
+    await panel.answered(4);
+    await complete(run, 4);
+  });
+});
+
+test('in two pages: one of them writes, both show the same', async ({
+  page,
+  baseURL,
+  tmpPath,
+  waitForApplication
+}) => {
+  const tour = `${tmpPath}/tour.ipynb`;
+  const file = join(folderOf(tmpPath), 'tour.ipynb');
+  const one = await PrimePanel.onExample(page, tmpPath);
+  const second = await openPage();
+  const two = new PrimePanel(second);
+  await openNotebook(second, tour);
+  await two.open();
+  const before = await one.cells.count();
+  // In both, Lab has something to save: what it knows of the kernel.
+  await expect(second.locator('.jp-mod-dirty')).toHaveCount(1);
+
+  const same = async (cells: number): Promise<void> => {
+    for (const panel of [one, two]) {
+      await expect(panel.cells).toHaveCount(before + cells);
+    }
+    await expect
+      .poll(() => cellsOf(second, tour))
+      .toEqual(await cellsOf(page, tour));
+    expect(savedCells(file)).toEqual(await cellsOf(page, tour));
+  };
+
+  await test.step('what one asks for, the other shows', async () => {
+    await one.ask('insert a cell with `first = 1`');
+    await same(1);
+    await command(second, 'prime:open');
+    await two.answered(1);
+    await expect(two.conversation).toContainText('first = 1');
+  });
+
+  await test.step('a run that the other has asked for', async () => {
+    const run = new SteppedRun(folderOf(tmpPath), 'two');
+    await two.send(run.message);
+    await expect(one.cells.last()).toContainText(run.steps[0]);
+    await expect(two.tools('run_cell')).toContainText(run.steps[0]);
+    await run.go(1);
+    await run.go(2);
+    await Promise.all([one.answered(2), two.answered(2)]);
+    await same(2);
+    expect(savedCells(file)[before + 1]).toMatchObject({
+      output: run.output,
+      count: 1
+    });
+  });
+
+  await test.step('what is typed in the page that does not write stays', async () => {
+    await typeInto(second, 2, 'typed = 2');
+    await one.ask('insert a cell with `third = 1`');
+    await expect(one.cells).toHaveCount(before + 3);
+    await command(second, 'docmanager:save');
+    const dialog = second.getByRole('dialog');
+    await expect(dialog).toContainText('changed on disk');
+    expect((await cellsOf(second, tour))[2].source).toBe('typed = 2');
+    await dialog.getByRole('button', { name: 'Revert' }).click();
+    await same(3);
+  });
+
+  await test.step('the other one writes when the first is closed', async () => {
+    await page.evaluate(() => {
+      window.location.href = 'about:blank';
+    });
+    await two.ask('insert a cell with `last = 1`');
+    await expect(two.cells).toHaveCount(before + 4);
+    expect(savedCells(file)).toEqual(await cellsOf(second, tour));
+    await second.close();
+  });
+
+  async function openPage(): Promise<IJupyterLabPageFixture> {
+    return galata.initTestPage(
+      '/lab',
+      true,
+      baseURL!,
+      true,
+      galata.DEFAULT_SETTINGS,
+      true,
+      true,
+      await page.context().newPage(),
+      null,
+      null,
+      tmpPath,
+      waitForApplication,
+      null
+    );
+  }
+});
