@@ -8,6 +8,7 @@ from __future__ import annotations
 from traitlets import Bool, Enum, Float, Int, List, Unicode, validate
 from traitlets.config import Configurable
 
+SERVER_SIDE = ("off", "context_editing", "compaction")
 PERMISSION_MODES = ("ask", "edit", "auto", "plan")
 RESTORE_MODES = ("auto", "always", "ask", "never")
 
@@ -104,6 +105,14 @@ class ContextConfig(Configurable):
         min=0,
         help="Tokens of one tool result that the model is sent at most; the rest stays in a file. "
         "0: the smaller of 10,000 and 5 % of the threshold.",
+    ).tag(config=True)
+    server_side = Enum(
+        SERVER_SIDE,
+        "off",
+        help="What is left to the model's server, where it offers that. `off`: nothing. "
+        "`context_editing`: it leaves out old tool outputs, instead of the previews sent to it. "
+        "`compaction`: it writes and signs the summaries. Betas of Anthropic's own API; with "
+        "other providers, and where the server refuses, all is done here as with `off`.",
     ).tag(config=True)
 
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from prime_ext.compaction.compactor import AUTOMATIC, Compactor
 from prime_ext.compaction.ledger_file import LedgerFile
 from prime_ext.compaction.prefire import Approach, Prefire
 from prime_ext.compaction.replacement import Terms
+from prime_ext.compaction.strategy import CLIENT, Strategy, strategy
 from prime_ext.context.prefix import PrefixProof
 from prime_ext.context.projection import Projection
 from prime_ext.context.projector import Projector
 from prime_ext.context.prune import Rates
 from prime_ext.context.refill import Contributor, RefillGuard, largest_contributor
+from prime_ext.context.server_side import edits, was_edited
 from prime_ext.errors import PrimeError
-from prime_ext.models.model import ContextOverflow, Model, Price
+from prime_ext.models.model import ContextOverflow, Model, Price, Reply
 from prime_ext.session.records import CompactionEnd, Error, Settings
 
 if TYPE_CHECKING:
@@ -68,6 +70,7 @@ class SessionContext:
         """It goes before any other."""
         self._model: Model | None = None
         self._rates = Rates()
+        self._strategy = CLIENT
         self.meter: ContextMeter
         self.limits: Limits
 
@@ -80,6 +83,13 @@ class SessionContext:
         self._model = model
         self.meter, self.limits = await self._session_model.measures(model)
         self._rates = rates_of((await model.capabilities()).price)
+        self._strategy = await self._choose_strategy(model)
+
+    async def _choose_strategy(self, model: Model) -> Strategy:
+        wanted = self._services.context_config.server_side
+        if wanted == "off" or self._session.server_refused:
+            return CLIENT
+        return strategy(wanted, await model.server_side())
 
     async def close(self) -> None:
         """Give up a note that is being made."""
@@ -99,12 +109,33 @@ class SessionContext:
         """Size of system prompt and tools, which no compaction can shrink."""
         return await self.meter.overhead_tokens(self.projection())
 
-    def answered(
-        self, projection: Projection, usage: dict[str, Any], content: list[dict[str, Any]]
-    ) -> None:
+    def answered(self, projection: Projection, reply: Reply) -> None:
         """Learn from what was reported for a request that held ``projection``."""
-        self.meter.observe(projection, usage, content)
+        self.meter.observe(projection, reply.usage, reply.content)
         self._refills.requested()
+        if not was_edited(edits(projection.messages), reply.applied_edits):
+            self.leave_server_side("it did not leave out what it was asked to")
+
+    def leave_server_side(self, reason: str) -> None:
+        """Do here, from now on, what the model's server was to do; also what it had done."""
+        self._log.warning(
+            "Session %s: the model's server does not edit or compact the context: %s",
+            self._session.id,
+            reason,
+        )
+        self._session.append(Settings(server_side=False))
+        self._strategy = CLIENT
+        self._prefire.forget()
+        self._proof.reset()
+        self.meter.forget_usage()
+
+    @property
+    def is_server_side(self) -> bool:
+        """Whether the next request asks the model's server for more than a reply."""
+        messages = self.projection().messages
+        return bool(edits(messages)) or any(
+            block["type"] == "compaction" for block in messages[0].content
+        )
 
     async def prove(self, projection: Projection) -> None:
         """Check that what is sent begins with what was sent before; record it if it does not."""
@@ -155,6 +186,7 @@ class SessionContext:
             self._rates,
             self._history.telemetry.compaction_count,
             self.meter,
+            self._strategy,
         )
 
     def ask_compaction(self, instructions: str | None, user: str | None) -> str:
@@ -223,12 +255,16 @@ class SessionContext:
             self.learn_window,
             self._log,
         )
+        frozen = await self._session_model.frozen_next()
+        # What this server has signed is of no use to another model's.
+        stays = (frozen.provider, frozen.model) == (self._model.provider, self._model.id)
         terms = Terms(
             model=self._model,
             limits=self.limits,
             rates=self._rates,
             compactions=self._history.telemetry.compaction_count,
-            frozen=await self._session_model.frozen_next(),
+            frozen=frozen,
+            strategy=self._strategy if stays else CLIENT,
             instructions=instructions,
         )
         record = await compactor.run(

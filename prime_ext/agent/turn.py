@@ -14,6 +14,7 @@ from prime_ext.agent.reply import StreamedReply
 from prime_ext.agent.tools.compact import COMPACT_CONTEXT
 from prime_ext.context.breakpoints import place_marks
 from prime_ext.context.projection import Projection, open_calls
+from prime_ext.context.server_side import edits
 from prime_ext.models.model import (
     Capabilities,
     ContextOverflow,
@@ -302,13 +303,23 @@ class Turn:
 
     async def _request(self) -> Reply:
         try:
-            return await self._send()
+            return await self._send_as_taken()
         except ContextOverflow as overflow:
             self._log.warning("The context is over the model's window: %s", overflow.message)
             self._context.learn_window(overflow)
             record = await self._compact_now("overflow", None)
             if record.outcome != "ok":
                 raise
+            return await self._send_as_taken()
+
+    async def _send_as_taken(self) -> Reply:
+        """Send; without anything left to the model's server, if it refuses that."""
+        try:
+            return await self._send()
+        except ModelError as error:
+            if error.code != "bad_request" or not self._context.is_server_side:
+                raise
+            self._context.leave_server_side(error.message)
             return await self._send()
 
     async def _send(self) -> Reply:
@@ -350,6 +361,7 @@ class Turn:
             messages=messages,
             max_tokens=self._context.limits.max_output,
             previous_message_id=self._last_message_id,
+            edits=edits(projection.messages),
         )
 
     def _record(
@@ -365,7 +377,6 @@ class Turn:
         self._last_message_id = reply.message_id
         if reply.cache_miss_reason:
             self._log.info("Prompt cache missed: %s", reply.cache_miss_reason)
-        self._context.answered(projection, reply.usage, reply.content)
         self._session.append(
             AssistantMessage(
                 content=reply.content,
@@ -376,9 +387,11 @@ class Turn:
                 duration_ms=round((time.monotonic() - started) * 1000),
                 first_token_ms=first_token_ms,
                 cost_usd=cost,
+                applied_edits=reply.applied_edits,
                 turn=self._turn,
             )
         )
+        self._context.answered(projection, reply)
         if reply.stop_reason in _STOPPED_SHORT:
             message, hint = _STOPPED_SHORT[reply.stop_reason]
             self._error(reply.stop_reason, message, hint)

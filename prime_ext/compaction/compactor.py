@@ -11,6 +11,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -24,7 +25,9 @@ from prime_ext.compaction.replacement import (
 from prime_ext.context.cut import cut_index
 from prime_ext.context.plan import Measured, choose_prune
 from prime_ext.context.projection import Projection
-from prime_ext.context.summary import kernel_note, summary_turn
+from prime_ext.context.server_side import keeps_thinking
+from prime_ext.context.summary import SUMMARY_ABOVE, kernel_note, summary_turn
+from prime_ext.context.unverified import flags
 from prime_ext.errors import PrimeError
 from prime_ext.models.model import ContextOverflow
 from prime_ext.session.records import (
@@ -174,6 +177,8 @@ class Compactor:
         before, limits = start.tokens_before, terms.limits
         await self._capture()
         note = await self._prefire.ready(projection) if terms.instructions is None else None
+        if note is not None and not terms.strategy.makes_blocks:
+            note = replace(note, block=None)
         sizes = await self._meter.message_tokens(projection)
         overhead = await self._meter.overhead_tokens(projection)
         if note is None and start.trigger in AUTOMATIC:
@@ -202,7 +207,9 @@ class Compactor:
         async def turn_and_size(body: Replacement) -> tuple[str, int]:
             room = limits.ledger_tokens(overhead)
             text = await self._turn(projection, body, state, inventory, room)
-            return text, overhead + self._meter.text_tokens(text) + sum(sizes[body.cut :])
+            block = self._meter.text_tokens(str(body.block["content"])) if body.block else 0
+            after = overhead + block + self._meter.text_tokens(text) + sum(sizes[body.cut :])
+            return text, after
 
         # Who asks for a compaction wants the conversation short, not its last part verbatim; and
         # after an overflow nothing is known of how much must go.
@@ -237,6 +244,8 @@ class Compactor:
             kernel_state=state,
             summary=summary,
             kept_from_seq=_kept_from(projection, body.cut),
+            block=body.block,
+            keeps_thinking=_keeps_thinking(projection, body, terms),
             usage=body.usage or {},
             cost_usd=body.cost_usd,
             reason=body.reason,
@@ -261,6 +270,7 @@ class Compactor:
             terms.limits,
             terms.rates,
             self._meter.some_tokens,
+            terms.strategy.prune,
         )
         if chosen is None:
             return None
@@ -271,6 +281,7 @@ class Compactor:
                 pruned=pruning.seqs,
                 tokens_before=context.total,
                 tokens_after=after,
+                by_server=pruning.by_server,
                 turn=start.turn,
             )
         )
@@ -322,8 +333,11 @@ class Compactor:
     ) -> str:
         through = projection.messages[body.cut - 1].last_seq
         ledger = await self._ledger.through(through)
+        text = body.text
+        if body.block is not None:
+            text = "\n\n".join(filter(None, [SUMMARY_ABOVE, flags(text)]))
         return summary_turn(
-            body.text,
+            text,
             ledger=fitted(ledger.render, ledger_tokens, self._meter.text_tokens),
             last_user_message=self._last_user_message(projection, body.cut),
             inventory=inventory,
@@ -366,6 +380,13 @@ def _kept_from(projection: Projection, cut: int) -> int | None:
     return messages[cut].first_seq if cut < len(messages) else None
 
 
+def _keeps_thinking(projection: Projection, body: Replacement, terms: Terms) -> bool:
+    """Whether the thinking of what is kept stays valid: only behind a block of the server's."""
+    frozen = terms.frozen
+    unchanged = frozen.system == projection.system and frozen.tools == projection.tools
+    return body.block is not None and unchanged and keeps_thinking(projection.messages, body.cut)
+
+
 def _worth_it(projection: Projection) -> bool:
     """There is a reply to summarise that no earlier summary covers."""
-    return any(message.role == "assistant" for message in projection.messages)
+    return any(m.role == "assistant" and not m.is_summary for m in projection.messages)

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from prime_ext.compaction.strategy import Strategy
 from prime_ext.compaction.summarise import Room, Summary, summarise
 from prime_ext.context.limits import Limits
 from prime_ext.context.projection import ProjectedMessage, Projection
@@ -46,6 +47,7 @@ async def summarise_somehow(
     limits: Limits,
     count: Callable[[str], int],
     *,
+    first: Strategy,
     instructions: str | None,
     extraction: str = "",
     on_retry: Callable[[Retry], None],
@@ -65,6 +67,8 @@ async def summarise_somehow(
         Of system prompt and tools, and of each message of ``prefix``.
     count:
         Counts the tokens of a text.
+    first:
+        How the first is asked for. By a server it may take two requests; one step is left out.
     on_overflow:
         Told what the server said of its window.
 
@@ -99,7 +103,9 @@ async def summarise_somehow(
             )
         ]
 
-    steps = ["whole", "no_media", "fit", "lossy"]
+    steps = (
+        ["whole", "fit", "lossy"] if first.makes_blocks else ["whole", "no_media", "fit", "lossy"]
+    )
     while steps:
         step = steps.pop(0)
         messages = await reduced(step)
@@ -107,7 +113,8 @@ async def summarise_somehow(
             continue
         sent = messages
         try:
-            summary = await summarise(
+            ask = first.summarise if step == "whole" else summarise
+            summary = await ask(
                 projection,
                 messages,
                 model,

@@ -74,7 +74,7 @@ class ContextMeter:
         """Size of messages that are not in the context. Call it in a thread if they are long."""
         total = tokens.NOTHING
         for message in messages:
-            total = total.plus(tokens.measure_message(message.wire, self._image_cap))
+            total = total.plus(tokens.measure_message(message.read, self._image_cap))
         return self._scaled(total)
 
     async def overhead_tokens(self, projection: Projection) -> int:
@@ -169,7 +169,7 @@ class ContextMeter:
             del self._sizes[counted:], self._totals[counted + 1 :]
             self._messages = messages[:counted]
             for message in messages[counted:]:
-                size = tokens.measure_message(message.wire, self._image_cap)
+                size = tokens.measure_message(message.read, self._image_cap)
                 self._sizes.append(size)
                 self._totals.append(self._totals[-1].plus(size))
             self._messages = messages

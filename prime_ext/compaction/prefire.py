@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from prime_ext.compaction.extraction import extraction, rebuild_is_due
-from prime_ext.compaction.summarise import Room, Summary, summarise
+from prime_ext.compaction.strategy import Strategy
+from prime_ext.compaction.summarise import Room, Summary
 from prime_ext.context.note import (
     Note,
-    as_message,
-    bare,
+    behind,
     fingerprint,
     holds,
     prefix_length,
@@ -62,6 +62,8 @@ class Approach:
     compactions: int
     """Successful ones so far."""
     meter: ContextMeter
+    strategy: Strategy
+    """Who makes the room."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,9 @@ class Prefire:
             elif isinstance(record, PrefireEnd) and record.outcome == "ok":
                 start = begun.get(record.prefire_id)
                 if start is not None:
-                    self._note = Note(record.note, start.through_seq, start.fingerprint)
+                    self._note = Note(
+                        record.note, start.through_seq, start.fingerprint, block=record.block
+                    )
 
     async def consider(self, approach: Approach) -> None:
         """Start making a note, or rolling it forward, if the context comes near its threshold.
@@ -179,7 +183,7 @@ class Prefire:
         else:
             job = _first(approach, context)
         if job is not None:
-            self._task = asyncio.create_task(self._make(job, approach.model))
+            self._task = asyncio.create_task(self._make(job, approach))
 
     async def _prune_will_do(self, approach: Approach, context: Measured) -> bool:
         records = self._session.context_records()
@@ -190,6 +194,7 @@ class Prefire:
             approach.limits,
             approach.rates,
             approach.meter.some_tokens,
+            approach.strategy.prune,
         )
         return found is not None
 
@@ -232,7 +237,7 @@ class Prefire:
         if task is not None:
             await asyncio.gather(task, return_exceptions=True)
 
-    async def _make(self, job: _Job, model: Model) -> None:
+    async def _make(self, job: _Job, approach: Approach) -> None:
         started = time.monotonic()
         through = job.projection.messages[job.length - 1].last_seq
         start = PrefireStart(
@@ -247,10 +252,10 @@ class Prefire:
             found = ""
             if job.rebuild:
                 found = await asyncio.to_thread(extraction, self._session.log, through)
-            summary = await summarise(
+            summary = await approach.strategy.summarise(
                 job.projection,
                 job.messages,
-                model,
+                approach.model,
                 job.room,
                 instructions=None,
                 extraction=found,
@@ -259,7 +264,13 @@ class Prefire:
                 outcome = "ok"
                 self._note_tokens = summary.sent_tokens
                 covered = tuple(job.projection.messages[: job.length])
-                self._note = Note(summary.text, through, start.fingerprint, covered=covered)
+                self._note = Note(
+                    summary.text,
+                    through,
+                    start.fingerprint,
+                    block=summary.block,
+                    covered=covered,
+                )
             else:
                 self._failed = True
         except asyncio.CancelledError:
@@ -277,6 +288,7 @@ class Prefire:
                     prefire_id=start.prefire_id,
                     outcome=outcome,
                     note=summary.text,
+                    block=summary.block,
                     usage=summary.usage,
                     cost_usd=summary.cost_usd,
                     duration_ms=round((time.monotonic() - started) * 1000),
@@ -328,7 +340,7 @@ def _rolled(note: Note, approach: Approach, context: Measured) -> _Job | None:
     return _Job(
         approach.projection,
         length,
-        [as_message(note), *map(bare, messages[noted:length])],
+        behind(note, messages[noted:length]),
         _room(approach, context),
         rolled=True,
         rebuild=False,

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from prime_ext.compaction.extraction import extraction, rebuild_is_due
 from prime_ext.compaction.ladder import Sizes, summarise_somehow
+from prime_ext.compaction.strategy import Strategy
 from prime_ext.context.cut import cut_index
 from prime_ext.context.digest import digest
 from prime_ext.context.limits import Limits
-from prime_ext.context.note import Note, as_message, bare, split
+from prime_ext.context.note import Note, behind, split
 from prime_ext.context.projection import ProjectedMessage, Projection
 from prime_ext.context.prune import Rates
 from prime_ext.models.model import ContextOverflow, Model, ModelError, Retry
@@ -53,6 +54,8 @@ class Terms:
     """Successful ones so far."""
     frozen: Frozen
     """Model, system prompt and tools from here on."""
+    strategy: Strategy
+    """Who makes the room."""
     instructions: str | None = None
     """What the summary must look after."""
 
@@ -65,6 +68,8 @@ class Replacement:
     path: str
     cut: int
     """Index of the first message that stays verbatim."""
+    block: Block | None = None
+    """What the model's server has signed, if it made the summary."""
     request_tokens: int = 0
     usage: dict[str, Any] | None = None
     cost_usd: float | None = None
@@ -139,9 +144,11 @@ class Replacing:
         # Where not even the note lands alone, a request for a shorter one would not help either.
         if tail <= limits.keep_tail and (tail <= room or room <= 0):
             waited = self._note.waited_tokens
-            return Replacement(self._note.text, "swap", noted, request_tokens=waited)
+            return Replacement(
+                self._note.text, "swap", noted, self._note.block, request_tokens=waited
+            )
         cut = max(cut, noted)
-        prefix = [as_message(self._note), *map(bare, messages[noted:cut])]
+        prefix = behind(self._note, messages[noted:cut])
         return await self._by_model(prefix, [note_size, *self._sizes[noted:cut]], cut, "merge")
 
     async def _by_model(
@@ -161,6 +168,7 @@ class Replacing:
                     terms.model,
                     terms.limits,
                     self._count,
+                    first=terms.strategy,
                     instructions=terms.instructions,
                     extraction=found,
                     on_retry=self._on_retry,
@@ -194,7 +202,7 @@ class Replacing:
             return self.extracted(prefix, cut, self._budget, asked)
         if terms.model.provider == "offline":
             path = "digest"
-        return replace(asked, text=summary.text, path=path)
+        return replace(asked, text=summary.text, path=path, block=summary.block)
 
     def _on_retry(self, retry: Retry) -> None:
         self._progress(
@@ -215,7 +223,7 @@ class Replacing:
         """
         messages = [m.wire for m in prefix]
         text = fitted(lambda chars: digest(messages, max_chars=chars), tokens, self._count)
-        return replace(instead_of, text=text, path="digest", cut=cut)
+        return replace(instead_of, text=text, path="digest", cut=cut, block=None)
 
 
 def fitted(make: Callable[[int], str], tokens: int, count: Callable[[str], int]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 LOOK_BACK_MARK = 15
 """Positions behind the last mark at which one more is set, inside the look-back of 20."""
 
-CACHEABLE = frozenset({"text", "image", "document", "tool_use", "tool_result"})
+CACHEABLE = frozenset({"text", "image", "document", "tool_use", "tool_result", "compaction"})
 EPHEMERAL: dict[str, Any] = {"type": "ephemeral"}
 ONE_HOUR: dict[str, Any] = {"type": "ephemeral", "ttl": "1h"}
 
@@ -81,6 +81,8 @@ def _back(
 
 def _summary(messages: list[dict[str, Any]]) -> tuple[int, int] | None:
     content = messages[0]["content"]
+    if content[0]["type"] == "compaction":
+        return 0, 0
     if content[0]["type"] == "text" and content[0]["text"].startswith("<compaction-summary>"):
         return 0, 0
     return None

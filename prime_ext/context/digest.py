@@ -35,7 +35,8 @@ _LOOKING = (
 
 _SUMMARY = re.compile(r"<compaction-summary>(.*?)(?:</compaction-summary>|\Z)", re.S)
 _ASIDE = re.compile(
-    r"<(recovery_hint|kernel_state|last_user_message|ledger|unverified)>.*?(?:</\1>|\Z)", re.S
+    r"<(recovery_hint|kernel_state|last_user_message|ledger|unverified|summary_above)>.*?(?:</\1>|\Z)",
+    re.S,
 )
 _LAST_MESSAGE = re.compile(r"<last_user_message>\n?(.*?)\n?</last_user_message>", re.S)
 _EVENT = re.compile(r"\s*<(kernel|notebook)-event>\s*(.*?)\s*</\1-event>\s*", re.S)
@@ -167,6 +168,9 @@ class _Notes:
         called = False
         texts: list[str] = []
         for block in blocks:
+            if block.get("type") == "compaction":
+                self._merge(_text(block.get("content")))
+                return
             if block.get("type") == "tool_use":
                 called = True
                 self._call(block)

@@ -11,6 +11,7 @@ import msgspec
 
 from prime_ext.context.projection import ProjectedMessage, Projection, without_thinking
 from prime_ext.context.summary import CLOSE, OPEN
+from prime_ext.session.records import Block
 
 PROMPT_VERSION = 2
 """Grows with every change of the instruction that a note is made by."""
@@ -28,6 +29,8 @@ class Note:
     fingerprint: str
     waited_tokens: int = 0
     """Tokens of the request for it, if anyone waited for that."""
+    block: Block | None = None
+    """The note as the model's server made and signed it, if it did."""
     covered: tuple[ProjectedMessage, ...] = field(default=(), repr=False, compare=False)
     """The messages it was made of; empty if it comes from the log."""
 
@@ -78,8 +81,17 @@ def split(messages: Sequence[ProjectedMessage], note: Note) -> int:
 
 def as_message(note: Note) -> ProjectedMessage:
     """The note as the message that stands for what it covers."""
+    if note.block is not None:
+        return ProjectedMessage("assistant", [note.block], 0, note.through_seq)
     text = f"{OPEN}\n{note.text}\n{CLOSE}"
     return ProjectedMessage("user", [{"type": "text", "text": text}], 0, note.through_seq)
+
+
+def behind(note: Note, messages: Sequence[ProjectedMessage]) -> list[ProjectedMessage]:
+    """The note, and ``messages`` as they can follow on it."""
+    if note.block is not None:  # for the server, it is the very messages that it stands for
+        return [as_message(note), *messages]
+    return [as_message(note), *map(bare, messages)]
 
 
 def bare(message: ProjectedMessage) -> ProjectedMessage:

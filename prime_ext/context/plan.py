@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from prime_ext.context.cut import cut_index
@@ -13,6 +13,9 @@ from prime_ext.session.records import AnyRecord
 
 GROWTHS_AHEAD = 2
 """A note takes about as long as so many requests."""
+
+Prune = Callable[[Sequence[ProjectedMessage], Iterable[AnyRecord], int], Pruning | None]
+"""See ``pruning``."""
 
 FRESH_TOKENS = 20_000
 """What a compaction leaves to be cached anew, at most: the summary turn and the tail."""
@@ -78,6 +81,7 @@ def choose_prune(
     limits: Limits,
     rates: Rates,
     size_of: Callable[[Sequence[ProjectedMessage]], int],
+    prune: Prune = pruning,
 ) -> tuple[Pruning, int] | None:
     """The prune that suffices at the threshold, and the size it leaves; ``None`` if none does.
 
@@ -89,9 +93,11 @@ def choose_prune(
     ----------
     size_of:
         Counts messages that are not in the context.
+    prune:
+        Makes it: by previews, or by what the model's server leaves out.
     """
     cut = cut_index(context.messages, context.sizes, limits.keep_tail)
-    found = pruning(context.messages, records, cut)
+    found = prune(context.messages, records, cut)
     if found is None:
         return None
     changed = [

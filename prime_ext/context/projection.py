@@ -12,7 +12,7 @@ import msgspec
 
 from prime_ext.context.image_limits import refusal
 from prime_ext.context.preview import loses_thinking, preview, pruned_seqs
-from prime_ext.context.summary import with_log_path
+from prime_ext.context.summary import OPEN, with_body, with_log_path
 from prime_ext.session.records import (
     AnyRecord,
     AssistantMessage,
@@ -30,6 +30,9 @@ LOST_RESULT = (
     "unknown; look before you do it again."
 )
 """What a ``tool_use`` is answered with if its result never reached the log."""
+
+CLEARED = [{"type": "text", "text": "[This old output was left out.]"}]
+"""About what a server says in place of a result that it leaves out."""
 
 THINKING = frozenset({"thinking", "redacted_thinking"})
 """Types of blocks that are bound to what stands before them."""
@@ -50,6 +53,16 @@ class ProjectedMessage:
     """When the request that it answers was sent, in seconds since the epoch, if that is known."""
     seconds: float = 0.0
     """How long that request took."""
+    cleared: frozenset[str] = frozenset()
+    """Ids of the calls whose results the model's server leaves out of it."""
+
+    @property
+    def is_summary(self) -> bool:
+        """Whether it stands for what a compaction has replaced, or is code's part of that."""
+        first = self.content[0]
+        return first["type"] == "compaction" or (
+            first["type"] == "text" and str(first["text"]).startswith(OPEN)
+        )
 
     @property
     def is_answer(self) -> bool:
@@ -60,6 +73,17 @@ class ProjectedMessage:
     def wire(self) -> dict[str, Any]:
         """The message in the Messages API's shape. It is shared: copy it before a change."""
         return {"role": self.role, "content": self.content}
+
+    @property
+    def read(self) -> dict[str, Any]:
+        """The message as the model reads it."""
+        if not self.cleared:
+            return self.wire
+        content = [
+            {**block, "content": CLEARED} if block.get("tool_use_id") in self.cleared else block
+            for block in self.content
+        ]
+        return {"role": self.role, "content": content}
 
 
 @dataclass(frozen=True)
@@ -104,16 +128,17 @@ def project(records: Sequence[AnyRecord], log_path: str | None = None) -> Projec
     start = records[0]
     head = Projection(start.provider, start.model, start.system, start.tools, [])
     compaction = last_compaction(records)
-    messages: list[ProjectedMessage] = []
-    live: Iterable[AnyRecord] = records[1:]
-    if compaction is not None:
-        head = _after(head, records, compaction)
-        messages.append(_summary_message(compaction, log_path))
-        live = _kept(records, compaction)
+    refused = refused_at(records)
+    if compaction is None:
+        messages = project_messages(records[1:], refused)
+        return replace(_with_model(head, records), messages=messages)
+    summary = _summary_message(compaction, log_path, with_block=refused is not None)
+    if compaction.block is not None and refused is None:
+        messages = project_messages(_kept(records, compaction))
+        messages = _behind_block(compaction.block, messages, summary, compaction.seq)
     else:
-        head = _with_model(head, records)
-    messages.extend(project_messages(live))
-    return replace(head, messages=messages)
+        messages = [summary, *project_messages(_kept(records, compaction, refused), refused)]
+    return replace(_after(head, records, compaction), messages=messages)
 
 
 def last_compaction(records: Sequence[AnyRecord]) -> CompactionEnd | None:
@@ -124,14 +149,53 @@ def last_compaction(records: Sequence[AnyRecord]) -> CompactionEnd | None:
     return None
 
 
-def _kept(records: Sequence[AnyRecord], compaction: CompactionEnd) -> list[AnyRecord]:
+def refused_at(records: Sequence[AnyRecord]) -> int | None:
+    """The record from which on the model's server is asked for nothing but replies."""
+    for record in records:
+        if isinstance(record, Settings) and record.server_side is False:
+            return record.seq
+    return None
+
+
+def _behind_block(
+    block: Block, messages: list[ProjectedMessage], summary: ProjectedMessage, compacted: int
+) -> list[ProjectedMessage]:
+    """``block``, what was kept, code's part of the summary, and what came since.
+
+    Between the block and what was kept there must be nothing, or its thinking would not be valid.
+    """
+    since = next(
+        (
+            index
+            for index, message in enumerate(messages)
+            if message.first_seq > compacted and not message.is_answer
+        ),
+        len(messages),
+    )
+    # The numbers of the messages go up.
+    code = replace(summary, first_seq=compacted, last_seq=compacted)
+    first = ProjectedMessage("assistant", [block], summary.first_seq, summary.last_seq)
+    return [first, *messages[:since], code, *messages[since:]]
+
+
+def _kept(
+    records: Sequence[AnyRecord], compaction: CompactionEnd, refused: int | None = None
+) -> list[AnyRecord]:
+    """What stands in the context beside the summary.
+
+    Thinking is bound to what stood before it. That has been replaced for what was kept; for what
+    came since, if the summary is not sent any more as it was then.
+    """
     kept_from = compaction.kept_from_seq
+    bound = compaction.seq
+    if compaction.keeps_thinking and refused is None:
+        bound = 0
+    elif compaction.block is not None and refused is not None:
+        bound = max(bound, refused)
     kept: list[AnyRecord] = []
     for record in records[1:]:
-        if record.seq > compaction.seq:
-            kept.append(record)
-        elif kept_from is not None and record.seq >= kept_from:
-            kept.append(_without_thinking(record))
+        if record.seq > compaction.seq or (kept_from is not None and record.seq >= kept_from):
+            kept.append(record if record.seq > bound else _without_thinking(record))
     return kept
 
 
@@ -178,8 +242,13 @@ def _with_model(head: Projection, records: Sequence[AnyRecord]) -> Projection:
     return head
 
 
-def _summary_message(compaction: CompactionEnd, log_path: str | None) -> ProjectedMessage:
+def _summary_message(
+    compaction: CompactionEnd, log_path: str | None, *, with_block: bool
+) -> ProjectedMessage:
+    """The summary turn; ``with_block`` has it say what the server's block says."""
     text = compaction.summary or ""
+    if compaction.block is not None and with_block:
+        text = with_body(text, str(compaction.block["content"]))
     if log_path is not None:
         text = with_log_path(text, log_path)
     # It stands for what is in front of the first record that was kept, not for its own place:
@@ -189,10 +258,27 @@ def _summary_message(compaction: CompactionEnd, log_path: str | None) -> Project
     return ProjectedMessage("user", [{"type": "text", "text": text}], first_seq=seq, last_seq=seq)
 
 
-def project_messages(records: Iterable[AnyRecord]) -> list[ProjectedMessage]:
-    """The messages that ``records`` stand for, without a summary in front of them."""
+def project_messages(
+    records: Iterable[AnyRecord], refused: int | None = None
+) -> list[ProjectedMessage]:
+    """The messages that ``records`` stand for, without a summary in front of them.
+
+    Parameters
+    ----------
+    refused:
+        The record from which on previews stand for what the model's server had left out.
+    """
     records = list(records)
     prunes = [r for r in records if isinstance(r, Prune)]
+    left_out: frozenset[int] = frozenset()
+    if refused is None:
+        left_out = pruned_seqs(p for p in prunes if p.by_server)
+        prunes = [p for p in prunes if not p.by_server]
+    else:
+        prunes = [
+            msgspec.structs.replace(p, seq=max(p.seq, refused)) if p.by_server else p
+            for p in prunes
+        ]
     pruned = pruned_seqs(prunes)
     results = {r.tool_use_id: r for r in records if isinstance(r, ToolResult)}
     messages: list[ProjectedMessage] = []
@@ -210,7 +296,9 @@ def project_messages(records: Iterable[AnyRecord]) -> list[ProjectedMessage]:
             messages.append(_reply(record, content))
             answer = _answer(content, results, pruned, record.seq)
             if answer is not None:
-                messages.append(answer)
+                ids = [b["tool_use_id"] for b in answer.content] if left_out else []
+                cleared = frozenset(i for i in ids if i in results and results[i].seq in left_out)
+                messages.append(replace(answer, cleared=cleared) if cleared else answer)
     return messages
 
 

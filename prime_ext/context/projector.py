@@ -10,6 +10,7 @@ from prime_ext.context.projection import (
     last_compaction,
     project,
     project_messages,
+    refused_at,
 )
 from prime_ext.session.records import (
     AnyRecord,
@@ -90,12 +91,14 @@ class Projector:
         )
 
     def _remember(self, records: Sequence[AnyRecord], projection: Projection) -> None:
-        compaction = last_compaction(records[self._open or 0 :])
+        looked_at = records[self._open or 0 :]
+        compaction = last_compaction(looked_at)
+        rewritten = max(compaction.seq if compaction else 0, refused_at(looked_at) or 0)
         self._count, self._last, self._open = len(records), records[-1], None
         for index in range(len(records) - 1, 0, -1):
             record = records[index]
             # What stays behind a summary is projected otherwise than what comes after it.
-            if compaction is not None and record.seq <= compaction.seq:
+            if record.seq <= rewritten:
                 return
             if isinstance(record, (UserMessage, AssistantMessage)):
                 self._open = index

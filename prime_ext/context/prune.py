@@ -33,6 +33,8 @@ class Pruning:
     """Index of the first message that changes: what stands before it stays in the cache."""
     messages: list[ProjectedMessage]
     """The context's messages afterwards."""
+    by_server: bool = False
+    """The model's server leaves them out; what is sent does not change."""
 
 
 def pruning(

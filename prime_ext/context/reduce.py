@@ -81,6 +81,8 @@ def _told(message: ProjectedMessage) -> str:
     for block in message.content:
         if block["type"] == "text":
             parts.append(str(block["text"]))
+        elif block["type"] == "compaction":
+            parts.append(f"[summary of what was before: {block['content']}]")
         elif block["type"] == "tool_use":
             parts.append(
                 f"[calls {block['name']} {json.dumps(block['input'], ensure_ascii=False)}]"

@@ -20,8 +20,15 @@ LEDGER_INTRODUCTION = (
 )
 
 _TAGS = re.compile(
-    r"</?\s*(?:compaction-summary|recovery_hint|kernel_state|last_user_message|ledger)\s*>"
+    r"</?\s*(?:compaction-summary|recovery_hint|kernel_state|last_user_message|ledger"
+    r"|summary_above)\s*>"
 )
+
+SUMMARY_ABOVE = (
+    "<summary_above>\nThe summary itself stands at the head of the conversation. What follows "
+    "was added to it by code.\n</summary_above>"
+)
+"""In place of what the model wrote, where its server made a block of that."""
 
 INSTRUCTION = """\
 The conversation above is about to be replaced by a summary that you write now. After that you \
@@ -123,7 +130,8 @@ def summary_turn(
     Parameters
     ----------
     body:
-        What the model, or the extraction, wrote; with what in it is not verified.
+        What the model, or the extraction, wrote; with what in it is not verified. Behind
+        ``SUMMARY_ABOVE`` the latter alone.
     ledger:
         Exact details that code has kept; empty if there are none.
     last_user_message:
@@ -138,7 +146,9 @@ def summary_turn(
     first_seq, last_seq:
         Range of the records that the summary replaces.
     """
-    parts = [OPEN, _clean(body).strip()]
+    above = body.startswith(SUMMARY_ABOVE)
+    body = _clean(body.removeprefix(SUMMARY_ABOVE)).strip()
+    parts = [OPEN, *([SUMMARY_ABOVE] if above else []), *([body] if body else [])]
     if ledger:
         parts.append(f"<ledger>\n{LEDGER_INTRODUCTION}\n\n{_clean(ledger)}\n</ledger>")
     if last_user_message:
@@ -154,6 +164,11 @@ def summary_turn(
     )
     parts.append(CLOSE)
     return "\n\n".join(parts)
+
+
+def with_body(summary: str, body: str) -> str:
+    """A summary turn that holds ``body`` itself, not only a hint that it stands above."""
+    return summary.replace(SUMMARY_ABOVE, _clean(body).strip(), 1)
 
 
 def with_log_path(summary: str, log_path: str) -> str:

@@ -177,6 +177,8 @@ def measure_block(block: Mapping[str, Any], image_cap: int = IMAGE_TOKEN_CAP) ->
         return Size(count_text(str(block.get("text", ""))))
     if kind == "image":
         return Size(0, _image(block, image_cap))
+    if kind == "compaction":
+        return Size(count_text(str(block.get("content") or "")))
     if kind == "thinking":
         # The signature is not read by the model; a thinking text that was left out is.
         text = str(block.get("thinking", ""))

@@ -64,15 +64,23 @@ def unverified(text: str, sources: Sequence[str]) -> list[str]:
 
 def source_texts(contents: Iterable[Sequence[Block]]) -> Iterator[str]:
     """All text that stands in messages' contents; an earlier summary as far as it is trusted."""
+    made_by_server: list[str] = []
+    distrusted: list[str] = []
     for content in contents:
         for block in content:
             if block["type"] == "text":
                 text = str(block["text"])
                 yield trusted(text) if OPEN in text else text
+                distrusted += _flagged_values(text) if OPEN in text else []
+            elif block["type"] == "compaction":
+                made_by_server.append(str(block["content"]))
             elif block["type"] == "tool_use":
                 yield from _strings(block["input"])
             elif block["type"] == "tool_result":
                 yield from source_texts([block["content"]])
+    # Its flags stand behind it, in the part that code has added.
+    for text in made_by_server:
+        yield _without(text, distrusted)
 
 
 def _stands_in(path: str, known: str) -> bool:
@@ -94,9 +102,16 @@ def flagged(text: str, values: Sequence[str]) -> str:
 
 def trusted(summary: str) -> str:
     """An earlier summary without what it was flagged for, as a source for the next."""
-    blocks = "".join(_BLOCK.findall(summary))
-    values = re.findall(r"`([^`]+)`", blocks)
-    return _without(_BLOCK.sub("", summary), values)
+    return _without(_BLOCK.sub("", summary), _flagged_values(summary))
+
+
+def _flagged_values(summary: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", "".join(_BLOCK.findall(summary)))
+
+
+def flags(text: str) -> str:
+    """The list alone that ``flagged`` put behind ``text``; empty if there is none."""
+    return "\n\n".join(part.strip() for part in _BLOCK.findall(text))
 
 
 def without_flags(text: str) -> str:

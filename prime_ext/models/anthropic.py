@@ -12,7 +12,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from prime_ext.models import failures
+from prime_ext.models import failures, server_side
 from prime_ext.models.capabilities import known_capabilities, reported_capabilities
 from prime_ext.models.connection import Connection
 from prime_ext.models.model import (
@@ -24,6 +24,7 @@ from prime_ext.models.model import (
     ModelRequest,
     Reply,
     Retry,
+    ServerSide,
     TextDelta,
     ThinkingDelta,
     ToolInputDelta,
@@ -79,6 +80,8 @@ class AnthropicModel:
         self._ask_again_at = 0.0
         self._asking = asyncio.Lock()
         self._refused_fields: set[str] = set()
+        self._server_side = ServerSide()
+        self._server_side_for: tuple[int, str] | None = None
 
     @property
     def endpoint(self) -> str | None:
@@ -107,12 +110,30 @@ class AnthropicModel:
             self._capabilities_for = asked_for
             return self._capabilities
 
-    async def _ask(self) -> Any:
+    async def server_side(self) -> ServerSide:
+        """What the server can do to a context: asked from the API once, else nothing."""
+        async with self._asking:
+            asked_for = self._connection.identity
+            if self._server_side_for != asked_for:
+                if time.monotonic() < self._ask_again_at:
+                    return ServerSide()
+                info = await self._ask(beta=True)
+                if info is None:
+                    self._ask_again_at = time.monotonic() + ASK_AGAIN_SECONDS
+                    return ServerSide()
+                self._server_side, self._server_side_for = server_side.offered(info), asked_for
+            return self._server_side
+
+    async def _ask(self, *, beta: bool = False) -> Any:
         if self.provider != "anthropic":
             # The Models API is Anthropic's own.
             return None
         try:
             client = await self._connection.client()
+            if beta:
+                return await client.beta.models.retrieve(
+                    self.id, betas=[server_side.COMPACTION_BETA], timeout=ASK_SECONDS
+                )
             return await client.models.retrieve(self.id, timeout=ASK_SECONDS)
         except ModelError:
             return None
@@ -156,7 +177,12 @@ class AnthropicModel:
     async def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         client = await self._connection.client()
         message = _Message()
-        stream = await client.messages.create(**self._arguments(request, await self.capabilities()))
+        arguments = self._arguments(request, await self.capabilities())
+        betas = server_side.needed_betas(request)
+        if betas:
+            stream = await client.beta.messages.create(**arguments, betas=betas)
+        else:
+            stream = await client.messages.create(**arguments)
         async with stream:
             async for event in stream:
                 for made in message.feed(event):
@@ -169,6 +195,7 @@ class AnthropicModel:
             "max_tokens": request.max_tokens,
             "messages": request.messages,
             "stream": True,
+            **server_side.needed_fields(request),
         }
         if request.system:
             arguments["system"] = request.system
@@ -179,7 +206,7 @@ class AnthropicModel:
         )
         if thinking is not None:
             arguments["thinking"] = thinking
-        if self.provider == "anthropic":
+        if self.provider == "anthropic" and request.compaction is None:
             # Null on the first request, so that the second can be compared with it.
             arguments["diagnostics"] = {"previous_message_id": request.previous_message_id}
         for name in self._refused_fields:
@@ -311,9 +338,12 @@ def thinking_parameter(
 
 
 def _has_lost_thinking(messages: list[dict[str, Any]]) -> bool:
-    if len(messages) < 2 or messages[-1]["content"][0]["type"] != "tool_result":
+    # Messages of one role in a row are one to the API: results may have text behind them.
+    last = next((i for i, m in enumerate(reversed(messages)) if m["role"] == "assistant"), 0)
+    answer = messages[len(messages) - last :]
+    if not answer or answer[0]["content"][0]["type"] != "tool_result":
         return False
-    first = messages[-2]["content"][0]["type"]
+    first = messages[-last - 1]["content"][0]["type"]
     return first not in ("thinking", "redacted_thinking")
 
 
@@ -326,6 +356,7 @@ class _Message:
     inputs: dict[int, list[str]] = field(default_factory=dict)
     stop_reason: str | None = None
     usage: dict[str, Any] = field(default_factory=dict)
+    applied_edits: list[dict[str, Any]] = field(default_factory=list)
     ended: bool = False
 
     def feed(self, event: Any) -> list[ModelEvent]:
@@ -343,6 +374,8 @@ class _Message:
             if getattr(event, "usage", None) is not None:
                 reported = event.usage.to_dict()
                 self.usage.update({k: v for k, v in reported.items() if v is not None})
+            if getattr(event, "context_management", None) is not None:
+                self.applied_edits = event.context_management.to_dict().get("applied_edits") or []
         elif kind == "message_stop":
             self.ended = True
         return []
@@ -395,10 +428,11 @@ class _Message:
         return Reply(
             content=[self.blocks[index] for index in sorted(self.blocks)],
             stop_reason=self.stop_reason or "end_turn",
-            usage=self.usage,
+            usage=server_side.with_compaction(self.usage),
             model=self.frame.get("model") or model,
             message_id=self.frame.get("id"),
             cache_miss_reason=(diagnostics.get("cache_miss_reason") or {}).get("type"),
+            applied_edits=self.applied_edits,
             invalid_inputs=invalid,
         )
 

@@ -27,6 +27,11 @@ class ModelRequest:
     """How long the summary should be at most that a request for one asks for."""
     previous_message_id: str | None = None
     """API id of the last reply, for the API's own cache diagnosis."""
+    edits: list[dict[str, Any]] = field(default_factory=list)
+    """What the server shall leave out of the messages before the model reads them; only for a
+    model that offers it, see ``ServerSide``."""
+    compaction: str | None = None
+    """Has the server itself summarise the messages, by these instructions; likewise."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,8 @@ class Reply:
     model: str
     message_id: str | None = None
     cache_miss_reason: str | None = None
+    applied_edits: list[dict[str, Any]] = field(default_factory=list)
+    """What the server left out of the request, with its figures."""
     invalid_inputs: dict[str, str] = field(default_factory=dict)
     """``tool_use`` id → JSON text, for calls whose input broke off or is no JSON object. Their
     block has the input ``{}``; such a call is not to be run but answered with an error."""
@@ -105,6 +112,16 @@ class Capabilities:
     images: bool = True
     image_token_cap: int = 1568
     price: Price | None = None
+
+
+@dataclass(frozen=True)
+class ServerSide:
+    """What the model's server can do to a context by itself. All false where it cannot be asked."""
+
+    clears_tool_uses: bool = False
+    """It leaves old tool results out, as a request's ``edits`` say."""
+    compacts: bool = False
+    """It answers a request for a ``compaction`` with a block that stands for the messages."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +180,9 @@ class Model(Protocol):
 
     async def capabilities(self) -> Capabilities:
         """What the model can do; cached after the first answer."""
+
+    async def server_side(self) -> ServerSide:
+        """What its server can do to a context; cached likewise, and only asked if wanted."""
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Send ``request`` and yield events, ``Reply`` last.

@@ -78,6 +78,8 @@ class Session:
         """System prompt and tools in force."""
         self.windows: dict[str, int] = {}
         """Model id → tokens it takes at most, where its server has said so in a refusal."""
+        self.server_refused = False
+        """The model's server does not edit or compact the context, although it was asked to."""
         self.compaction: CompactionEnd | None = None
         """The compaction whose summary begins the context, if any."""
         self._begun = False
@@ -117,6 +119,7 @@ class Session:
             self.chosen_model = record.model or self.chosen_model
             self.chosen_provider = record.provider or self.chosen_provider
             self.windows.update(record.windows)
+            self.server_refused |= record.server_side is False
             if not self._begun:
                 self.model, self.provider = self.chosen_model, self.chosen_provider
         elif isinstance(record, CompactionEnd) and _rewrites_context(record):

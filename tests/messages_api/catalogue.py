@@ -28,13 +28,16 @@ class ModelSpec:
     display_default: str = "omitted"
     preserved_thinking: bool = False
     forced_tools: bool = True
+    clears_tool_uses: bool = True
+    compacts: bool = True
+    """It compacts on demand."""
     lifecycle: str = "active"
 
     def with_window(self, window: int, max_output: int | None = None) -> ModelSpec:
         return replace(self, window=window, max_output=max_output or self.max_output)
 
-    def info(self) -> dict[str, Any]:
-        """What ``GET /v1/models/{id}`` answers."""
+    def info(self, *, compaction_beta: bool = False) -> dict[str, Any]:
+        """What ``GET /v1/models/{id}`` answers; ``compaction`` only to who knows the beta."""
 
         def support(supported: bool) -> dict[str, bool]:
             return {"supported": supported}
@@ -52,13 +55,18 @@ class ModelSpec:
             "max_input_tokens": self.window,
             "max_tokens": self.max_output,
             "capabilities": {
+                **(
+                    {"compaction": {**support(self.compacts), "summarize": support(self.compacts)}}
+                    if compaction_beta
+                    else {}
+                ),
                 "batch": support(True),
                 "citations": support(True),
                 "code_execution": support(True),
                 "context_management": {
                     "supported": True,
                     "clear_thinking_20251015": support(True),
-                    "clear_tool_uses_20250919": support(True),
+                    "clear_tool_uses_20250919": support(self.clears_tool_uses),
                     "compact_20260112": support(True),
                 },
                 "effort": {"supported": True, **{level: support(True) for level in levels}},
@@ -132,6 +140,7 @@ MODELS = (
         thinking_types=("disabled", "enabled"),
         thinking_default="disabled",
         display_default="summarized",
+        compacts=False,
     ),
     ModelSpec(
         "claude-sonnet-4-6",
@@ -159,6 +168,7 @@ MODELS = (
         thinking_types=("disabled", "enabled"),
         thinking_default="disabled",
         display_default="summarized",
+        compacts=False,
     ),
     ModelSpec(
         "claude-sonnet-3-9",

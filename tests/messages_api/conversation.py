@@ -12,11 +12,15 @@ MIN_THINKING_BUDGET = 1_024
 BINDING_BETA = "thinking-binding-controls-2026-08-01"
 
 
-def check_order(messages: list[dict[str, Any]]) -> None:
-    """The first message and the last are the user's."""
-    if messages[0]["role"] != "user":
+def check_order(messages: list[dict[str, Any]], *, compacting: bool = False) -> None:
+    """The first message and the last are the user's.
+
+    A block that stands for what was compacted may be an assistant message of its own; and a
+    request for one may end with any message.
+    """
+    if messages[0]["role"] != "user" and messages[0]["content"][0]["type"] != "compaction":
         raise refuse("messages", 'first message must use the "user" role')
-    if messages[-1]["role"] == "assistant":
+    if messages[-1]["role"] == "assistant" and not compacting:
         raise refuse(
             "",
             "This model does not support assistant message prefill. The conversation must end "

@@ -30,21 +30,23 @@ class ApiError(Exception):
         *,
         kind: str | None = None,
         headers: dict[str, str] | None = None,
+        code: str | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
         self.kind = kind or TYPES.get(status, "api_error")
         self.headers = headers or {}
+        self.code = code
+        """``error.details.error_code``, where there is one."""
 
     def body(self, request_id: str) -> dict[str, Any]:
-        return {
-            "type": "error",
-            "error": {"type": self.kind, "message": self.message},
-            "request_id": request_id,
-        }
+        error: dict[str, Any] = {"type": self.kind, "message": self.message}
+        if self.code is not None:
+            error["details"] = {"error_code": self.code}
+        return {"type": "error", "error": error, "request_id": request_id}
 
 
-def refuse(where: str, message: str) -> ApiError:
+def refuse(where: str, message: str, *, code: str | None = None) -> ApiError:
     """A 400 that names the place in the request, e.g. ``messages.0.content.1``."""
-    return ApiError(400, f"{where}: {message}" if where else message)
+    return ApiError(400, f"{where}: {message}" if where else message, code=code)

@@ -12,6 +12,7 @@ from tests.messages_api.errors import ApiError
 from tests.messages_api.prompt import REQUEST_OVERHEAD
 from tests.messages_api.received import Received
 from tests.messages_api.script import Failure, Latency, Reply
+from tests.messages_api.server_side import COMPACTION_BETA, as_iteration
 from tests.messages_api.stream import Event, Rendered, events
 
 if TYPE_CHECKING:
@@ -46,6 +47,11 @@ class ApiHandler(web.RequestHandler):
             raise ApiError(400, "anthropic-version: header is required")
         if version not in VERSIONS:
             raise ApiError(400, f'anthropic-version: "{version}" is not a valid version')
+
+    @property
+    def knows_compaction(self) -> bool:
+        """Whether the client sends the beta header of compaction on demand."""
+        return COMPACTION_BETA in self.received.headers.get("anthropic-beta", "")
 
     def read_body(self) -> dict[str, Any]:
         if len(self.request.body) > MAX_BODY:
@@ -124,6 +130,11 @@ class MessagesHandler(ApiHandler):
         await api.clock.sleep(latency.before_first(lookup.uncached_tokens))
         api.cache.commit(lookup, started, api.clock.now())
         message_id = api.new_id("msg")
+        compacts = received.body.get("compaction") is not None
+        shown = {**usage, "output_tokens": 1}
+        whole = {**usage, "output_tokens": rendered.output_tokens}
+        if compacts:
+            shown, whole = as_iteration(shown), as_iteration(whole)
         message = {
             "id": message_id,
             "type": "message",
@@ -132,14 +143,19 @@ class MessagesHandler(ApiHandler):
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
-            "usage": {**usage, "output_tokens": 1, "service_tier": "standard"},
+            "usage": {**shown, "service_tier": "standard"},
             **api.diagnose(received, checked, message_id),
         }
+        closing: dict[str, Any] = {}
+        if checked.applied_edits is not None:
+            closing = {"context_management": {"applied_edits": checked.applied_edits}}
         received.status = 200
         received.usage = {**usage, "output_tokens": rendered.output_tokens}
         received.first_token_s = api.clock.now() - started
         if received.body.get("stream"):
-            await self._stream(reply, rendered, message, latency)
+            if compacts:  # the block comes whole
+                await api.clock.sleep(latency.of_output(rendered.output_tokens))
+            await self._stream(reply, rendered, message, latency, whole, closing)
         else:
             await api.clock.sleep(latency.of_output(rendered.output_tokens))
             self._conclude(rendered)
@@ -148,7 +164,8 @@ class MessagesHandler(ApiHandler):
                     **message,
                     "content": rendered.content,
                     "stop_reason": rendered.stop_reason,
-                    "usage": {**message["usage"], "output_tokens": rendered.output_tokens},
+                    "usage": {**message["usage"], **whole},
+                    **closing,
                 }
             )
 
@@ -160,13 +177,19 @@ class MessagesHandler(ApiHandler):
         received.done.set()
 
     async def _stream(
-        self, reply: Reply, rendered: Rendered, message: dict[str, Any], latency: Latency
+        self,
+        reply: Reply,
+        rendered: Rendered,
+        message: dict[str, Any],
+        latency: Latency,
+        usage: dict[str, Any],
+        closing: dict[str, Any],
     ) -> None:
         self.set_header("request-id", self.request_id)
         self.set_header("content-type", self.content_type)
         self.set_header("cache-control", "no-cache")
         try:
-            for number, event in enumerate(events(rendered, message)):
+            for number, event in enumerate(events(rendered, message, usage, closing)):
                 at_fault = reply.fault is not None and number == reply.fault.after
                 if at_fault and await self._misbehave(reply):
                     return
@@ -261,7 +284,7 @@ class ModelsHandler(ApiHandler):
         start = ids.index(after) + 1 if after in ids else 0
         page = specs[start : start + limit]
         return {
-            "data": [spec.info() for spec in page],
+            "data": [spec.info(compaction_beta=self.knows_compaction) for spec in page],
             "has_more": start + limit < len(specs),
             "first_id": page[0].id if page else None,
             "last_id": page[-1].id if page else None,
@@ -279,7 +302,7 @@ class ModelHandler(ApiHandler):
         except ApiError as error:
             self.fail(error)
             return
-        self.send_json(spec.info())
+        self.send_json(spec.info(compaction_beta=self.knows_compaction))
 
 
 class UnknownHandler(ApiHandler):

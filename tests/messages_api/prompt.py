@@ -120,6 +120,8 @@ def block_tokens(block: dict[str, Any], spec: ModelSpec) -> int:
         return _image_tokens(block, spec)
     if kind == "thinking":
         return scaled(count_text(block["thinking"]), spec)
+    if kind == "compaction":
+        return scaled(count_text(block["content"]), spec)
     if kind == "tool_use":
         text = block["name"] + json.dumps(block["input"], ensure_ascii=False)
         return 8 + scaled(count_text(text), spec)

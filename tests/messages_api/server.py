@@ -7,14 +7,14 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tornado import web
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 
-from tests.messages_api import clouds, conversation, shape
+from tests.messages_api import clouds, conversation, server_side, shape
 from tests.messages_api.cache import Diagnosis, PromptCache, fingerprint, messages_salt
 from tests.messages_api.catalogue import MODELS, ModelSpec
 from tests.messages_api.clock import Clock
@@ -211,20 +211,27 @@ class MessagesAPI:
             raise ApiError(404, f"model: {body['model']}")
         system = shape.system_blocks(body.get("system"))
         tools = shape.tools(body.get("tools"))
-        messages = shape.messages(body["messages"])
+        betas = {beta.strip() for beta in received.headers.get("anthropic-beta", "").split(",")}
+        messages = shape.messages(body["messages"], compacted=server_side.COMPACTION_BETA in betas)
         top_level = body.get("cache_control")
         if top_level is not None:
             shape.check_cache_control(top_level, "cache_control")
-        betas = {beta.strip() for beta in received.headers.get("anthropic-beta", "").split(",")}
         conversation.check_thinking_config(body, spec, betas)
         conversation.check_tool_use(body, tools, messages, spec)
-        conversation.check_order(messages)
+        server_side.check(body, messages, spec, betas)
+        self._signer.check_block(messages)
+        conversation.check_order(messages, compacting=body.get("compaction") is not None)
         conversation.check_pairing(messages)
         conversation.check_marks(conversation.marks(system, tools, messages), top_level)
         read = self._signer.check(body, system, tools, messages, spec, tuple(self.models))
         found = positions(system, tools, read, spec, top_level)
         salt = messages_salt(body, spec, has_images=bool(shape.images(messages)))
         checked = Checked(spec, system, tools, messages, found, salt)
+        asked = body.get("context_management")
+        if asked is not None:
+            read, applied = server_side.edited(read, asked, checked.tokens, spec)
+            found = positions(system, tools, read, spec, top_level)
+            checked = replace(checked, positions=found, applied_edits=applied)
         if not counting:
             if body["max_tokens"] > spec.max_output:
                 raise ApiError(
@@ -253,10 +260,7 @@ class MessagesAPI:
         def sign(text: str, before: list[dict[str, Any]]) -> str:
             nonlocal prefix
             if prefix is None:
-                prefix = Prefix(checked.system, checked.tools)
-                for message in checked.messages:
-                    for block in message["content"]:
-                        prefix.add(message["role"], block)
+                prefix = self._signer.prefix(checked.system, checked.tools, checked.messages)
             for block in before[len(signed) :]:
                 prefix.add("assistant", block)
                 signed.append(block)
@@ -273,6 +277,13 @@ class MessagesAPI:
             sign=sign,
             new_tool_id=lambda: self.new_id("toolu"),
         )
+        if body.get("compaction") is not None:
+            return server_side.as_compaction(
+                rendered,
+                lambda content: self._signer.compacted(
+                    content, checked.system, checked.tools, checked.messages, checked.spec
+                ),
+            )
         self._signer.remember(rendered.content)
         return rendered
 
@@ -297,6 +308,8 @@ class Checked:
     messages: list[dict[str, Any]]
     positions: list[Position]
     salt: str
+    applied_edits: list[dict[str, Any]] | None = None
+    """What was left out of the messages; ``None`` if nothing was asked for."""
 
     @property
     def tokens(self) -> int:

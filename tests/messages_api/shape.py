@@ -20,7 +20,9 @@ REQUEST_FIELDS: dict[str, type | tuple[type, ...]] = {
     "max_tokens": int,
     "messages": list,
     "cache_control": dict,
+    "compaction": dict,
     "container": str,
+    "context_management": dict,
     "diagnostics": dict,
     "inference_geo": str,
     "metadata": dict,
@@ -38,6 +40,8 @@ COUNT_FIELDS = (
     "model",
     "messages",
     "cache_control",
+    "compaction",
+    "context_management",
     "output_config",
     "speed",
     "system",
@@ -45,7 +49,15 @@ COUNT_FIELDS = (
     "tool_choice",
     "tools",
 )
-NULLABLE = {"cache_control", "container", "diagnostics", "inference_geo", "speed"}
+NULLABLE = {
+    "cache_control",
+    "compaction",
+    "container",
+    "context_management",
+    "diagnostics",
+    "inference_geo",
+    "speed",
+}
 
 BLOCK_FIELDS: dict[str, tuple[set[str], set[str]]] = {
     "text": ({"text"}, {"cache_control", "citations"}),
@@ -54,6 +66,7 @@ BLOCK_FIELDS: dict[str, tuple[set[str], set[str]]] = {
     "tool_result": ({"tool_use_id"}, {"cache_control", "content", "is_error"}),
     "thinking": ({"thinking", "signature"}, set()),
     "redacted_thinking": ({"data"}, set()),
+    "compaction": ({"content", "signature"}, {"cache_control"}),
 }
 """Required and optional fields of each block type, ``type`` aside."""
 
@@ -106,8 +119,11 @@ def system_blocks(system: str | list[Any] | None) -> list[dict[str, Any]]:
     return [_block(block, f"system.{i}", {"text"}) for i, block in enumerate(system)]
 
 
-def messages(raw: list[Any]) -> list[dict[str, Any]]:
-    """Checked messages, their content as lists of blocks."""
+def messages(raw: list[Any], *, compacted: bool = False) -> list[dict[str, Any]]:
+    """Checked messages, their content as lists of blocks.
+
+    ``compacted``: blocks of a compaction are known, as the beta has it.
+    """
     checked = []
     for i, message in enumerate(raw):
         where = f"messages.{i}"
@@ -127,7 +143,11 @@ def messages(raw: list[Any]) -> list[dict[str, Any]]:
         if not content:
             raise refuse(where, "all messages must have non-empty content")
         blocks = [
-            _block(block, f"{where}.content.{j}", ROLE_BLOCKS[role])
+            _block(
+                block,
+                f"{where}.content.{j}",
+                ROLE_BLOCKS[role] | ({"compaction"} if compacted else set()),
+            )
             for j, block in enumerate(content)
         ]
         checked.append({"role": role, "content": blocks})
@@ -248,6 +268,12 @@ def _image(block: dict[str, Any], where: str) -> None:
         )
 
 
+def _compaction(block: dict[str, Any], where: str) -> None:
+    _string(block["signature"], f"{where}.signature")
+    if not _string(block["content"], f"{where}.content"):
+        raise refuse(f"{where}.content", "String should have at least 1 character")
+
+
 _BLOCK_CHECKS = {
     "text": _text,
     "image": _image,
@@ -255,6 +281,7 @@ _BLOCK_CHECKS = {
     "tool_result": _tool_result,
     "thinking": _thinking,
     "redacted_thinking": _redacted,
+    "compaction": _compaction,
 }
 
 

@@ -167,8 +167,18 @@ class Event:
         return f"event: {self.name}\ndata: {data}\n\n".encode("utf-8", "surrogatepass")
 
 
-def events(rendered: Rendered, message: dict[str, Any]) -> Iterator[Event]:
-    """All events of a reply; ``message`` is its frame, as sent with ``message_start``."""
+def events(
+    rendered: Rendered, message: dict[str, Any], usage: dict[str, Any], closing: dict[str, Any]
+) -> Iterator[Event]:
+    """All events of a reply.
+
+    Parameters
+    ----------
+    message:
+        Its frame, as sent with ``message_start``.
+    usage, closing:
+        What ``message_delta`` reports in the end: the usage, and more fields.
+    """
     yield Event("message_start", {"type": "message_start", "message": message})
     for index, block in enumerate(rendered.blocks):
         yield Event(
@@ -184,17 +194,20 @@ def events(rendered: Rendered, message: dict[str, Any]) -> Iterator[Event]:
                 piece.tokens,
             )
         yield Event("content_block_stop", {"type": "content_block_stop", "index": index})
-    usage = {
-        key: value
-        for key, value in message["usage"].items()
-        if key in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    }
+    reported = (
+        "input_tokens",
+        "output_tokens",
+        "cache_creation_input_tokens",
+        "cache_read_input_tokens",
+        "iterations",
+    )
     yield Event(
         "message_delta",
         {
             "type": "message_delta",
             "delta": {"stop_reason": rendered.stop_reason, "stop_sequence": None},
-            "usage": {**usage, "output_tokens": rendered.output_tokens},
+            "usage": {key: usage[key] for key in reported if key in usage},
+            **closing,
         },
     )
     yield Event("message_stop", {"type": "message_stop"})

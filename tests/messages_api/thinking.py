@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import binascii
+import copy
 import hashlib
 import hmac
 import secrets
+from dataclasses import dataclass
 from typing import Any
 
 from tests.messages_api.catalogue import ModelSpec
@@ -36,6 +38,23 @@ class Prefix:
     def digest(self) -> bytes:
         return self._digest.digest()
 
+    def copy(self) -> Prefix:
+        made = copy.copy(self)
+        made._digest = self._digest.copy()
+        return made
+
+
+@dataclass(frozen=True)
+class Compacted:
+    """What a block was made of."""
+
+    content: str
+    head: bytes
+    """Digest of system prompt and tools."""
+    prefix: Prefix | None
+    """Of everything that the block stands for; ``None`` where the model binds no thinking."""
+    last_role: str
+
 
 class Signer:
     """Signs thinking with a key of its own, and remembers which blocks were sent together."""
@@ -43,9 +62,80 @@ class Signer:
     def __init__(self) -> None:
         self._key = secrets.token_bytes(DIGEST_BYTES)
         self._siblings: dict[str, list[str]] = {}
+        self._compacted: dict[str, Compacted] = {}
 
     def sign(self, text: str, prefix: bytes, model: str) -> str:
         return base64.b64encode(prefix + self._mac(text, prefix, model)).decode()
+
+    def compacted(
+        self,
+        content: str,
+        system: list[dict[str, Any]],
+        tools: list[dict[str, Any]],
+        messages: list[dict[str, Any]],
+        spec: ModelSpec,
+    ) -> str:
+        """The signature of a block that stands for ``messages``."""
+        prefix = self.prefix(system, tools, messages)
+        made = Compacted(
+            content,
+            Prefix(system, tools).digest(),
+            prefix if spec.preserved_thinking else None,
+            messages[-1]["role"],
+        )
+        signature = self.sign(content, prefix.digest(), spec.id)
+        self._compacted[signature] = made
+        return signature
+
+    def check_block(self, messages: list[dict[str, Any]]) -> None:
+        """The block is one that was made here, as it was made."""
+        block = messages[0]["content"][0]
+        if block["type"] != "compaction":
+            return
+        made = self._compacted.get(block["signature"])
+        where = "messages.0.content.0"
+        if made is None:
+            raise refuse(where, "invalid signature", code="compaction_signature_invalid")
+        if made.content != block["content"]:
+            raise refuse(where, "content was changed", code="compaction_content_mismatch")
+
+    def prefix(
+        self,
+        system: list[dict[str, Any]],
+        tools: list[dict[str, Any]],
+        messages: list[dict[str, Any]],
+    ) -> Prefix:
+        """Of a whole request."""
+        prefix = self.beginning(system, tools, messages)
+        for message in messages:
+            for block in message["content"]:
+                if block["type"] != "compaction":
+                    prefix.add(message["role"], block)
+        return prefix
+
+    def beginning(
+        self,
+        system: list[dict[str, Any]],
+        tools: list[dict[str, Any]],
+        messages: list[dict[str, Any]],
+    ) -> Prefix:
+        """Of what stands in front of the messages, or of what a block stands for.
+
+        Thinking behind a block stays valid if what follows it is what followed the messages.
+        """
+        prefix = Prefix(system, tools)
+        block = messages[0]["content"][0]
+        if block["type"] != "compaction":
+            return prefix
+        made = self._compacted[block["signature"]]
+        rest = [*messages[0]["content"][1:], *messages[1:]]
+        follows = len(rest) == 0 or len(messages[0]["content"]) > 1
+        if not follows:
+            follows = messages[1]["role"] != made.last_role
+        if made.prefix is None or made.head != prefix.digest() or not follows:
+            prefix.add("assistant", block)
+            return prefix
+        return made.prefix.copy()
 
     def remember(self, content: list[dict[str, Any]]) -> None:
         """Note the thinking of a reply, to see later if only a part of it comes back."""
@@ -78,7 +168,7 @@ class Signer:
             _check_loop(messages)
         if not any(block["type"] in THINKING for m in messages for block in m["content"]):
             return messages
-        prefix = Prefix(system, tools)
+        prefix = self.beginning(system, tools, messages)
         kept_messages = []
         for i, message in enumerate(messages):
             kept = []
@@ -109,7 +199,8 @@ class Signer:
                     raise refuse(f"messages.{i}.content.{j}", "Invalid `data` in block")
                 else:
                     kept.append(block)
-                prefix.add(message["role"], block)
+                if block["type"] != "compaction":
+                    prefix.add(message["role"], block)
             if message["role"] == "assistant" and not dropped:
                 self._check_whole(i, message)
             kept_messages.append({"role": message["role"], "content": kept})

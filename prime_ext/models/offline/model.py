@@ -16,6 +16,7 @@ from prime_ext.models.model import (
     ModelEvent,
     ModelRequest,
     Reply,
+    ServerSide,
     TextDelta,
     ToolInputDelta,
 )
@@ -48,6 +49,9 @@ class OfflineModel:
 
     async def capabilities(self) -> Capabilities:
         return Capabilities(window=WINDOW, max_output=MAX_OUTPUT)
+
+    async def server_side(self) -> ServerSide:
+        return ServerSide()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Answer ``request``: events as a remote model's stream has them, ``Reply`` last."""
