@@ -14,7 +14,17 @@ from prime_ext.agent.tools.paths import Workspace
 from prime_ext.agent.tools.text_files import replace_file
 from prime_ext.errors import PrimeError
 from prime_ext.notebook.cell import CellConflict
-from prime_ext.notebook.undo import CHANGED, Conflict, Step, plan_undo, undoable
+from prime_ext.notebook.undo import (
+    CHANGED,
+    CHANGED_BETWEEN,
+    DELETED,
+    NOT_KEPT,
+    REASONS,
+    Conflict,
+    Step,
+    plan_undo,
+    undoable,
+)
 from prime_ext.session.records import FileChange, NotebookOp, Revert
 
 if TYPE_CHECKING:
@@ -125,7 +135,7 @@ async def _carried_out(
         # Somebody was faster than the plan.
         return _left_alone(Conflict(step.cell_id, CHANGED, error.current, step.source)), None
     except PrimeError as error:
-        return {"cell_id": step.cell_id, "outcome": "failed", "reason": error.message}, None
+        return {"cell_id": step.cell_id, **_failed(error)}, None
     return {"cell_id": step.cell_id, "outcome": DONE[step.action]}, change
 
 
@@ -145,11 +155,18 @@ async def _carry_out(step: Step, session: Session, document: NotebookDocument) -
 def _left_alone(conflict: Conflict) -> dict[str, Any]:
     return {
         "cell_id": conflict.cell_id,
-        "outcome": "conflict",
-        "reason": conflict.reason,
+        **_conflict(conflict.code),
         "current": conflict.current,
         "earlier": conflict.earlier,
     }
+
+
+def _conflict(code: str) -> dict[str, Any]:
+    return {"outcome": "conflict", "code": code, "reason": REASONS[code]}
+
+
+def _failed(error: PrimeError) -> dict[str, Any]:
+    return {"outcome": "failed", "code": error.code, "reason": error.message}
 
 
 # --- files -----------------------------------------------------------------------------------
@@ -165,9 +182,10 @@ def _revert_files(
     for path, of_file in by_path.items():
         try:
             outcome = _revert_file(path, of_file, workspace, kept)
-        except (PrimeError, OSError) as error:
-            reason = error.message if isinstance(error, PrimeError) else str(error)
-            outcome = {"outcome": "failed", "reason": reason}
+        except PrimeError as error:
+            outcome = _failed(error)
+        except OSError as error:
+            outcome = {"outcome": "failed", "code": "file_not_written", "reason": str(error)}
         if outcome is not None:
             entries.append({"path": path, **outcome})
     return entries
@@ -185,18 +203,17 @@ def _revert_file(
     if now == first.before_hash:
         return None
     if now != last.after_hash:
-        reason = "It was deleted since." if now is None else "It was changed since."
-        return {"outcome": "conflict", "reason": reason}
+        return _conflict(DELETED if now is None else CHANGED)
     for one, following in itertools.pairwise(changes):
         if one.after_hash != following.before_hash:
-            reason = "Somebody else changed it while the agent did."
-            return {"outcome": "conflict", "reason": reason}
+            return _conflict(CHANGED_BETWEEN)
     if first.before_hash is None:
         target.unlink()
         return {"outcome": "removed"}
     before = kept(first.kept) if first.kept else None
     if before is None or content_hash(before) != first.before_hash:
-        return {"outcome": "failed", "reason": "What it held before was not kept."}
+        reason = "What it held before was not kept."
+        return {"outcome": "failed", "code": NOT_KEPT, "reason": reason}
     replace_file(target, before)
     return {"outcome": "restored"}
 

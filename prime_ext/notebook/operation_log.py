@@ -111,6 +111,7 @@ class OperationLog:
             before=before,
             after=after,
             reason=error.message,
+            code=error.code,
         )
 
     def _keep(self, op_id: str, cell: dict[str, Any] | None) -> str | None:

@@ -17,11 +17,20 @@ from prime_ext.session.records import NotebookOp
 EDITS = frozenset({"insert_cell", "edit_cell", "delete_cell", "move_cell"})
 """Operations that can be undone. What a run put out stays: the kernel has run it."""
 
-CHANGED = "It was changed since."
-DELETED = "It was deleted since."
-MOVED = "It was moved since."
-CHANGED_BETWEEN = "Somebody else changed it while the agent did."
-NOT_KEPT = "It held a key, and keys are not kept."
+CHANGED = "changed_since"
+DELETED = "deleted_since"
+MOVED = "moved_since"
+CHANGED_BETWEEN = "changed_between"
+NOT_KEPT = "not_kept"
+
+REASONS = {
+    CHANGED: "It was changed since.",
+    DELETED: "It was deleted since.",
+    MOVED: "It was moved since.",
+    CHANGED_BETWEEN: "Somebody else changed it while the agent did.",
+    NOT_KEPT: "It held a key, and keys are not kept.",
+}
+"""Code of a conflict → what it means."""
 
 State = dict[str, Any]
 
@@ -48,7 +57,8 @@ class Conflict:
     """A cell that is left as it is."""
 
     cell_id: str
-    reason: str
+    code: str
+    """One of ``REASONS``."""
     current: str | None
     """Its source; ``None`` if it is gone."""
     earlier: str | None

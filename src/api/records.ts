@@ -200,6 +200,8 @@ export interface INotebookOp extends IBase {
   after?: ICellImage;
   /** Why it failed; of one that was applied, why it is not on disk. */
   reason?: string;
+  /** Stable name of the error in `reason`. */
+  code?: string;
   /** Id of the turn that it undoes a part of. */
   reverts?: string;
 }
@@ -215,11 +217,12 @@ export interface IRevertRecord extends IBase {
   cells?: {
     cell_id: string;
     outcome: string;
+    code?: string;
     reason?: string;
     current?: string | null;
     earlier?: string | null;
   }[];
-  files?: { path: string; outcome: string; reason?: string }[];
+  files?: { path: string; outcome: string; code?: string; reason?: string }[];
   unsaved?: string;
 }
 

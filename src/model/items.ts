@@ -55,6 +55,8 @@ export interface ICellChange {
   readonly status: 'applied' | 'conflict' | 'failed';
   readonly before: ICellImage | null;
   readonly after: ICellImage | null;
+  /** Stable name of `reason`; `null` if it has none. */
+  readonly code: string | null;
   readonly reason: string | null;
 }
 
@@ -183,6 +185,7 @@ export interface IRevert {
 export interface IRevertedCell {
   readonly id: string;
   readonly outcome: string;
+  readonly code: string | null;
   readonly reason: string | null;
   /** Of a cell that is left as it is: its source, `null` if it is gone, … */
   readonly current: string | null;
@@ -193,6 +196,7 @@ export interface IRevertedCell {
 export interface IRevertedFile {
   readonly path: string;
   readonly outcome: string;
+  readonly code: string | null;
   readonly reason: string | null;
 }
 

@@ -145,6 +145,7 @@ export function revertedTurn(
   const cells = (record.cells ?? []).map(cell => ({
     id: cell.cell_id,
     outcome: cell.outcome,
+    code: cell.code ?? null,
     reason: cell.reason ?? null,
     current: cell.current ?? null,
     earlier: cell.earlier ?? null
@@ -152,6 +153,7 @@ export function revertedTurn(
   const files = (record.files ?? []).map(file => ({
     path: file.path,
     outcome: file.outcome,
+    code: file.code ?? null,
     reason: file.reason ?? null
   }));
   const done = (entry: { outcome: string }): boolean =>

@@ -149,6 +149,7 @@ export class Transcript {
             status: record.status,
             before: record.before ?? null,
             after: record.after ?? null,
+            code: record.code ?? null,
             reason: record.reason ?? null
           }
         };

@@ -172,8 +172,11 @@ function ErrorCard(props: { item: IErrorItem }): JSX.Element {
 
 function Note(props: { item: INoteItem }): JSX.Element {
   const { item } = props;
-  const { trans } = usePanel();
+  const { trans, userName } = usePanel();
   const parts: string[] = [];
+  if (item.user !== null && item.user !== userName) {
+    parts.push(item.user);
+  }
   if (item.permissionMode !== null) {
     parts.push(
       trans.__('Permissions: %1', modeName(item.permissionMode, trans))

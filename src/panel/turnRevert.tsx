@@ -4,6 +4,7 @@ import * as React from 'react';
 import { IRevertedCell, ITurnItem } from '../model/items';
 import { usePanel, usePanelState } from './context';
 import { DiffView } from './diffView';
+import { reasonText } from './reasonText';
 import { isLeft, revertLine } from './revertText';
 import { isBusy } from './state';
 
@@ -36,9 +37,9 @@ export function RevertOutcome(props: { item: ITurnItem }): JSX.Element | null {
       {cells.map(cell => (
         <LeftCell key={cell.id} cell={cell} />
       ))}
-      {files.map(({ path, reason }) => (
-        <div key={path} className="jp-prime-Restore-detail">
-          <code>{path}</code> {reason}
+      {files.map(file => (
+        <div key={file.path} className="jp-prime-Restore-detail">
+          <code>{file.path}</code> {reasonText(file, trans)}
         </div>
       ))}
       {cells.length + files.length > 0 && (
@@ -52,12 +53,12 @@ export function RevertOutcome(props: { item: ITurnItem }): JSX.Element | null {
 
 /** A cell that somebody has changed since: what it holds, and what it held before the turn. */
 function LeftCell(props: { cell: IRevertedCell }): JSX.Element {
-  const { id, reason, current, earlier } = props.cell;
+  const { id, current, earlier } = props.cell;
   const { controller, notebookView, trans } = usePanel();
   return (
     <div className="jp-prime-Revert-cell" data-cell={id}>
       <div className="jp-prime-Restore-detail">
-        {reason}{' '}
+        {reasonText(props.cell, trans)}{' '}
         {current !== null && (
           <button
             type="button"

@@ -114,6 +114,7 @@ async def test_what_the_user_changed_since_is_left_and_shown(
     assert conflict == {
         "cell_id": "one",
         "outcome": "conflict",
+        "code": "changed_since",
         "reason": "It was changed since.",
         "current": "x = 11",
         "earlier": "x = 1",

@@ -179,7 +179,7 @@ def test_a_cell_changed_since_is_a_conflict_with_both_sides() -> None:
     Editor(content).edit("a", "user's")
     undo = plan_undo(agent.ops, cells(content))
     (conflict,) = undo.conflicts
-    assert (conflict.reason, conflict.current, conflict.earlier) == (CHANGED, "user's", "1")
+    assert (conflict.code, conflict.current, conflict.earlier) == (CHANGED, "user's", "1")
     assert [(step.action, step.cell_id) for step in undo.steps] == [("restore", "b")]
 
 
@@ -190,7 +190,7 @@ def test_a_cell_deleted_since_is_not_made_again() -> None:
     Editor(content).delete("a")
     undo = plan_undo(agent.ops, cells(content))
     assert undo.steps == []
-    assert [(c.reason, c.current, c.earlier) for c in undo.conflicts] == [(DELETED, None, "1")]
+    assert [(c.code, c.current, c.earlier) for c in undo.conflicts] == [(DELETED, None, "1")]
 
 
 def test_an_edit_between_those_of_the_agent_is_not_lost() -> None:
@@ -201,7 +201,7 @@ def test_an_edit_between_those_of_the_agent_is_not_lost() -> None:
     agent.edit("a", "agent's, and the user's, again")
     undo = plan_undo(agent.ops, cells(content))
     assert undo.steps == []
-    assert [c.reason for c in undo.conflicts] == [CHANGED_BETWEEN]
+    assert [c.code for c in undo.conflicts] == [CHANGED_BETWEEN]
 
 
 def test_a_cell_moved_since_stays_where_it_is() -> None:
@@ -211,7 +211,7 @@ def test_a_cell_moved_since_stays_where_it_is() -> None:
     Editor(content).move("a", "e")
     undo = plan_undo(agent.ops, cells(content))
     assert undo.steps == []
-    assert [(c.cell_id, c.reason) for c in undo.conflicts] == [("a", MOVED)]
+    assert [(c.cell_id, c.code) for c in undo.conflicts] == [("a", MOVED)]
 
 
 def test_a_cell_that_was_only_moved_goes_back_whatever_it_holds_now() -> None:

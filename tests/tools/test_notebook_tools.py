@@ -267,7 +267,8 @@ async def test_a_conflict_tells_both_sides(bench: Bench) -> None:
     error = await refused(bench, "edit_cell", cell_id="a", source="the agent's")
     assert "the user's" in error.message
     assert "the agent's" in error.message
-    assert bench.recorded.records[-1].status == "conflict"
+    record = bench.recorded.records[-1]
+    assert (record.status, record.code) == ("conflict", "cell_conflict")
 
 
 async def test_a_change_that_is_not_on_disk_says_so(bench: Bench) -> None:

@@ -234,6 +234,7 @@ describe('Conversation, tool calls', () => {
     const conflict = {
       cell_id: 'one',
       outcome: 'conflict',
+      code: 'changed_since',
       reason: 'It was changed since.',
       current: 'mine',
       earlier: '1'
@@ -243,9 +244,9 @@ describe('Conversation, tool calls', () => {
       cells: [conflict, { cell_id: 'five', outcome: 'inserted' }],
       files: [{ path: 'a.py', outcome: 'restored' }]
     });
-    expect(last()?.revert?.cells.map(cell => cell.outcome)).toEqual([
-      'conflict',
-      'inserted'
+    expect(last()?.revert?.cells).toMatchObject([
+      { outcome: 'conflict', code: 'changed_since' },
+      { outcome: 'inserted', code: null }
     ]);
     log.add('revert', {
       turn: 't1',

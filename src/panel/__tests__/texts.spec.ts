@@ -12,6 +12,7 @@ import { lineDiff } from '../diffView';
 import { age, cost, duration, fileSize, shortCount } from '../format';
 import { hintFor } from '../hints';
 import { InputHistory } from '../inputHistory';
+import { reasonText } from '../reasonText';
 import { restoreLine } from '../restoreText';
 import { revertLine } from '../revertText';
 import { completions, localCommand, slashCommands } from '../slash';
@@ -35,6 +36,19 @@ const compaction: ICompactionItem = {
   summary: null,
   reason: null
 };
+
+describe('reasonText', () => {
+  it('is the panel’s own where the code is known, else the server’s', () => {
+    const reason = 'Cell a1 does not hold what you expect: …';
+    expect(reasonText({ code: 'cell_conflict', reason }, trans)).toBe(
+      'The cell was changed since the agent last saw it. Nothing was done.'
+    );
+    expect(reasonText({ code: 'of_a_newer_server', reason }, trans)).toBe(
+      reason
+    );
+    expect(reasonText({ code: null, reason: null }, trans)).toBe('');
+  });
+});
 
 describe('restoreLine', () => {
   const restore = (
@@ -132,10 +146,16 @@ describe('fileSize', () => {
 });
 
 describe('revertLine', () => {
-  const file = (outcome: string) => ({ path: 'a.py', outcome, reason: null });
+  const file = (outcome: string) => ({
+    path: 'a.py',
+    outcome,
+    code: null,
+    reason: null
+  });
   const cell = (outcome: string) => ({
     id: 'a',
     outcome,
+    code: null,
     reason: null,
     current: null,
     earlier: null

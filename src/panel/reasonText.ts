@@ -1,0 +1,35 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+
+/**
+ * Why a cell or file is not as it was to be: in the person's language where the reason has a code
+ * that is known here, else as the server says it.
+ */
+export function reasonText(
+  entry: { readonly code: string | null; readonly reason: string | null },
+  trans: TranslationBundle
+): string {
+  switch (entry.code) {
+    case 'changed_since':
+      return trans.__('It was changed since.');
+    case 'deleted_since':
+      return trans.__('It was deleted since.');
+    case 'moved_since':
+      return trans.__('It was moved since.');
+    case 'changed_between':
+      return trans.__('Somebody else changed it while the agent did.');
+    case 'not_kept':
+      return trans.__('What it held before was not kept.');
+    case 'cell_conflict':
+      return trans.__(
+        'The cell was changed since the agent last saw it. Nothing was done.'
+      );
+    case 'cell_unread':
+      return trans.__(
+        'The agent has not read the cell since the server was started. Nothing was done.'
+      );
+    case 'cell_not_found':
+      return trans.__('The cell is no longer there.');
+    default:
+      return entry.reason ?? '';
+  }
+}
