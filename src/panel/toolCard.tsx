@@ -20,6 +20,7 @@ import { failedIcon } from './icons';
 import { MarkdownView } from './markdownView';
 import { OutputsView } from './outputsView';
 import { Elapsed } from './elapsed';
+import { reasonText } from './reasonText';
 import { codeLine, IToolFace, toolFace, toolSummary } from './tools';
 
 /** One call of a tool: a line that opens to what was asked and what came of it. */
@@ -172,6 +173,8 @@ function ToolAnswer(props: { item: IToolItem }): JSX.Element | null {
     [item.outputs, item.content]
   );
   const text = React.useMemo(() => contentText(item.content), [item.content]);
+  const reason = item.change && reasonText(item.change, trans);
+  const isSaid = item.outputs.length === 0 && text.includes(reason ?? '');
   return (
     <>
       {item.outputs.length > 0 ? (
@@ -188,9 +191,7 @@ function ToolAnswer(props: { item: IToolItem }): JSX.Element | null {
         )
       )}
       {images.length > 0 && <OutputsView outputs={images} />}
-      {item.change?.reason && (
-        <div className="jp-prime-Tool-note">{item.change.reason}</div>
-      )}
+      {reason && !isSaid && <div className="jp-prime-Tool-note">{reason}</div>}
       {item.outputFile && (
         <div className="jp-prime-Tool-note">
           {item.leftOut === 0
