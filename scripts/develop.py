@@ -181,8 +181,8 @@ def _developed() -> Environment:
 
 def _with_browser(environment: Environment) -> Environment:
     frontend.Frontend(environment).build()
-    # Two servers and the test API, beside whatever else the developer has running.
-    port = os.environ.get("PRIME_TEST_PORT") or str(free_ports(3))
+    # Three servers and the test API, beside whatever else the developer has running.
+    port = os.environ.get("PRIME_TEST_PORT") or str(free_ports(4))
     return environment.with_variables(
         PRIME_TEST_BROWSER=str(find_browser(environment)), PRIME_TEST_PORT=port
     )

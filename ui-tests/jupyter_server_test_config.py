@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import shutil
+from pathlib import Path
 from typing import Any
 
 from jupyterlab.galata import configure_jupyter_server
@@ -18,5 +20,24 @@ c.ServerApp.allow_root = True
 c.Application.log_level = "WARN"
 c.LabApp.news_url = None
 c.LabApp.check_for_updates_class = "jupyterlab.NeverCheckForUpdate"
+
+if os.environ.get("PRIME_TEST_COLLABORATION"):
+    # By default in the folder from which the server is started.
+    c.SQLiteYStore.db_path = str(Path(os.environ["JUPYTER_DATA_DIR"]) / "ystore.db")
+else:
+    # It is optional: the other servers do without, as `disable` would have it.
+    c.ServerApp.jpserver_extensions = {"jupyter_server_ydoc": False, "jupyter_server_fileid": False}
+    labconfig = Path(os.environ["JUPYTER_CONFIG_DIR"]) / "labconfig"
+    labconfig.mkdir(parents=True, exist_ok=True)
+    (labconfig / "page_config.json").write_text(
+        json.dumps(
+            {
+                "disabledExtensions": {
+                    "@jupyter/collaboration-extension": True,
+                    "@jupyter/docprovider-extension": True,
+                }
+            }
+        )
+    )
 
 atexit.register(shutil.rmtree, os.environ["PRIME_TEST_STATE"], ignore_errors=True)

@@ -1,33 +1,25 @@
 import { defineConfig } from '@playwright/test';
-import { mkdirSync, mkdtempSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
+import { personOf } from './environment';
 
 // The workers read this file too: what it decides once goes through the environment.
 process.env.PRIME_TEST_PORT ??= '18888';
-process.env.PRIME_TEST_STATE ??= mkdtempSync(join(tmpdir(), 'prime-ui-'));
 
 const port = Number(process.env.PRIME_TEST_PORT);
-const state = process.env.PRIME_TEST_STATE;
 const root = resolve(__dirname, '..');
 
-/** A server with the offline agent, one whose agent talks to the test API, and the test API. */
+/**
+ * A server with the offline agent, one whose agent talks to the test API, the test API, and a
+ * server with the offline agent and jupyter-collaboration.
+ */
 const offline = `http://127.0.0.1:${port}`;
 const remote = `http://127.0.0.1:${port + 1}`;
 const api = `http://127.0.0.1:${port + 2}`;
+const collaboration = `http://127.0.0.1:${port + 3}`;
 process.env.PRIME_TEST_API = api;
 process.env.TARGET_URL ??= offline;
 
-/**
- * A server with folders of its own, so that a test run neither reads nor changes
- * what the person who starts it keeps in theirs.
- */
 function jupyterLab(name: string, at: string, ...options: string[]) {
-  const folder = (part: string): string => {
-    const path = join(state, name, part);
-    mkdirSync(path, { recursive: true });
-    return path;
-  };
   return {
     command: [
       'jupyter lab --config jupyter_server_test_config.py',
@@ -39,18 +31,8 @@ function jupyterLab(name: string, at: string, ...options: string[]) {
     reuseExistingServer: !process.env.CI,
     gracefulShutdown: { signal: 'SIGTERM' as const, timeout: 10_000 },
     env: {
-      JUPYTER_CONFIG_DIR: folder('config'),
-      JUPYTER_DATA_DIR: folder('data'),
-      JUPYTER_RUNTIME_DIR: folder('runtime'),
-      JUPYTERLAB_SETTINGS_DIR: folder('settings'),
-      JUPYTERLAB_WORKSPACES_DIR: folder('workspaces'),
-      JUPYTERLAB_GALATA_ROOT_DIR: folder('root'),
-      IPYTHONDIR: folder('ipython'),
-      // Never a real model, whatever the person has configured.
-      ANTHROPIC_API_KEY: '',
-      ANTHROPIC_AUTH_TOKEN: '',
-      ANTHROPIC_BASE_URL: '',
-      PRIME_API_KEY: ''
+      ...personOf(name),
+      PRIME_TEST_COLLABORATION: name === 'collaboration' ? '1' : ''
     }
   };
 }
@@ -74,6 +56,11 @@ export default defineConfig({
       name: 'remote',
       testMatch: 'remote/*.spec.ts',
       use: { baseURL: remote }
+    },
+    {
+      name: 'collaboration',
+      testMatch: 'collaboration/*.spec.ts',
+      use: { baseURL: collaboration }
     },
     ...(process.env.PRIME_DOCS
       ? [
@@ -126,6 +113,7 @@ export default defineConfig({
       // Small enough to be crossed by one long output.
       '--ContextConfig.max_context_tokens=12000',
       '--ContextConfig.tool_result_cap_tokens=6000'
-    )
+    ),
+    jupyterLab('collaboration', collaboration)
   ]
 });
