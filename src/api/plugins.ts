@@ -4,6 +4,7 @@ import {
   JupyterFrontEndPlugin
 } from '@jupyterlab/application';
 import { IStateDB } from '@jupyterlab/statedb';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { ISessions, ISessionStreams } from '../tokens';
 import { PrimeApi } from './rest';
@@ -18,10 +19,15 @@ export const sessions: JupyterFrontEndPlugin<ISessions> = {
   description: 'The sessions of the Prime agent, by notebook.',
   autoStart: true,
   provides: ISessions,
-  optional: [IStateDB],
-  activate: (app: JupyterFrontEnd, stateDB: IStateDB | null): ISessions => {
+  optional: [IStateDB, ITranslator],
+  activate: (
+    app: JupyterFrontEnd,
+    stateDB: IStateDB | null,
+    translator: ITranslator | null
+  ): ISessions => {
     const { events, serverSettings } = app.serviceManager;
-    const sessions = new Sessions(new PrimeApi(serverSettings), stateDB);
+    const trans = (translator ?? nullTranslator).load('prime_ext');
+    const sessions = new Sessions(new PrimeApi(serverSettings, trans), stateDB);
     events.stream.connect((_, event) => {
       if (event.schema_id === SESSION_START) {
         const { notebook, session_id: id } = event;

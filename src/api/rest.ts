@@ -3,6 +3,7 @@
  */
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
+import { nullTranslator, TranslationBundle } from '@jupyterlab/translation';
 
 import { IAttachment, IVariable } from './attachments';
 import { IRecord, ISessionState } from './frames';
@@ -106,7 +107,8 @@ export class ApiError extends Error {
 /** Typed access to `{base_url}prime/api/`. */
 export class PrimeApi {
   constructor(
-    readonly serverSettings: ServerConnection.ISettings = ServerConnection.makeSettings()
+    readonly serverSettings: ServerConnection.ISettings = ServerConnection.makeSettings(),
+    readonly trans: TranslationBundle = nullTranslator.load('prime_ext')
   ) {}
 
   status(): Promise<IStatus> {
@@ -288,8 +290,8 @@ export class PrimeApi {
         throw new ApiError(
           0,
           'server_unreachable',
-          'The Jupyter server does not answer.',
-          'Check that it is still running, then try again.'
+          this.trans.__('The Jupyter server does not answer.'),
+          this.trans.__('Check that it is still running, then try again.')
         );
       }
       throw reason;

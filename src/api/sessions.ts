@@ -100,13 +100,27 @@ export class Sessions implements ISessions {
     }
   }
 
-  async rename(from: string, to: string): Promise<void> {
+  rename(from: string, to: string): Promise<void> {
+    // Each view of the notebook says so, and the notebook writer too.
+    const key = JSON.stringify([from, to]);
+    let pending = this._renaming.get(key);
+    if (!pending) {
+      pending = this._rename(from, to).finally(() =>
+        this._renaming.delete(key)
+      );
+      this._renaming.set(key, pending);
+    }
+    return pending;
+  }
+
+  private async _rename(from: string, to: string): Promise<void> {
     const current = this._current.get(from) ?? null;
     const sessions = await this._api.sessions(from);
     await Promise.all(
       sessions.map(({ id }) => this._api.patchSession(id, { notebook: to }))
     );
     this._current.delete(from);
+    this._without.delete(from);
     await this._stateDB?.remove(stateKey(from));
     await this.select(to, current);
   }
@@ -142,6 +156,7 @@ export class Sessions implements ISessions {
   /** Notebooks that had no session when they were looked up. */
   private _without = new Set<string>();
   private _pending = new Map<string, Promise<string | null>>();
+  private _renaming = new Map<string, Promise<void>>();
   private _changed = new Signal<ISessions, ISessions.IChange>(this);
 }
 

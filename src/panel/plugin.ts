@@ -83,7 +83,7 @@ export const panel: JupyterFrontEndPlugin<IChatPanel> = {
       });
     }
 
-    const api = new PrimeApi(serverSettings);
+    const api = new PrimeApi(serverSettings, trans);
     const mentions = new MentionSources({
       tracker,
       editors,

@@ -133,7 +133,12 @@ describe('Sessions', () => {
 
   it('goes with a notebook that is renamed', async () => {
     await sessions.select('a.ipynb', 'older');
-    await sessions.rename('a.ipynb', 'b.ipynb');
+    const patch = jest.spyOn(api, 'patchSession');
+    await Promise.all([
+      sessions.rename('a.ipynb', 'b.ipynb'),
+      sessions.rename('a.ipynb', 'b.ipynb')
+    ]);
+    expect(patch).toHaveBeenCalledTimes(2); // Once for each session.
     expect(sessions.current('b.ipynb')).toBe('older');
     expect(sessions.current('a.ipynb')).toBeUndefined();
     expect(api.sessionsOf['b.ipynb'].sort()).toEqual(['newest', 'older']);
