@@ -207,6 +207,8 @@ class Turn:
             await self._context.prefire()
             calls = [block for block in reply.content if block["type"] == "tool_use"]
             if not calls:
+                if reply.stop_reason == WINDOW_FULL and await self._make_room():
+                    continue  # from where it was cut off, behind a summary
                 break
             if reply.stop_reason in _CUT_OFF and reply.content[-1]["type"] == "tool_use":
                 # Its input may end anywhere and still be valid JSON; running half of it is worse
@@ -273,6 +275,15 @@ class Turn:
         await self._give_up_if_refilled()
         self._again_at = tokens + threshold // 10
         await self._compact_now(trigger, None)
+
+    async def _make_room(self) -> bool:
+        """Compact because the window is full; whether there is room for a reply now."""
+        record = await self._compact_now("overflow", None)
+        threshold = self._context.limits.threshold
+        if record.outcome == "ok" and record.tokens_after < threshold:
+            return True
+        self._error(WINDOW_FULL, *_STOPPED_SHORT[WINDOW_FULL])
+        return False
 
     async def _give_up_if_refilled(self) -> None:
         filler = await self._context.refilled_by()
@@ -392,7 +403,7 @@ class Turn:
             )
         )
         self._context.answered(projection, reply)
-        if reply.stop_reason in _STOPPED_SHORT:
+        if reply.stop_reason in _STOPPED_SHORT and reply.stop_reason != WINDOW_FULL:
             message, hint = _STOPPED_SHORT[reply.stop_reason]
             self._error(reply.stop_reason, message, hint)
 
@@ -433,7 +444,8 @@ class Turn:
         return record
 
 
-_CUT_OFF = ("max_tokens", "model_context_window_exceeded")
+WINDOW_FULL = "model_context_window_exceeded"
+_CUT_OFF = ("max_tokens", WINDOW_FULL)
 _CALL_CUT_OFF = (
     "Not run: the reply reached its largest length inside this call, so its input is incomplete. "
     "Send it again in smaller parts."
@@ -449,7 +461,7 @@ _STOPPED_SHORT = {
         "The reply reached its largest length and was cut off.",
         "Ask to continue, or raise ModelConfig.max_output_tokens.",
     ),
-    "model_context_window_exceeded": (
+    WINDOW_FULL: (
         "The reply was cut off because the model's window is full.",
         "Send /compact, then ask to continue.",
     ),

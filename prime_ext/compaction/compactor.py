@@ -214,7 +214,9 @@ class Compactor:
         # Who asks for a compaction wants the conversation short, not its last part verbatim; and
         # after an overflow nothing is known of how much must go.
         keep = limits.keep_tail if start.trigger in AUTOMATIC else 0
-        body = await replacing.make(keep, limits.added_tokens(overhead))
+        # A reply that the window's end has cut off goes on behind the summary, which is the user's.
+        goes_on = start.trigger == "overflow" and projection.messages[-1].role == "assistant"
+        body = await replacing.make(keep, limits.added_tokens(overhead), may_swap=not goes_on)
         if body.path != "swap":
             # The summary may have taken its time; what is said behind it is to be true now.
             await self._check(start)

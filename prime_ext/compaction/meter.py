@@ -60,6 +60,10 @@ class ContextMeter:
             self.known_tokens = estimate
         return estimate
 
+    def unreported(self, tokens: int) -> int:
+        """How much of a context's size of ``tokens`` is an estimate."""
+        return max(0, tokens - (self._estimator.anchor_tokens or 0))
+
     async def message_tokens(self, projection: Projection) -> list[int]:
         """Size of each message."""
         await self._measure(projection)

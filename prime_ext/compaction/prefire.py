@@ -26,6 +26,7 @@ from prime_ext.context.note import (
 from prime_ext.context.plan import (
     Measured,
     choose_prune,
+    leap_room,
     prefire_point,
     tail_room,
     wants_rolling,
@@ -41,12 +42,8 @@ if TYPE_CHECKING:
     from prime_ext.session.session import Session
 
 
-LEAP_REQUESTS = 3
-"""Requests that go on while the note is made of a context that leapt over its threshold."""
-
-LEAP_OUTPUT = 8_000
-"""Tokens of the window that stay free for a reply meanwhile: few replies are longer, and one that
-reaches the window's end is cut off, not refused."""
+LONGEST_WAIT_SECONDS = 150.0
+"""For a note that was begun beyond the threshold; a single pass would take as long."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +93,8 @@ class Prefire:
         """A note could not be made since the last compaction; a single pass will do."""
         self._note_tokens = 0
         """Sent for the note."""
-        self._leapt = 0
-        """Requests that have gone on beyond the threshold since the context leapt over it."""
+        self.has_leapt = False
+        """Requests have gone on beyond the threshold since the context leapt over it."""
 
     def resume(self, records: Sequence[AnyRecord]) -> None:
         """Take up a note that was ready when the server stopped."""
@@ -144,30 +141,30 @@ class Prefire:
         """Whether requests may go on beyond the threshold, while the note is made.
 
         They may where the context leapt over it, from below the size at which a note would have
-        been begun: then nobody has to wait either, for a few requests, if the window has room.
-        The note is begun behind the first of them, which has put into the cache what leapt.
+        been begun: then nobody has to wait either, as long as the window has room. The note is
+        begun behind the first of them, which has put into the cache what leapt.
         """
-        limits = approach.limits
-        output = min(limits.max_output, LEAP_OUTPUT)
-        room = limits.window - output - 2 * approach.meter.fast_growth
+        meter, limits = approach.meter, approach.limits
         if (
-            approach.tokens > room
-            or self._leapt >= LEAP_REQUESTS
-            or self._note is not None
+            self._note is not None
             or self._failed
             or approach.model.provider == "offline"
-            or self._is_busy != (self._leapt > 0)
+            or self._is_busy != self.has_leapt
         ):
             return False
-        if self._leapt == 0 and await self._prune_will_do(approach, await _measured(approach)):
+        capabilities = await approach.model.capabilities()
+        room = leap_room(
+            limits,
+            meter.unreported(approach.tokens),
+            meter.fast_growth,
+            stops_at_window=capabilities.stops_at_window,
+        )
+        if approach.tokens > room:
             return False
-        self._leapt += 1
+        if not self.has_leapt and await self._prune_will_do(approach, await _measured(approach)):
+            return False
+        self.has_leapt = True
         return True
-
-    @property
-    def has_leapt(self) -> bool:
-        """Whether the context is over its threshold, and a note was not begun in time."""
-        return self._leapt > 0
 
     @property
     def _is_busy(self) -> bool:
@@ -205,9 +202,9 @@ class Prefire:
         has leapt over its threshold the model would only be asked the same once more, so that
         one is waited for.
         """
-        waited = self._leapt > 0 and self._note is None and self._is_busy
+        waited = self.has_leapt and self._note is None and self._is_busy
         if waited and self._task is not None:
-            await asyncio.wait({self._task})
+            await asyncio.wait({self._task}, timeout=LONGEST_WAIT_SECONDS)
         self.cancel()
         note = self._note
         if note is not None and waited:
@@ -222,7 +219,7 @@ class Prefire:
         self.cancel()
         self._note = None
         self._failed = False
-        self._leapt = 0
+        self.has_leapt = False
 
     def cancel(self) -> None:
         """Give up a note that is being made."""

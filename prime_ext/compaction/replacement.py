@@ -117,7 +117,7 @@ class Replacing:
         self._on_overflow = on_overflow
         self._log = log
 
-    async def make(self, keep_tail: int, added: int) -> Replacement:
+    async def make(self, keep_tail: int, added: int, *, may_swap: bool = True) -> Replacement:
         """What takes the prefix's place.
 
         A note that is ready takes its place as it is if what came since may stay verbatim;
@@ -131,6 +131,8 @@ class Replacing:
             them. This is settled before anything is asked, so that nobody waits twice.
         added:
             Tokens of what code adds to a summary.
+        may_swap:
+            Whether what came since the note may stay verbatim behind it.
         """
         messages, limits = self._projection.messages, self._terms.limits
         room = limits.landing - self._overhead - self._budget - added
@@ -142,7 +144,7 @@ class Replacing:
         note_size = self._count(self._note.text)
         room = limits.landing - self._overhead - note_size - added
         # Where not even the note lands alone, a request for a shorter one would not help either.
-        if tail <= limits.keep_tail and (tail <= room or room <= 0):
+        if may_swap and tail <= limits.keep_tail and (tail <= room or room <= 0):
             waited = self._note.waited_tokens
             return Replacement(
                 self._note.text, "swap", noted, self._note.block, request_tokens=waited

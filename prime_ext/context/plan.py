@@ -17,6 +17,12 @@ GROWTHS_AHEAD = 2
 Prune = Callable[[Sequence[ProjectedMessage], Iterable[AnyRecord], int], Pruning | None]
 """See ``pruning``."""
 
+LEAP_OUTPUT = 8_000
+"""Tokens that a reply beyond the threshold has room for: few are longer."""
+
+LARGEST_ERROR = 0.25
+"""Of an estimate, as a share of what it is an estimate of: the kind of text may be a new one."""
+
 FRESH_TOKENS = 20_000
 """What a compaction leaves to be cached anew, at most: the summary turn and the tail."""
 
@@ -42,6 +48,25 @@ def prefire_point(limits: Limits, fast_growth: int) -> int:
     """
     early = limits.threshold - GROWTHS_AHEAD * fast_growth
     return max(min(limits.prefire_at, early), min(limits.prefire_at, limits.landing + 1))
+
+
+def leap_room(limits: Limits, unreported: int, fast_growth: int, *, stops_at_window: bool) -> int:
+    """Size up to which requests may go on beyond the threshold, while a note is being made.
+
+    The prompt must fit in the window whatever the estimate is wrong by, and a reply behind it.
+
+    Parameters
+    ----------
+    unreported:
+        Tokens of the size that no reply has reported yet.
+    stops_at_window:
+        A reply that reaches the window's end is cut off there. Of another model it is not known
+        that it takes a prompt which leaves no room for the largest reply.
+    """
+    reply = max(min(LEAP_OUTPUT, limits.max_output), fast_growth)
+    if not stops_at_window:
+        reply = limits.max_output
+    return limits.window - reply - int(unreported * LARGEST_ERROR)
 
 
 def tail_room(limits: Limits, overhead: int, note_tokens: int) -> int:

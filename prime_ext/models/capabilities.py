@@ -55,6 +55,7 @@ def _claude(
         thinking=True,
         thinking_types=types,
         preserved_thinking=preserved,
+        stops_at_window=True,
         image_token_cap=4_784 if large_images else 1_568,
         price=price,
     )
@@ -170,7 +171,8 @@ def known_capabilities(model: str) -> Capabilities:
     for generation in generations:
         if version >= generation.since:
             return generation.capabilities
-    return generations[-1].capabilities
+    # What is older is not listed; it refuses what does not fit in its window.
+    return replace(generations[-1].capabilities, stops_at_window=False)
 
 
 def reported_capabilities(model: str, info: Any) -> Capabilities:

@@ -109,6 +109,9 @@ class Capabilities:
     ``disabled``, ``enabled``. Empty if unknown."""
     preserved_thinking: bool = False
     """Thinking blocks are bound to what precedes them: a rewritten history must lose them."""
+    stops_at_window: bool = False
+    """A prompt that leaves no room for ``max_tokens`` is taken, and the reply cut off where the
+    window ends. Others refuse it."""
     images: bool = True
     image_token_cap: int = 1568
     price: Price | None = None

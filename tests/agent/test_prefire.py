@@ -181,6 +181,78 @@ class TestLeap:
         assert asked.usage["cache_read_input_tokens"] > 0.9 * end.tokens_before
         assert end.tokens_after < end.tokens_before / 2
 
+    async def test_it_goes_on_for_as_long_as_the_window_has_room(
+        self, new_session: NewSession
+    ) -> None:
+        session = await new_session()
+        asked = 0
+
+        def respond(request: Received) -> Answer:
+            nonlocal asked
+            if is_summary_request(request):
+                return Reply((Text(SUMMARY),), fault=Fault("pause", after=3))
+            asked += 1
+            if asked == 8:
+                session.api.resume()
+            if asked == 1:
+                return reply(rows(1_600), call("list_variables"))
+            return reply(call("list_variables")) if asked < 20 else reply("Done.")
+
+        session.api.respond = respond
+        await session.ask("Rows, very many.")
+        (note,) = session.records("prefire_end")
+        (end,) = session.records("compaction_end")
+        assert isinstance(end, CompactionEnd)
+        assert (end.path, end.request_tokens) == ("swap", 0)
+        since = [r for r in session.records("assistant_message") if note.seq > r.seq]
+        assert len(since) >= 8
+
+    async def test_where_the_window_has_no_room_the_note_is_waited_for(
+        self, new_session: NewSession
+    ) -> None:
+        session = await new_session()
+        session.api.set_window("claude-sonnet-5-5", 56_000)
+
+        def respond(request: Received) -> Answer:
+            if is_summary_request(request):
+                return Reply((Text(SUMMARY),), fault=Fault("pause", after=3))
+            if len(session.api.requests) == 1:
+                return reply(rows(1_600), call("list_variables"))
+            return reply(rows(400), call("list_variables"))
+
+        session.api.respond = respond
+        await session.send("Rows, very many.")
+        await session.record("compaction_start")
+        session.api.resume()
+        end = await session.record("compaction_end")
+        await session.stop()
+        await session.record("turn_end")
+        assert (end.outcome, end.path) == ("ok", "swap")
+        assert end.request_tokens > 24_000
+        assert len(session.records("assistant_message")) > 2
+        assert not [r for r in session.api.requests if r.status == 400]
+
+
+async def test_a_reply_that_the_windows_end_cuts_off_goes_on_behind_a_summary(
+    new_session: NewSession,
+) -> None:
+    session = await new_session()
+    session.api.set_window("claude-sonnet-5-5", 24_000, max_output=20_000)
+    answers: list[Answer] = [reply(rows(2_000)), reply("Those were the rows.")]
+
+    def respond(request: Received) -> Answer:
+        return reply(SUMMARY) if is_summary_request(request) else answers.pop(0)
+
+    session.api.respond = respond
+    end = await session.ask("Rows, very many.")
+    assert end.status == "ok"
+    assert not session.records("error")
+    first, second = session.records("assistant_message")
+    assert first.stop_reason == "model_context_window_exceeded"  # type: ignore[union-attr]
+    assert second.content[0]["text"] == "Those were the rows."  # type: ignore[union-attr]
+    (compaction,) = session.records("compaction_end")
+    assert (compaction.outcome, compaction.trigger) == ("ok", "overflow")  # type: ignore[union-attr]
+
 
 class TestRolling:
     @pytest.fixture
