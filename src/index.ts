@@ -11,6 +11,11 @@ import { panel } from './panel/plugin';
 import { status } from './status/plugin';
 
 export * from './tokens';
+// What the tokens' interfaces speak of.
+export type * from './api/attachments';
+export type * from './api/frames';
+export type * from './api/rest';
+export type * from './model/items';
 
 export default [
   sessions,

@@ -6,7 +6,7 @@ import { ServerConnection } from '@jupyterlab/services';
 import { nullTranslator, TranslationBundle } from '@jupyterlab/translation';
 
 import { IAttachment, IVariable } from './attachments';
-import { IRecord, ISessionState } from './frames';
+import { ISessionState } from './frames';
 
 export type PermissionMode = 'ask' | 'edit' | 'auto' | 'plan';
 
@@ -164,18 +164,6 @@ export class PrimeApi {
     return this._request('POST', ['sessions', id, 'messages'], {
       body: { text, attachments }
     });
-  }
-
-  records(
-    id: string,
-    after = 0,
-    limit?: number
-  ): Promise<{ records: IRecord[]; last_seq: number }> {
-    const query: Record<string, string> = { after: String(after) };
-    if (limit !== undefined) {
-      query.limit = String(limit);
-    }
-    return this._request('GET', ['sessions', id, 'records'], { query });
   }
 
   /** Take back what the agent changed in a turn. */

@@ -1,9 +1,12 @@
 import { IImageAttachment } from '../api/attachments';
 
-/** Pixels of the longer side; models scale down what is larger. */
+/**
+ * Pixels of the longer side. Models scale down what is larger, and refuse more than 2,000 pixels
+ * where there are many images.
+ */
 const MAX_SIDE = 1568;
 
-/** Bytes of an image that is sent as it is. */
+/** Bytes of an image that is sent as it is: less than 5 MiB as base64. */
 const MAX_BYTES = 3_700_000;
 
 const SENT_AS_THEY_ARE = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
@@ -30,11 +33,14 @@ export async function imageAttachment(file: File): Promise<IImageAttachment> {
     const canvas = document.createElement('canvas');
     canvas.width = Math.max(1, Math.round(bitmap.width * scale));
     canvas.height = Math.max(1, Math.round(bitmap.height * scale));
-    canvas
-      .getContext('2d')!
-      .drawImage(bitmap, 0, 0, canvas.width, canvas.height);
+    const context = canvas.getContext('2d')!;
+    context.drawImage(bitmap, 0, 0, canvas.width, canvas.height);
     blob = await encoded(canvas, 'image/png');
     if (blob.size > MAX_BYTES) {
+      // What is transparent would be black.
+      context.globalCompositeOperation = 'destination-over';
+      context.fillStyle = 'white';
+      context.fillRect(0, 0, canvas.width, canvas.height);
       blob = await encoded(canvas, 'image/jpeg');
     }
   }

@@ -97,7 +97,10 @@ function ChipBody(props: {
   text: IAttachmentText;
 }): JSX.Element {
   const { attachment, text } = props;
-  const { notebookView, openPath } = usePanel();
+  const { notebookView, commands } = usePanel();
+  const openPath = (path: string): void => {
+    void commands.execute('filebrowser:open-path', { path });
+  };
   const content = (
     <>
       {attachment.type === 'image' && attachment.data ? (

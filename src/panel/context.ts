@@ -1,6 +1,7 @@
 import { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { TranslationBundle } from '@jupyterlab/translation';
+import { CommandRegistry } from '@lumino/commands';
 import * as React from 'react';
 
 import { IMentionSources } from '../mentions/sources';
@@ -27,15 +28,11 @@ export interface IPanelContext {
   readonly languages: IEditorLanguageRegistry | null;
   readonly notebookView: INotebookView;
   readonly mentions: IMentionSources;
-  /** Open a file, or show a folder. */
-  readonly openPath: (path: string) => void;
+  /** Lab's commands. */
+  readonly commands: CommandRegistry;
   readonly settings: IPanelSettings;
   /** Name of the person at this browser; others are shown by name. */
   readonly userName: string | null;
-  /** Open Lab's settings at this extension. */
-  readonly openSettings: (() => void) | null;
-  /** Make and open a new notebook. */
-  readonly newNotebook: (() => void) | null;
 }
 
 const Context = React.createContext<IPanelContext | null>(null);

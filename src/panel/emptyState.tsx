@@ -7,21 +7,21 @@ import { IPanelState, isOffline } from './state';
 /** Before the first message: what one could ask. */
 export function EmptyState(props: { state: IPanelState }): JSX.Element {
   const { state } = props;
-  const { controller, trans, newNotebook } = usePanel();
+  const { controller, commands, trans } = usePanel();
   if (state.notebook === null) {
     return (
       <div className="jp-prime-Empty">
         <primeIcon.react tag="span" className="jp-prime-Empty-icon" />
         <p>{trans.__('Open a notebook to work on it with the agent.')}</p>
-        {newNotebook && (
-          <button
-            type="button"
-            className="jp-prime-Button"
-            onClick={newNotebook}
-          >
-            {trans.__('New notebook')}
-          </button>
-        )}
+        <button
+          type="button"
+          className="jp-prime-Button"
+          onClick={() => {
+            void commands.execute('notebook:create-new');
+          }}
+        >
+          {trans.__('New notebook')}
+        </button>
       </div>
     );
   }

@@ -15,10 +15,13 @@ import { fileSize } from './format';
 import { popUp } from './menus';
 import { IPanelState, isBusy } from './state';
 
+/** Where Lab has an editor of settings. */
+const OPEN_SETTINGS = 'settingeditor:open';
+
 /** Which notebook, which session, and what can be done with it. */
 export function Header(props: { state: IPanelState }): JSX.Element {
   const { state } = props;
-  const { controller, trans, openSettings } = usePanel();
+  const { controller, commands, trans } = usePanel();
   const { notebook } = state;
   const name = notebook?.split('/').pop() ?? '';
   const title = state.sessionId
@@ -183,8 +186,17 @@ export function Header(props: { state: IPanelState }): JSX.Element {
         label: trans.__('Commands and keys'),
         run: () => controller.showSheet('help')
       },
-      ...(openSettings
-        ? [{ label: trans.__('Settings'), run: openSettings }]
+      ...(commands.hasCommand(OPEN_SETTINGS)
+        ? [
+            {
+              label: trans.__('Settings'),
+              run: () => {
+                void commands.execute(OPEN_SETTINGS, {
+                  query: trans.__('Prime')
+                });
+              }
+            }
+          ]
         : [])
     ]);
   };

@@ -21,6 +21,7 @@ export function HelpSheet(): JSX.Element {
         'Mention a cell, a selection, a variable, a file, the last error'
       )
     ],
+    [trans.__('Alt Shift P'), trans.__('Open the panel')],
     [trans.__('Alt Shift C'), trans.__('In a notebook: ask about the cells')],
     [trans.__('Alt Shift E'), trans.__('In a notebook: fix the cell’s error')],
     [trans.__('Up, Down'), trans.__('Earlier messages')],

@@ -81,10 +81,15 @@ class Rendering {
       const text = this._next;
       this._next = null;
       const start = performance.now();
-      await this._renderer.renderModel(
-        new MimeModel({ data: { [MIME_TYPE]: text }, trusted: false })
-      );
-      this._rendered();
+      try {
+        await this._renderer.renderModel(
+          new MimeModel({ data: { [MIME_TYPE]: text }, trusted: false })
+        );
+        this._rendered();
+      } catch (reason) {
+        console.warn('Prime: Markdown is shown as text.', reason);
+        this._renderer.node.textContent = text;
+      }
       const took = performance.now() - start;
       await new Promise(resolve =>
         window.setTimeout(resolve, Math.max(SHORTEST_PAUSE, took))

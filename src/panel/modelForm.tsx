@@ -147,7 +147,11 @@ export function ModelForm(props: { state: IPanelState }): JSX.Element {
             'The key is stored on the Jupyter server, readable by you alone. It is not kept in the browser, and never shown to the kernel or the model.'
           )}
         </p>
-        {failure && <Failure message={failure.message} hint={failure.hint} />}
+        {failure && (
+          <div role="alert">
+            <Failure message={failure.message} hint={failure.hint} />
+          </div>
+        )}
         <div className="jp-prime-Form-buttons">
           <button
             type="submit"

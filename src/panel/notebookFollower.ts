@@ -53,6 +53,8 @@ export class NotebookFollower implements INotebookView {
     const notebook = this._panel?.content;
     if (notebook?.model) {
       NotebookActions.insertBelow(notebook);
+      // New cells may be of another type by default.
+      NotebookActions.changeCellType(notebook, 'code');
       notebook.activeCell?.model.sharedModel.setSource(source);
       void notebook.scrollToItem(notebook.activeCellIndex, 'smart');
     }

@@ -151,9 +151,11 @@ function ConnectionBanner(props: { state: IPanelState }): JSX.Element | null {
       <span>
         {unavailable
           ? unavailableText(serverFailure, trans)
-          : trans.__(
-              'Disconnected from the server. The agent works on; reconnecting…'
-            )}
+          : props.state.failure?.code === 'session_locked'
+            ? trans.__('This session is open in another server.')
+            : trans.__(
+                'Disconnected from the server. The agent works on; reconnecting…'
+              )}
       </span>
       <button
         type="button"

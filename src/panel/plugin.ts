@@ -145,20 +145,8 @@ export const panel: JupyterFrontEndPlugin<IChatPanel> = {
           contents
         ),
         mentions,
-        openPath: path => {
-          void app.commands.execute('filebrowser:open-path', { path });
-        },
-        userName: user.identity?.username ?? null,
-        openSettings: app.commands.hasCommand('settingeditor:open')
-          ? () => {
-              void app.commands.execute('settingeditor:open', {
-                query: trans.__('Prime')
-              });
-            }
-          : null,
-        newNotebook: () => {
-          void app.commands.execute('notebook:create-new');
-        }
+        commands: app.commands,
+        userName: user.identity?.username ?? null
       },
       settings
     );

@@ -128,7 +128,7 @@ describe('PanelController', () => {
       decide: jest.fn(async () => undefined),
       unqueue: jest.fn(async () => undefined),
       compact: jest.fn(async () => undefined),
-      setCredentials: jest.fn(async () => undefined),
+      setCredentials: jest.fn(async () => ({ unchecked: null })),
       snapshots: jest.fn(async () => [{ id: 'newest' }, { id: 'older' }]),
       restore: jest.fn(async () => undefined)
     };
