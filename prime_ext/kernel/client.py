@@ -18,6 +18,9 @@ EXECUTE_TYPES = frozenset({"execute_request", "prime_execute_request"})
 """Requests that run user code: a kernel is busy while one of them runs, whoever sent it."""
 
 _NUDGE_SECONDS = 0.5
+_STARTING_SECONDS = 10.0
+"""Without a sign of life for so long, a kernel that is said to start is taken for a busy one."""
+
 _LATE_REPLY_SECONDS = 2.0
 
 
@@ -169,14 +172,20 @@ class KernelChannels:
     ) -> None:
         # A subscription takes effect at some time after connecting. Requests go out until one
         # was answered and something was heard on IOPub; then no output can be missed. Control
-        # answers while a cell runs; a kernel that ignores it answers on shell.
+        # answers while a cell runs; a kernel that ignores it answers on shell. In a kernel that
+        # is still starting, ipykernel 6 with Python 3.9 trips over a message on control.
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
+        starting = getattr(manager, "execution_state", None) == "starting"
+        alert_at = loop.time() + (_STARTING_SECONDS if starting else 0)
         requests = [self.send("shell", "kernel_info_request", {})]
         heard = asyncio.create_task(self._heard.wait())
         try:
             while True:
-                requests.append(self.send("control", "kernel_info_request", {}))
+                alert = heard.done() or loop.time() >= alert_at
+                requests.append(
+                    self.send("control" if alert else "shell", "kernel_info_request", {})
+                )
                 pending = {request.reply for request in requests if not request.reply.done()}
                 answered = len(pending) < len(requests)
                 if answered and heard.done():

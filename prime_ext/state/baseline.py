@@ -7,6 +7,7 @@ ones though nothing has changed. Here the difference is learnt once, right after
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from . import digests, packing
@@ -44,7 +45,7 @@ def saved_as(fingerprint: str) -> str:
     return _saved_as.get(fingerprint, fingerprint)
 
 
-def _roots(roots: list[Any]) -> tuple[tuple[str, str], ...]:
+def _roots(roots: Sequence[Any]) -> tuple[tuple[str, str], ...]:
     return tuple((what, name) for what, name in roots)
 
 

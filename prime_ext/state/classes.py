@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .pickling import ComponentPickler, Reducing, SaveContext, describe
+from .pickling import PROTOCOL, ComponentPickler, Reducing, SaveContext, describe
 from .plans import Plan, makes_plans, module_of, reduces
 from .reducers_functions import is_importable
 from .restorers import current, restorer
@@ -96,6 +96,8 @@ def saved_key(pickler: Reducing, cls: type) -> str | None:
 
 
 def _pickled_skeleton(context: SaveContext, key: str, cls: type) -> bytes:
+    if type(cls) is type and cls.__bases__ == (object,):
+        return pickle.dumps(skeleton(key, cls), PROTOCOL)
     file = io.BytesIO()
     pickler = ComponentPickler(file, context)
     pickler.dump(skeleton(key, cls))

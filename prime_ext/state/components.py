@@ -46,6 +46,7 @@ from .pickling import (
     TooManyLosses,
     describe,
 )
+from .plain_code import PlainCode
 from .quiet import Quiet
 from .risk import TrialNeeded, remember_failure
 from .sharing import is_apart, matters, memo_of
@@ -65,7 +66,8 @@ class Component:
     ``tier`` is ``c``, ``python``, ``dill`` or ``salvage``; ``cost`` the seconds it took;
     ``packed`` the order of ``buffers`` in the stream if the first of them is a pack;
     ``alternative`` what dill made of it, of which nobody knows yet whether it loads;
-    ``lost_in`` for each name its share of the losses, where that is known.
+    ``lost_in`` for each name its share of the losses, where that is known; ``shared`` the objects
+    that others may have in common with it, in the place of a pickler that knows them.
     """
 
     roots: list[Any]
@@ -80,6 +82,13 @@ class Component:
     alternative: Component | None = None
     lost_in: dict[str, list[Loss]] = field(default_factory=dict)
     pickler: Reducing | None = None
+    shared: list[Any] = field(default_factory=list)
+
+    def memo(self) -> dict[int, tuple[int, Any]]:
+        """Id → (number, object), of what the component consists of."""
+        if self.pickler is None:
+            return {id(value): (0, value) for value in self.shared}
+        return memo_of(self.pickler)
 
     def fingerprint(self) -> str:
         """Digest of the content, comparable within one process and its snapshots."""
@@ -89,8 +98,8 @@ class Component:
 
 def combine(roots: list[Any], fast: list[str]) -> str:
     """A component's fingerprint from its roots and the digests of its stream and buffers."""
-    parts = [*(f"{what} {name}" for what, name in roots), *fast, ""]
-    return digests.fast("\0".join(parts).encode())
+    parts = [" ".join(root) for root in roots]
+    return digests.fast("\0".join([*parts, *fast, ""]).encode())
 
 
 @dataclass
@@ -159,6 +168,7 @@ class _Work:
         self._large: list[int] = []
         self._classes_seen = 0
         self._partner: dict[Any, Any] = {}
+        self._plain = PlainCode(context)
         self._may_fork = forking.is_safe()
         self.alarm = deadline(budget.per_root)
 
@@ -178,9 +188,21 @@ class _Work:
             group = [r for r in group if r in wanted or self._is_live_class(r)]
             group = [r for r in group if r not in grouped]
             grouped.update(group)
-            self._attempt(group)
+            self._take(group)
             self._attempt_classes(grouped)
         self._merge(grouped)
+
+    def _take(self, roots: list[Any]) -> None:
+        """Pickle roots that belong together, the quick way if there is one."""
+        if len(roots) > 1:
+            # Always in the same order: the stream shows whether something has changed.
+            roots = sorted(roots, key=_order)
+        found = self._plain.pickled(roots)
+        if found is None:
+            self._attempt(roots)
+        else:
+            stream, used, shared = found
+            self._add(Component(roots, stream, [], used_classes=used, shared=shared))
 
     def _pair_classes(self, roots: list[Any]) -> None:
         """A class that is saved by value goes with its name: one component less."""
@@ -217,11 +239,9 @@ class _Work:
             for root in [("class", key) for key in new if ("class", key) not in done]:
                 group = [r for r in self._with_partner(root) if r not in done]
                 done.update(group)
-                self._attempt(group)
+                self._take(group)
 
     def _attempt(self, roots: list[Any]) -> None:
-        # Always in the same order: the stream shows whether something has changed.
-        roots = sorted(roots, key=lambda root: (root[0] != "class", root))
         try:
             component = self._pickle(roots)
         except BaseException as error:
@@ -235,6 +255,9 @@ class _Work:
                 return
             self.skipped[roots[0]] = _explain(error, self.budget)
             return
+        self._add(component)
+
+    def _add(self, component: Component) -> None:
         self._attempts.append(component)
         self._parent.append(len(self._attempts) - 1)
         self._note_sharing(len(self._attempts) - 1)
@@ -246,7 +269,7 @@ class _Work:
         if len(component.stream) >= LARGE_STREAM:
             self._large.append(index)
             return
-        self._compare(index, memo_of(component.pickler))
+        self._compare(index, component.memo())
 
     def _compare(self, index: int, memo: dict[int, tuple[int, Any]]) -> None:
         in_both = self._owner.keys() & memo.keys() - self._shared_freely
@@ -263,11 +286,11 @@ class _Work:
         large = sorted(self._large, key=lambda index: len(self._attempts[index].stream))
         self._large = []
         for index in large[:-1]:
-            self._compare(index, memo_of(self._attempts[index].pickler))
+            self._compare(index, self._attempts[index].memo())
         for index in large[-1:]:
-            others = [c.pickler for i, c in enumerate(self._attempts) if i != index]
+            others = (c.memo() for i, c in enumerate(self._attempts) if i != index)
             if not is_apart(self.context, self._attempts[index].pickler, others):
-                self._compare(index, memo_of(self._attempts[index].pickler))
+                self._compare(index, self._attempts[index].memo())
 
     def _find(self, index: int) -> int:
         while self._parent[index] != index:
@@ -293,12 +316,11 @@ class _Work:
             self._shared_freely = set()  # ids of what the merged attempts kept alive
             keep = [members[0] for members in groups.values() if len(members) == 1]
             for index in keep:
-                self._attempts.append(before[index])
-                self._parent.append(len(self._attempts) - 1)
-                self._note_sharing(len(self._attempts) - 1)
+                self._add(before[index])
             for members in groups.values():
                 if len(members) > 1:
-                    self._attempt([root for index in members for root in before[index].roots])
+                    roots = (root for index in members for root in before[index].roots)
+                    self._attempt(sorted(roots, key=_order))
             self._attempt_classes(done)
 
     def _pickle(self, roots: list[Any]) -> Component:
@@ -438,6 +460,10 @@ class _Work:
         registrar = ComponentPickler(io.BytesIO(), self.context)
         order = classes.bases_first(self.context.classes, registrar)
         return pickle.dumps([self.context.skeletons[key] for key in order], PROTOCOL), order
+
+
+def _order(root: Any) -> tuple[bool, Any]:
+    return root[0] != "class", root
 
 
 def dump(context: SaveContext, roots: list[Any], kind: Any) -> Component:

@@ -19,7 +19,7 @@ import os
 import re
 import stat
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,7 @@ class ComponentRecord:
     the order in which the stream wants buffers: a length for one in the pack, −1 for a large one.
     """
 
-    roots: list[list[str]]
+    roots: Sequence[Sequence[str]]
     tier: str
     stream: Extent
     buffers: list[Extent]
@@ -130,8 +130,13 @@ class Manifest:
     def to_dict(self) -> dict[str, Any]:
         """The manifest as JSON types. `dataclasses.asdict` would copy deeply."""
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        fields["names"] = {name: _without_empty(entry) for name, entry in self.names.items()}
         fields["components"] = [
-            {**vars(c), "stream": vars(c.stream), "buffers": [vars(b) for b in c.buffers]}
+            {
+                **_without_empty(vars(c)),
+                "stream": _without_empty(vars(c.stream)),
+                **({"buffers": [vars(b) for b in c.buffers]} if c.buffers else {}),
+            }
             for c in self.components
         ]
         for name in ("skeletons", "process_state"):
@@ -153,6 +158,9 @@ class Manifest:
                     f"version {FORMAT_VERSION}; update prime_ext."
                 )
             fields = {name: raw[name] for name in cls.__dataclass_fields__ if name in raw}
+            fields["names"] = {
+                name: {**_NAME_DEFAULTS, **entry} for name, entry in raw["names"].items()
+            }
             fields["components"] = [_component(item) for item in raw["components"]]
             for name in ("skeletons", "process_state"):
                 if fields.get(name) is not None:
@@ -162,10 +170,18 @@ class Manifest:
             raise SnapshotCorrupt(f"The snapshot's manifest is damaged: {error!r}") from error
 
 
+_NAME_DEFAULTS = {"reason": "", "recipe": None, "type": "", "size": 0, "component": None}
+
+
+def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Thousands of entries say nothing but their defaults; those read and write slowly."""
+    return {name: value for name, value in fields.items() if value or type(value) is int}
+
+
 def _component(raw: Mapping[str, Any]) -> ComponentRecord:
     fields = dict(raw)
     fields["stream"] = Extent(**fields["stream"])
-    fields["buffers"] = [Extent(**extent) for extent in fields["buffers"]]
+    fields["buffers"] = [Extent(**extent) for extent in fields.get("buffers", ())]
     return ComponentRecord(**fields)
 
 
@@ -185,7 +201,8 @@ class HeadBuilder:
 
     def finish(self, encoded: bytes, key: bytes) -> list[bytes | memoryview]:
         """The complete, signed head, in pieces; ``encoded`` is its manifest (`encode`)."""
-        content = [*self._parts, encoded, _LENGTHS.pack(self._size, len(encoded))]
+        streams = b"".join(self._parts)  # thousands of small ones
+        content = [streams, encoded, _LENGTHS.pack(self._size, len(encoded))]
         return [*content, signing.sign(key, *content), END_MAGIC]
 
 

@@ -120,10 +120,10 @@ def fast(buffer: Any) -> str:
         return digests.fast(buffer.raw())
     if isinstance(buffer, memoryview):
         return digests.fast(buffer)
-    hasher = digests.new(digests.FAST)
+    hasher = digests.Fast()
     for chunk in buffer.chunks():
         hasher.update(chunk)
-    return f"{digests.FAST}:{hasher.hexdigest()}"
+    return hasher.value()
 
 
 def chunks(data: memoryview | Pack) -> Iterator[memoryview | bytes]:

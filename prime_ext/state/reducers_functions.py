@@ -103,7 +103,13 @@ def is_installed(origin: str) -> bool:
 def reduce_function(pickler: Reducing, function: types.FunctionType) -> Any:
     if is_importable(pickler, function):
         return NotImplemented
-    remember_source(pickler, function.__code__)
+    if is_plain_function(function):
+        scope = _globals_of(pickler, function)
+        if scope is None or isinstance(scope, str):
+            code = reduce_code(pickler, function.__code__)[1]
+            names = function.__name__, function.__qualname__, function.__module__, function.__doc__
+            values = function.__defaults__, function.__annotations__ or None
+            return restore_plain_function, (*code, scope, *names, *values)
     state: dict[str, Any] = {}
     for name in _FUNCTION_ATTRIBUTES:
         value = getattr(function, name, _ABSENT)
@@ -116,6 +122,36 @@ def reduce_function(pickler: Reducing, function: types.FunctionType) -> Any:
         state["__globals__"] = _used_globals(function)
     args = (function.__code__, scope, function.__name__, function.__closure__)
     return restore_function, args, state, None, None, set_function_state
+
+
+_ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes})
+_PLAIN_TYPES = frozenset({bool, int, float, complex, str, bytes, list, tuple, dict, set, object})
+
+
+def is_plain_function(function: types.FunctionType) -> bool:
+    """Whether a function is its code and plain values, so that nothing in it can refer to it."""
+    return (
+        function.__closure__ is None
+        and function.__kwdefaults__ is None
+        and not function.__dict__
+        and (not function.__defaults__ or is_plain_value(function.__defaults__))
+        and not getattr(function, "__type_params__", ())
+        and are_plain_annotations(function.__annotations__)
+    )
+
+
+def is_plain_value(value: Any) -> bool:
+    """Whether it is an atom, or a tuple of atoms."""
+    kind = type(value)
+    return kind in _ATOMS or (kind is tuple and all(type(item) in _ATOMS for item in value))
+
+
+def are_plain_annotations(annotations: dict[str, Any]) -> bool:
+    """Whether they are built-in types, or text, only."""
+    return not annotations or all(
+        type(value) is str or value is None or (type(value) is type and value in _PLAIN_TYPES)
+        for value in annotations.values()
+    )
 
 
 def _globals_of(pickler: Reducing, function: types.FunctionType) -> Any:
@@ -171,6 +207,18 @@ def remember_source(pickler: Reducing, code: types.CodeType) -> None:
     # An entry without a modification time belongs to no file on disk.
     if entry is not None and len(entry) == 4 and entry[1] is None:
         pickler.context.sources[name] = "".join(entry[2])
+
+
+@restorer
+def restore_plain_function(
+    data: bytes, cache_tag: str, scope: Any, name: str, qualname: str, *more: Any
+) -> Any:
+    function = restore_function(restore_code(data, cache_tag), scope, name, None)
+    function.__qualname__ = qualname
+    function.__module__, function.__doc__, function.__defaults__, annotations = more
+    if annotations is not None:
+        function.__annotations__ = annotations
+    return function
 
 
 @restorer

@@ -96,26 +96,25 @@ class SegmentWriter:
         offset = -(-self._position // alignment) * alignment
         os.lseek(self._descriptor, offset, os.SEEK_SET)
         extent = Extent(self.name, offset, data.nbytes, fast or "")
-        hashers = {}
-        if private or fast is None:
-            hashers["fast"] = digests.new(digests.FAST)
-        if private or data.nbytes < _HASH_BESIDE:
-            hashers["strong"] = digests.new(algorithm)
-        else:
+        fast_hasher = digests.Fast() if private or fast is None else None
+        hasher = digests.new(algorithm) if private or data.nbytes < _HASH_BESIDE else None
+        if hasher is None:
             self._hash_beside(extent, data, algorithm)
         self._position = offset
         for piece in packing.chunks(data):
             chunk = bytes(piece) if private else piece
-            for hasher in hashers.values():
+            if fast_hasher is not None:
+                fast_hasher.update(chunk)
+            if hasher is not None:
                 hasher.update(chunk)
             self._write_all(chunk)
             self._position += len(chunk)
             self._write_back()
             self._progress(False)
-        if "fast" in hashers:
-            extent.fast = f"{digests.FAST}:{hashers['fast'].hexdigest()}"
-        if "strong" in hashers:
-            extent.strong = f"{algorithm}:{hashers['strong'].hexdigest()}"
+        if fast_hasher is not None:
+            extent.fast = fast_hasher.value()
+        if hasher is not None:
+            extent.strong = f"{algorithm}:{hasher.hexdigest()}"
         self.written += data.nbytes
         return extent
 

@@ -14,6 +14,7 @@ import types
 import typing
 import uuid
 import zoneinfo
+from collections.abc import Iterable
 from typing import Any
 
 from . import library_objects, plans
@@ -33,8 +34,10 @@ def memo_of(pickler: Any) -> dict[int, tuple[int, Any]]:
     return copied
 
 
-def is_apart(context: SaveContext, large: Any, others: list[Any]) -> bool:
-    """Whether it is certain that a large pickler has met nothing that the others have met too.
+def is_apart(
+    context: SaveContext, large: Any, others: Iterable[dict[int, tuple[int, Any]]]
+) -> bool:
+    """Whether it is certain that a large pickler has met nothing that is in the other memos too.
 
     Listing a large memo costs more than the pickling did. Here its memo is cloned,
     which is quick, and the objects of the others are pickled with the clone: one that it knows
@@ -48,7 +51,7 @@ def is_apart(context: SaveContext, large: Any, others: list[Any]) -> bool:
     probe.memo = large.memo
     candidates = 0
     for other in others:
-        found = [pair for pair in memo_of(other).values() if type(pair[1]) not in _PLAIN]
+        found = [pair for pair in other.values() if type(pair[1]) not in _PLAIN]
         candidates += len(found)
         if candidates > _MOST_CANDIDATES:
             return False

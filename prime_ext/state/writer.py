@@ -170,11 +170,11 @@ def _lay_out(
         ]
         manifest.components.append(
             ComponentRecord(
-                roots=[list(root) for root in component.roots],
+                roots=component.roots,
                 tier=component.tier,
                 stream=stream,
                 buffers=buffers,
-                fingerprint=combine(component.roots, [e.fast for e in (stream, *buffers)]),
+                fingerprint=combine(component.roots, [stream.fast, *(e.fast for e in buffers)]),
                 uses=sorted(component.used_classes),
                 packed=component.packed,
             )

@@ -198,3 +198,72 @@ def test_what_a_process_has_one_of_is_not_copied(
         assert job.own.random() == drawn and job.own is not random._inst
         """
     )
+
+
+CODE = """
+import functools
+def plain(x: int, y=(1, "a"), *rest) -> "str":
+    'Adds.'
+    return x + total
+def other(x): return x
+def with_default(x=[]): return x
+def marked(): pass
+marked.mark = 1
+@functools.wraps(other)
+def wrapper(*args): return other(*args)
+class Plain:
+    'A class.'
+    size: int = 3
+    def area(self, by: float = 2.0): return self.size * by
+    @property
+    def double(self): return 2 * self.size
+class Slotted:
+    __slots__ = ("a", "b")
+    limits = (1, 2)
+    def __init__(self, a): self.a = a
+same = plain
+table = {"plain": plain, "area": Plain.area}
+alias = Plain
+notes = other.__annotations__
+other.__annotations__["x"] = int
+total, item = 5, Slotted(7)
+del functools
+"""
+
+
+def test_functions_and_classes_keep_what_they_share(
+    kernel_at: Callable[..., Kernel], tmp_path: Path
+) -> None:
+    kernel = kernel_at()
+    kernel.run(CODE)
+    kernel.run(
+        f"""
+        from prime_ext import state as _state
+        _report = _state.save({str(tmp_path / "s")!r}, key=b"k" * 32, verify="wait")
+        _wrong = {{n: s for n, s in _report.names.items() if s.status != "verified"}}
+        assert not _wrong, _wrong
+        """
+    )
+    found = {frozenset(group) for group in joined(tmp_path / "s", b"k" * 32)}
+    assert found == {
+        frozenset({"plain", "same", "table", "Plain"}),
+        frozenset({"other", "wrapper", "notes"}),
+    }
+    fresh = kernel_at()
+    fresh.run(
+        f"""
+        from prime_ext import state as _state
+        assert _state.load({str(tmp_path / "s")!r}, key=b"k" * 32).complete
+        assert same is plain is table["plain"] and table["area"] is Plain.area and alias is Plain
+        assert wrapper.__wrapped__ is other and notes is other.__annotations__
+        assert plain(1) == 6 and plain.__defaults__ == ((1, "a"),) and plain.__doc__ == "Adds."
+        total = 10
+        assert plain(1) == 11 and plain.__annotations__ == {{"x": int, "return": "str"}}
+        assert plain.__module__ == "__main__" and plain.__qualname__ == "plain"
+        assert Plain().double == 6 and Plain().area() == 6.0
+        assert Plain.__annotations__ == {{"size": int}}
+        assert Plain.area.__qualname__ == "Plain.area" and Plain.__doc__ == "A class."
+        assert type(item) is Slotted and item.a == 7 and not hasattr(item, "__dict__")
+        assert marked.mark == 1 and with_default() is with_default()
+        """
+    )
