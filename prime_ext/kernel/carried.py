@@ -13,6 +13,7 @@ CARRIED = (
     "bootstrap",
     "guard",
     "summary",
+    "methods",
     "expression",
     "describe",
     "library",

@@ -89,6 +89,13 @@ LOOKS: list[tuple[str, str | None, list[str]]] = [
     ("prices", "prices[prices['price'] > 2].shape", ["(2, 3)"]),
     ("prices", "prices.groupby('name')['price'].mean()", ["pandas.Series", "1.5"]),
     ("prices", "prices['name'].value_counts()", ["b"]),
+    ("prices", "prices.groupby('name').agg({'price': ['mean', 'max']})", ["shape (2, 2)"]),
+    ("prices", "prices.groupby('name').agg(top=('price', 'max'))", ["'top'"]),
+    ("prices", "prices.sort_values('price', ascending=False).head(1)['price'].item()", ["4.0"]),
+    ("prices", "prices['name'].str.replace('a', 'z').to_list()", ["'z'"]),
+    ("matrix", "matrix.astype(int)[2, 3]", ["11"]),
+    ("matrix", "matrix.astype(np.float32).dtype", ["float32"]),
+    ("options", "sorted(options['names'], reverse=True)", ["['y', 'x']"]),
     ("total", None, ["name: 'price'", "RangeIndex"]),
     ("matrix", None, ["dtype: float64", "min 0, mean 5.5, max 11"]),
     ("matrix", "matrix[1, 2:4]", ["shape (2,)", "[6. 7.]"]),
@@ -125,6 +132,31 @@ REFUSED: list[tuple[str, str | None, str]] = [
     ("prices", "__import__('os').getpid()", "expression_refused"),
     ("prices", "prices.__class__", "expression_refused"),
     ("area", "area(3)", "expression_refused"),
+    # Whatever can be called is not called, however it is handed on.
+    ("options", "max(['touch mark'], key=os.system)", "expression_refused"),
+    ("options", "sorted(['touch mark'], key=os.system)", "expression_refused"),
+    ("prices", "prices.agg('to_csv', 0, 'mark')", "expression_refused"),
+    ("prices", "prices.agg('insert', 0, 0, 'new', 1)", "expression_refused"),
+    ("prices", "prices.agg('eval')", "expression_refused"),
+    ("prices", "prices['price'].agg([area])", "expression_refused"),
+    ("prices", "prices.agg({'price': area})", "expression_refused"),
+    ("prices", "prices[area]", "expression_refused"),
+    ("prices", "prices.loc[[0], area]", "expression_refused"),
+    ("prices", "prices.pivot_table('price', 'name', None, 'to_csv')", "expression_refused"),
+    ("prices", "prices.pivot_table('price', 'name', aggfunc='to_csv')", "expression_refused"),
+    ("prices", "prices.drop_duplicates('name', 'first', True)", "expression_refused"),
+    ("matrix", "matrix.sum(0, None, matrix[0])", "expression_refused"),
+    ("file", "file.replace('mark')", "expression_refused"),
+    ("Path", "Path.replace('data', 'mark')", "expression_refused"),
+    ("Order", "Order.get(1)", "expression_refused"),
+    ("Order", "Order[1]", "expression_refused"),
+    ("numbers", "sum(numbers)", "expression_refused"),
+    ("numbers", "1 in numbers", "expression_refused"),
+    ("orders", "str(orders)", "expression_refused"),
+    ("orders", "'%s' % orders", "expression_refused"),
+    ("orders", "orders == orders", "expression_refused"),
+    ("options", "[0] * 3_000_000_000", "expression_refused"),
+    ("matrix", "long[:, None] * long", "expression_refused"),
     ("np", "np.random.rand(3)", "expression_refused"),
     ("prices", "prices[", "expression_refused"),
     ("prices", "prices['nothing']", "expression_failed"),
@@ -132,16 +164,36 @@ REFUSED: list[tuple[str, str | None, str]] = [
 ]
 
 
+ACTING = """
+import os
+from pathlib import Path
+file = Path("data")
+class Order:
+    @classmethod
+    def get(cls, key): global computed; computed = True
+    def __class_getitem__(cls, key): global computed; computed = True
+    def __repr__(self): global computed; computed = True; return "order"
+    def __eq__(self, other): global computed; computed = True; return True
+    def __str__(self): global computed; computed = True; return "order"
+orders = [Order()]
+numbers = iter(range(3))
+long = np.zeros(100_000)
+"""
+
+
 async def test_what_is_refused_changes_nothing(kernel: NotebookKernel) -> None:
     await define(kernel, DATA)
+    await define(kernel, ACTING)
     for name, expression, code in REFUSED:
         error = await refusal(kernel, name, expression)
         assert error.code == code, (name, expression)
         assert error.message, (name, expression)
     check = await kernel.execute(
-        "sorted(options), len(prices), 'computed' in dir()", store_history=False
+        "sorted(options), prices.shape, float(matrix[0].sum()), 'computed' in dir(), next(numbers),"
+        " os.path.exists('mark')",
+        store_history=False,
     )
-    assert text_of(check.outputs) == "(['depth', 'names'], 4, False)"
+    assert text_of(check.outputs) == "(['depth', 'names'], (4, 3), 6.0, False, 0, False)"
 
 
 async def test_a_name_that_is_nearly_right_is_suggested(kernel: NotebookKernel) -> None:
@@ -209,6 +261,37 @@ async def test_hostile_objects_are_listed_and_left_alone(kernel: NotebookKernel)
     assert error.code == "expression_failed"
     check = await kernel.execute("len(counts)", store_history=False)
     assert text_of(check.outputs) == "1"
+
+
+async def test_text_that_no_message_can_carry(kernel: NotebookKernel) -> None:
+    await define(
+        kernel,
+        "half = '\\ud800 lone'\nclass Odd:\n    def __repr__(self): return half\nodd = Odd()",
+    )
+    assert "lone" in (await kernel.inspect("half"))["text"]
+    assert [entry["name"] for entry in await kernel.variables()] == ["half", "Odd", "odd"]
+
+
+async def test_a_repr_that_exits_inside_of_a_frame(kernel: NotebookKernel) -> None:
+    await define(
+        kernel,
+        "import pandas, sys\nclass Exits:\n    def __repr__(self): sys.exit('x')\n"
+        "frame = pandas.DataFrame({'o': [Exits()]})",
+    )
+    assert "pandas.DataFrame, shape (1, 1)" in (await kernel.inspect("frame"))["text"]
+
+
+async def test_a_pipeline_is_fitted_if_its_steps_are(kernel: NotebookKernel) -> None:
+    pytest.importorskip("sklearn")
+    await define(
+        kernel,
+        "from sklearn.pipeline import make_pipeline\n"
+        "from sklearn.preprocessing import StandardScaler\n"
+        "raw = make_pipeline(StandardScaler())\n"
+        "done = make_pipeline(StandardScaler()).fit([[1.0], [2.0]])",
+    )
+    assert "not fitted" in (await kernel.inspect("raw"))["text"]
+    assert "not fitted" not in (await kernel.inspect("done"))["text"]
 
 
 async def test_a_repr_that_hung_is_stopped(kernel: NotebookKernel) -> None:

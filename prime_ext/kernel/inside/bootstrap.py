@@ -151,14 +151,14 @@ class RequestHandler:
         except BaseException as error:  # An interrupt or SystemExit as well.
             return {
                 "status": "error",
-                "code": getattr(error, "code", "kernel_operation_failed"),
+                "code": _code_of(error),
                 "ename": type(error).__name__,
-                "evalue": str(error),
+                "evalue": _said_by(error),
             }, []
 
     def _reply(self, stream: Any, ident: Any, parent: Any, content: Any, buffers: Any) -> None:
         self.kernel.session.send(
-            stream, "prime_reply", content, parent, ident=ident, buffers=buffers or None
+            stream, "prime_reply", _sendable(content), parent, ident=ident, buffers=buffers or None
         )
 
     # -- execution --------------------------------------------------------------------------
@@ -238,6 +238,30 @@ class HistoryState:
                 setattr(sys, name, value)
             elif hasattr(sys, name):
                 delattr(sys, name)
+
+
+def _code_of(error: BaseException) -> str:
+    """Of our own refusals. ``SystemExit`` has a ``code`` as well, which is another thing."""
+    code = error.code if isinstance(error, Refusal) else getattr(type(error), "code", None)
+    return code if isinstance(code, str) else "kernel_operation_failed"
+
+
+def _said_by(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # The class may be the user's.
+        return type(error).__name__
+
+
+def _sendable(value: Any) -> Any:
+    """``value`` without half surrogates in its texts, which no message can carry."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, dict):
+        return {_sendable(key): _sendable(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_sendable(item) for item in value]
+    return value
 
 
 def _put(table: Any, key: Any, value: Any) -> None:

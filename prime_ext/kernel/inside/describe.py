@@ -44,7 +44,7 @@ def describe(value: Any, clock: guard.Clock, lines: list[str]) -> None:
                 break
     except guard.TookTooLong:
         raise
-    except Exception as error:
+    except BaseException as error:  # What a repr raises may be SystemExit.
         lines.append(f"(The rest cannot be shown: {type(error).__name__}: {error})")
 
 
@@ -268,9 +268,23 @@ def _estimator(value: Any, clock: guard.Clock) -> Iterator[str]:
         for name, item in vars(value).items()
         if name.endswith("_") and not name.startswith("_")
     }
-    yield "fitted:" if fitted else "not fitted"
+    yield _fitted(value, fitted)
     for name, item in islice(fitted.items(), MAX_ITEMS):
         yield f"  {name} = {summary.short(item, clock)}"
+
+
+def _fitted(value: Any, attributes: dict[str, Any]) -> str:
+    """What the library itself says: a pipeline, for one, is fitted if its steps are."""
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils.validation import check_is_fitted
+
+    try:
+        check_is_fitted(value)
+    except NotFittedError:
+        return "not fitted"
+    except Exception:
+        return "fitted:" if attributes else "whether it is fitted cannot be told"
+    return "fitted:" if attributes else "fitted"
 
 
 def _error(value: BaseException, _clock: guard.Clock) -> Iterator[str]:

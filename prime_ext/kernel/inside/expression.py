@@ -11,33 +11,16 @@ import ast
 import inspect
 import operator
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-LIBRARIES = frozenset(
-    """
-    builtins collections datetime decimal fractions pathlib uuid enum numpy pandas polars pyarrow
-    scipy sklearn torch xarray
-    """.split()  # noqa: SIM905 - a hundred quoted words are hard to read
-)
+if TYPE_CHECKING:
+    from prime_ext.kernel.inside import methods
 
-METHODS = frozenset(
-    """
-    abs agg all any astype between clip columns contains copy corr count cov cummax cummin cumprod
-    cumsum describe diff dropna dt duplicated drop_duplicates endswith explain explode fillna
-    filter first get get_group get_params groupby head idxmax idxmin isin isna isnull item items
-    keys kurt last len lower max mean median melt memory_usage min mode nlargest notna notnull
-    nsmallest null_count nunique n_unique pct_change pivot_table prod quantile rank ravel replace
-    reset_index reshape resample rolling round schema select select_dtypes set_index size skew
-    sort_index sort_values split squeeze startswith std strip strftime sum tail title to_dict
-    to_list tolist to_numpy toarray trace transpose unique unstack upper value_counts values var
-    where with_columns xs
-    """.split()  # noqa: SIM905 - a hundred quoted words are hard to read
-)
+MAX_ELEMENTS = 100_000_000
+"""Of an array that arithmetic makes; more may end the kernel."""
 
-FUNCTIONS = {
-    function.__name__: function
-    for function in (abs, dict, len, list, max, min, round, set, sorted, str, sum, tuple, type)
-}
+MAX_REPEATED = 1_000_000
+"""Elements of a text or list that is multiplied."""
 
 _BINARY: dict[type, Any] = {
     ast.Add: operator.add,
@@ -80,12 +63,15 @@ def evaluate(expression: str, namespace: dict[str, Any]) -> Any:
         tree = ast.parse(expression.strip(), mode="eval")
     except (SyntaxError, ValueError) as error:
         raise ExpressionRefused(f"{expression!r} is not a Python expression: {error}.") from None
-    return _Evaluation(namespace).value(tree.body)
+    try:
+        return _Evaluation(namespace).value(tree.body)
+    except methods.Refused as error:
+        raise _refused(str(error)) from None
 
 
 def is_known(value: Any) -> bool:
     """Whether the type of ``value`` comes from a library whose look-ups have no side effects."""
-    return str(type(value).__module__).partition(".")[0] in LIBRARIES
+    return methods.library_of(value) is not None
 
 
 class _Evaluation:
@@ -104,6 +90,8 @@ class _Evaluation:
     def on_name(self, node: ast.Name) -> Any:
         if node.id in self.namespace:
             return self.namespace[node.id]
+        if node.id in methods.TYPES:
+            return methods.TYPES[node.id]
         raise NameError(f"There is no variable {node.id!r} in the kernel.")
 
     def on_list(self, node: ast.List) -> Any:
@@ -133,6 +121,10 @@ class _Evaluation:
 
     def on_subscript(self, node: ast.Subscript) -> Any:
         container, key = self.value(node.value), self.value(node.slice)
+        if isinstance(container, type):
+            raise _refused("`[]` of a class runs its code")
+        for part in (key.start, key.stop, key.step) if isinstance(key, slice) else (key,):
+            methods.plain(part)
         if type(container).__module__ == "collections" and hasattr(container, "__missing__"):
             if key not in container:  # A defaultdict would gain the key.
                 raise KeyError(key)
@@ -158,27 +150,19 @@ class _Evaluation:
         if any(isinstance(argument, ast.Starred) for argument in node.args):
             raise _refused("`*` is not looking")
         arguments = [self.value(argument) for argument in node.args]
-        named = {}
+        named: dict[str, Any] = {}
         for keyword in node.keywords:
-            if keyword.arg in (None, "inplace", "out"):
-                raise _refused(f"the argument {keyword.arg or '**'} is not looking")
+            if keyword.arg is None:
+                raise _refused("`**` is not looking")
             named[keyword.arg] = self.value(keyword.value)
-        if any(_is_code(item) for item in [*arguments, *named.values()]):
-            raise _refused("an argument that is a function runs it")
-        return self.function(node.func, arguments)(*arguments, **named)
+        return self.function(node.func, arguments, named)(*arguments, **named)
 
-    def function(self, node: ast.expr, arguments: list[Any]) -> Any:
-        if isinstance(node, ast.Name) and node.id in FUNCTIONS and node.id not in self.namespace:
-            if not all(is_known(argument) for argument in arguments):
-                raise _refused(f"{node.id}() of an object of your own runs its code")
-            return FUNCTIONS[node.id]
-        if isinstance(node, ast.Attribute):
-            owner = self.value(node.value)
-            if issubclass(type(owner), types.ModuleType) or not is_known(owner):
-                raise _refused(f"calling {node.attr}() runs code")
-            if node.attr not in METHODS:
-                raise _refused(f"{node.attr}() is not known to leave its object as it is")
-            return getattr(owner, node.attr)
+    def function(self, node: ast.expr, arguments: list[Any], named: dict[str, Any]) -> Any:
+        if isinstance(node, ast.Name) and node.id not in self.namespace:
+            if node.id in methods.FUNCTIONS:
+                return methods.function(node.id, arguments, named)
+        elif isinstance(node, ast.Attribute):
+            return methods.method(self.value(node.value), node.attr, arguments, named)
         raise _refused("this call runs code")
 
     def binary(self, op: ast.AST, left: Any, right: Any) -> Any:
@@ -186,6 +170,14 @@ class _Evaluation:
             raise _refused(
                 f"{type(op).__name__} of {type(left).__name__} and {type(right).__name__} runs code"
             )
+        # `is` compares nothing, so that it may be asked of anything.
+        if not isinstance(op, (ast.Is, ast.IsNot)):
+            methods.plain(left)
+            methods.plain(right)
+        if isinstance(op, ast.Mod) and isinstance(left, (str, bytes)):
+            raise _refused("`%` of a text asks its operands for theirs")
+        if _size_of(op, left, right) > MAX_ELEMENTS:
+            raise _refused("the result may not fit into memory")
         return _BINARY[type(op)](left, right)
 
 
@@ -198,6 +190,12 @@ def attribute(value: Any, name: str) -> Any:
             return value.__dict__[name]
         raise AttributeError(f"The module {value.__name__} has no {name!r}.")
     if is_known(value) and not issubclass(type(value), type):
+        accessor = getattr(inspect.getattr_static(type(value), name, None), "_accessor", None)
+        if (
+            accessor is not None
+            and str(accessor.__module__).partition(".")[0] not in methods.METHODS
+        ):
+            raise _refused(f"{name} is an accessor of your own")
         return getattr(value, name)
     try:
         found = inspect.getattr_static(value, name)
@@ -214,10 +212,18 @@ def attribute(value: Any, name: str) -> Any:
     return found
 
 
-def _is_code(value: Any) -> bool:
-    return isinstance(value, (types.FunctionType, types.MethodType, types.LambdaType)) or (
-        isinstance(value, type) and str(value.__module__).partition(".")[0] not in LIBRARIES
-    )
+def _size_of(op: ast.AST, left: Any, right: Any) -> int:
+    """How many elements the result of an operation has, at most."""
+    for sequence, times in ((left, right), (right, left)):
+        if isinstance(sequence, (str, bytes, list, tuple)) and isinstance(times, int):
+            repeated = isinstance(op, ast.Mult) and len(sequence) * times > MAX_REPEATED
+            return MAX_ELEMENTS + 1 if repeated else 0
+    shapes = [getattr(side, "shape", ()) for side in (left, right) if is_known(side)]
+    longest = max((len(shape) for shape in shapes), default=0)
+    size = 1
+    for axis in range(1, longest + 1):
+        size *= max(int(shape[-axis]) for shape in shapes if len(shape) >= axis)
+    return size
 
 
 def _refused(why: str) -> ExpressionRefused:

@@ -57,7 +57,7 @@ def _entry(name: str, value: Any, clock: guard.Clock) -> dict[str, Any]:
         entry["kind"] = summary.kind_of(value)
         entry["repr"] = summary.short(value, clock)
         shape, size = summary.shape_of(value), summary.size_of(value)
-    except Exception as error:
+    except BaseException as error:
         entry["repr"] = entry["repr"] or f"<cannot be described: {type(error).__name__}>"
         return entry
     if shape is not None:
@@ -95,7 +95,7 @@ def inspect_variable(kernel: Any, params: dict[str, Any], _buffers: Any) -> dict
                 "too_slow", f"Looking at {looked_at or name} takes too long."
             ) from None
         lines.append("(The rest takes too long to work out.)")
-    except Exception as error:
+    except BaseException as error:  # What the user's code raises may be SystemExit.
         if not lines:
             raise bootstrap.Refusal(
                 "expression_failed", f"{looked_at or name}: {type(error).__name__}: {error}"

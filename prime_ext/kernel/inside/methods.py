@@ -1,0 +1,225 @@
+"""Which methods of which library only look at their object. Sent like ``bootstrap``.
+
+A method is allowed by name and library, never by name alone: ``replace`` of a text gives a new
+text, ``replace`` of a path renames a file. No argument may be something that can be called, at
+whatever depth: what is called would be anybody's code.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_ARRAY = _words(
+    """
+    all any astype clip copy cumprod cumsum item max mean min prod ravel reshape round squeeze std
+    sum tolist trace transpose var
+    """
+)
+
+_FRAME = _words(
+    """
+    abs add_prefix agg all any astype between clip contains copy corr count cov cummax cummin
+    cumprod cumsum describe diff drop_duplicates dropna duplicated endswith eq explode fillna
+    filter first get get_group groupby head idxmax idxmin isin isna isnull item items keys kurt
+    last len lower max mean median melt memory_usage min mode ne nlargest notna notnull nsmallest
+    nunique pct_change pivot_table prod quantile rank replace resample reset_index rolling round
+    select_dtypes sem set_index skew sort_index sort_values split squeeze startswith std strftime
+    strip sum tail title to_dict to_list to_numpy tolist total_seconds transpose unique unstack
+    upper value_counts var where xs
+    """
+)
+
+METHODS = {
+    "builtins": _words(
+        """
+        copy count difference endswith find get index intersection is_integer isalnum isalpha
+        isdigit isdisjoint issubset issuperset items keys lower replace rfind split splitlines
+        startswith strip title union upper values
+        """
+    ),
+    "collections": _words("copy count get index items keys most_common total values"),
+    "datetime": _words("date isoformat isoweekday strftime timestamp total_seconds weekday"),
+    "decimal": _words("as_tuple is_nan quantize"),
+    "fractions": _words("limit_denominator"),
+    "pathlib": _words("as_posix is_absolute with_name with_suffix"),
+    "uuid": frozenset(),
+    "enum": frozenset(),
+    "numpy": _ARRAY,
+    "pandas": _FRAME,
+    "polars": _words(
+        """
+        cast corr count describe drop_nulls explain explode filter first group_by head is_in
+        is_null item last len max mean median min n_unique null_count quantile round schema select
+        sort std sum tail to_dict to_dicts to_list unique value_counts var with_columns
+        """
+    ),
+    "pyarrow": _words("column field slice to_pydict to_pylist value_counts"),
+    "scipy": _words("max mean min sum toarray todense transpose"),
+    "sklearn": _words("get_params"),
+    "torch": _words(
+        """
+        abs all any argmax argmin clone count_nonzero dim flatten item max mean median min numel
+        reshape size squeeze std sum tolist transpose unique var
+        """
+    ),
+    "xarray": _words(
+        "count head isel isnull max mean median min notnull sel std sum tail to_dict transpose var"
+    ),
+}
+"""Library → methods that give something new and leave their object, and the disk, as they are."""
+
+FUNCTIONS = {
+    function.__name__: function
+    for function in (abs, dict, len, list, max, min, round, set, sorted, str, sum, tuple, type)
+}
+
+_COMPARING = _words("count difference index intersection issubset issuperset isdisjoint union")
+"""Methods of Python's containers that compare what is in them."""
+
+_AGGREGATES = _words(
+    """
+    all any count cumcount first idxmax idxmin kurt last max mean median min mode ngroup nunique
+    prod quantile rank sem size skew std sum unique var
+    """
+)
+"""pandas calls whatever method a string names."""
+
+TYPES = {kind.__name__: kind for kind in (bool, bytes, complex, float, int, str)}
+"""Types that may be arguments, as in ``astype(int)``."""
+
+_CONTAINERS = (list, tuple, set, frozenset, dict)
+_MAX_CONTAINERS = 10_000
+
+
+class Refused(Exception):
+    """The call does more than look; the message says how."""
+
+
+def library_of(value: Any) -> str | None:
+    """The library that the type of ``value`` comes from, if its look-ups have no side effects."""
+    name = str(type(value).__module__).partition(".")[0]
+    return name if name in METHODS else None
+
+
+def method(owner: Any, name: str, arguments: list[Any], named: dict[str, Any]) -> Any:
+    """The bound method ``name`` of ``owner``, to be called with just these arguments.
+
+    Raises
+    ------
+    Refused
+        It might run code, or change its object or a file.
+    """
+    library = library_of(owner)
+    if library is None or isinstance(owner, (type, types.ModuleType)) or callable(owner):
+        raise Refused(f"calling {name}() runs code")
+    if name not in METHODS[library]:
+        raise Refused(f"{name}() is not known to leave its object as it is")
+    if name in _COMPARING:
+        plain(owner)
+    for item in [*arguments, *named.values()]:
+        plain(item)
+    if not {"inplace", "out", "into", "key"}.isdisjoint(named):
+        raise Refused("the arguments inplace, out, into and key do more than look")
+    if library == "numpy" and any(library_of(item) == "numpy" for item in arguments[1:]):
+        raise Refused("an array may be what the result is written to; name the argument")
+    if library == "pandas":
+        if any(item is True for item in arguments[1:]):
+            raise Refused("a True may stand for inplace; name the argument")
+        if name == "agg":
+            _check_aggregates(arguments, named)
+        if name == "pivot_table" and (len(arguments) > 3 or "aggfunc" in named):
+            if len(arguments) > 3:
+                raise Refused("aggfunc must be named")
+            _check_aggregate(named["aggfunc"])
+    return getattr(owner, name)
+
+
+def function(name: str, arguments: list[Any], named: dict[str, Any]) -> Any:
+    """The builtin ``name``, to be called with just these arguments.
+
+    Raises
+    ------
+    Refused
+        It might run code of the user's, or use an iterator up.
+    """
+    if "key" in named:
+        raise Refused("a key function is code")
+    # These three look at the outside only.
+    deep = name not in ("len", "type", "round")
+    for item in [*arguments, *named.values()]:
+        if library_of(item) is None:
+            raise Refused(f"{name}() of an object of your own runs its code")
+        plain(item, deep=deep)
+    return FUNCTIONS[name]
+
+
+def plain(value: Any, *, deep: bool = True) -> None:
+    """Refuse what can be called, iterators, which are used up by looking, and users' objects.
+
+    Containers of Python itself are searched; the cells of a column of objects are not.
+    """
+    pending, seen = [value], 0
+    while pending:
+        item = pending.pop()
+        kind = type(item)
+        if kind not in _CONTAINERS:
+            _check_one(item)
+            continue
+        if not deep:
+            continue
+        seen += 1
+        if seen > _MAX_CONTAINERS:
+            raise Refused("it holds more containers than can be looked through")
+        parts = list(item) if kind is not dict else [*item.keys(), *item.values()]
+        # Of a million numbers one is looked at.
+        pending += list({type(part): part for part in parts}.values())
+        pending += [part for part in parts if type(part) in _CONTAINERS or callable(part)]
+
+
+def _check_one(item: Any) -> None:
+    if isinstance(item, type):
+        if item not in TYPES.values() and not _is_dtype(item):
+            raise Refused("an argument that is a class runs it")
+    elif callable(item):
+        raise Refused("an argument that is a function runs it")
+    elif hasattr(type(item), "__next__"):
+        raise Refused("looking at an iterator uses it up")
+    elif item is not None and library_of(item) is None:
+        raise Refused(f"an object of your own ({type(item).__name__}) may run its code")
+
+
+def _is_dtype(item: type) -> bool:
+    known = {(base.__name__, str(base.__module__).partition(".")[0]) for base in item.__mro__}
+    return not known.isdisjoint({("generic", "numpy"), ("DataType", "polars")})
+
+
+def _check_aggregates(arguments: list[Any], named: dict[str, Any]) -> None:
+    if len(arguments) > 1:
+        raise Refused("more than one argument of agg() goes to what it calls")
+    for item in arguments:
+        _check_aggregate(item)
+    for item in named.values():
+        if not (type(item) is tuple and len(item) == 2):
+            raise Refused("agg() takes a column and the name of a function here")
+        _check_aggregate(item[1])
+
+
+def _check_aggregate(item: Any) -> None:
+    if type(item) is dict:
+        for part in item.values():
+            _check_aggregate(part)
+    elif type(item) in (list, tuple):
+        for part in item:
+            _check_aggregate(part)
+    elif type(item) is not str or item not in _AGGREGATES:
+        raise Refused(f"agg() runs what its argument names; known are {_sorted(_AGGREGATES)}")
+
+
+def _sorted(words: frozenset[str]) -> str:
+    return ", ".join(sorted(words))
