@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
+from jupyter_server.serverapp import ServerApp
 
 # How long an example takes says nothing of the code under test on a busy machine.
-settings.register_profile("prime_ext", deadline=None)
+settings.register_profile("prime_ext", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("prime_ext")
 
 pytest_plugins = ["pytest_jupyter.jupyter_server", "tests.messages_api.fixtures"]
@@ -24,6 +28,28 @@ def no_real_model(monkeypatch: pytest.MonkeyPatch) -> None:
         "ANTHROPIC_BASE_URL",
     ):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def jp_nbconvert_templates() -> None:
+    """Nothing is converted: no server needs the fifty files that pytest-jupyter copies for it."""
+
+
+@pytest.fixture(autouse=True)
+def jp_server_cleanup(jp_asyncio_loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """Stop the test's server, if it has one. Its kernels are not asked to end, and waited for.
+
+    pytest-jupyter's own makes a server for each test that has none, to stop it.
+    """
+    yield
+    if not ServerApp.initialized():
+        return
+    app = ServerApp.instance()
+    ServerApp.clear_instance()
+    manager: Any = app.kernel_manager
+    manager.shutdown_all = partial(manager.shutdown_all, now=True)
+    jp_asyncio_loop.run_until_complete(app._cleanup())
+    manager.context.destroy()
 
 
 @pytest.fixture

@@ -1,4 +1,8 @@
-"""``jupyter prime run`` in a process of its own, against the strict test API."""
+"""``jupyter prime run`` against the strict test API.
+
+Where signals, a terminal or the end of the process matter it runs in a process of its own, which
+takes seconds to import a server and the SDK; everywhere else in this one.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +22,26 @@ from typing import IO, Any
 import nbformat
 import pytest
 
+from prime_ext.cli.main import main
 from tests.messages_api.server import MessagesAPI
 
 PATIENCE = 90.0
 Start = Callable[..., "Process"]
+CarryOut = Callable[..., "Ended"]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a run left behind."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        values: dict[str, Any] = json.loads(self.out)
+        return values
 
 
 @dataclass
@@ -122,6 +142,29 @@ def environment(tmp_path: Path, messages_api: MessagesAPI) -> dict[str, str]:
         "PRIME_API_KEY": messages_api.key,
         "ANTHROPIC_BASE_URL": messages_api.url,
     }
+
+
+@pytest.fixture
+def carry_out(
+    folder: Path,
+    environment: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> CarryOut:
+    """``carry_out("work.ipynb", "task", "--yes")`` → what came of it, without a terminal."""
+    monkeypatch.chdir(folder)
+
+    def run(*arguments: str | Path, variables: dict[str, str | None] | None = None) -> Ended:
+        capsys.readouterr()
+        for name, value in {**environment, **(variables or {})}.items():
+            if value is None:
+                monkeypatch.delenv(name, raising=False)
+            else:
+                monkeypatch.setenv(name, value)
+        status = main(["run", *map(str, arguments)])
+        return Ended(status, *capsys.readouterr())
+
+    return run
 
 
 @pytest.fixture

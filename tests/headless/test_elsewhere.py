@@ -13,7 +13,7 @@ from jupyter_server.serverapp import ServerApp
 from prime_ext.errors import PrimeError
 from prime_ext.headless.elsewhere import only_run, refuse_if_open
 from prime_ext.session.store import SessionStore
-from tests.headless.conftest import Start
+from tests.headless.conftest import CarryOut, Start
 from tests.messages_api.script import Fault, reply
 from tests.messages_api.server import MessagesAPI
 from tests.session.conftest import session_start
@@ -44,27 +44,27 @@ async def test_a_server_that_has_the_kernel_is_named(
 
 
 def test_a_conversation_that_a_server_has_open_is_in_the_way(
-    start: Start, environment: dict[str, str], messages_api: MessagesAPI
+    carry_out: CarryOut, environment: dict[str, str], messages_api: MessagesAPI
 ) -> None:
     import logging
 
     folder = Path(environment["JUPYTER_DATA_DIR"]) / "prime" / "sessions"
     store = SessionStore(folder, logging.getLogger("tests"))
     store.create(session_start(notebook="work.ipynb"))
-    run = start("work.ipynb", "Go.")
-    assert run.end() == 8
+    run = carry_out("work.ipynb", "Go.")
+    assert run.status == 8
     assert "open in another Jupyter server" in run.err
     store.close()
     messages_api.enqueue(reply("Here."))
-    assert start("work.ipynb", "Go.").end() == 0
+    assert carry_out("work.ipynb", "Go.").status == 0
 
 
-def test_two_runs_do_not_meet(start: Start, messages_api: MessagesAPI) -> None:
+def test_two_runs_do_not_meet(start: Start, carry_out: CarryOut, messages_api: MessagesAPI) -> None:
     messages_api.enqueue(reply("One two three.", fault=Fault("pause", after=4)))
     first = start("work.ipynb", "Count.")
     messages_api.wait_for_requests(1)
-    second = start("./work.ipynb", "Go.")
-    assert second.end() == 8
+    second = carry_out("./work.ipynb", "Go.")
+    assert second.status == 8
     assert "Another `jupyter prime run`" in second.err
     messages_api.resume()
     assert first.end() == 0

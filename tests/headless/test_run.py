@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ import nbformat
 import pytest
 
 from prime_ext.cli.main import main
-from tests.headless.conftest import Start, appears, is_alive
+from tests.headless.conftest import CarryOut, Start, appears, is_alive
 from tests.messages_api.script import Failure, Fault, call, reply
 from tests.messages_api.server import MessagesAPI
 
@@ -54,11 +52,11 @@ def script(messages_api: MessagesAPI) -> Any:
 
 
 def test_it_works_on_the_notebook_and_says_so(
-    start: Start, folder: Path, environment: dict[str, str], script: Any
+    carry_out: CarryOut, folder: Path, script: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script(inserted_and_run("import os\nprint(os.getpid())\nkept = 7"))
-    run = start(WORK, "Add a cell.", "--yes")
-    assert run.end() == 0
+    run = carry_out(WORK, "Add a cell.", "--yes")
+    assert run.status == 0
     assert run.out == "A new cell.\nIt is there.\n"
     assert "✓ Insert a code cell" in run.err
     assert "done, 3 requests, about $" in run.err
@@ -66,13 +64,8 @@ def test_it_works_on_the_notebook_and_says_so(
     assert [cell.cell_type for cell in node.cells] == ["markdown", "code", "code"]
     assert node.cells[-1].execution_count == 1
     assert not is_alive(int(node.cells[-1].outputs[0].text))
-    listed = subprocess.run(
-        [sys.executable, "-m", "prime_ext.cli.main", "sessions", "--json"],
-        env=environment,
-        capture_output=True,
-        check=True,
-    )
-    (session,) = json.loads(listed.stdout)
+    assert main(["sessions", "--json"]) == 0
+    (session,) = json.loads(capsys.readouterr().out)
     assert session["notebook"] == WORK
     assert "kept" in session["snapshots"][0]["names"]
 
@@ -107,12 +100,12 @@ def test_json_has_all_a_script_may_want(
 
 
 def test_without_a_terminal_it_stops_where_it_would_have_to_ask(
-    start: Start, folder: Path, messages_api: MessagesAPI
+    carry_out: CarryOut, folder: Path, messages_api: MessagesAPI
 ) -> None:
     before = (folder / WORK).read_bytes()
     messages_api.enqueue(reply("I will.", call("insert_cell", source="y = 2")))
-    run = start(WORK, "Add a cell.")
-    assert run.end() == 3
+    run = carry_out(WORK, "Add a cell.")
+    assert run.status == 3
     assert "no terminal to ask on: Insert a code cell" in run.err
     assert "--yes" in run.err
     assert (folder / WORK).read_bytes() == before
@@ -140,20 +133,22 @@ def test_on_a_terminal_it_asks(start: Start, folder: Path, messages_api: Message
     assert "declined" in messages_api.requests[2].tool_result_text
 
 
-def test_plan_mode_changes_nothing(start: Start, folder: Path, messages_api: MessagesAPI) -> None:
+def test_plan_mode_changes_nothing(
+    carry_out: CarryOut, folder: Path, messages_api: MessagesAPI
+) -> None:
     before = (folder / WORK).read_bytes()
     messages_api.enqueue(reply(call("insert_cell", source="y = 2")), reply("I would add a cell."))
-    run = start(WORK, "Add a cell.", "--mode", "plan")
-    assert run.end() == 0
+    run = carry_out(WORK, "Add a cell.", "--mode", "plan")
+    assert run.status == 0
     assert (folder / WORK).read_bytes() == before
 
 
 def test_yes_is_no_consent_and_consent_is_given_once(
-    start: Start, messages_api: MessagesAPI
+    start: Start, carry_out: CarryOut, messages_api: MessagesAPI
 ) -> None:
     asking = (WORK, "Hello?", "--ModelConfig.consent=always")
-    run = start(*asking, "--yes")
-    assert run.end() == 3
+    run = carry_out(*asking, "--yes")
+    assert run.status == 3
     assert "--yes is no consent" in run.err
     assert messages_api.requests == []
 
@@ -168,20 +163,20 @@ def test_yes_is_no_consent_and_consent_is_given_once(
     agreed.see("[n] no: ")
     agreed.type("y\n")
     assert agreed.end() == 0
-    again = start(*asking)
-    assert (again.end(), again.out) == (0, "Hello again.\n")
+    again = carry_out(*asking)
+    assert (again.status, again.out) == (0, "Hello again.\n")
 
 
 def test_yes_does_not_go_past_what_the_administrator_allows(
-    start: Start, environment: dict[str, str], messages_api: MessagesAPI
+    carry_out: CarryOut, environment: dict[str, str], messages_api: MessagesAPI
 ) -> None:
     config = Path(environment["JUPYTER_CONFIG_DIR"])
     config.mkdir(parents=True)
     (config / "jupyter_lab_config.py").write_text(
         "c.PermissionConfig.allowed_modes = ['ask', 'plan']\n"
     )
-    run = start(WORK, "Go.", "--yes")
-    assert run.end() == 1
+    run = carry_out(WORK, "Go.", "--yes")
+    assert run.status == 1
     assert "--mode: ask, plan" in run.err
     assert messages_api.requests == []
 
@@ -262,7 +257,7 @@ def test_ctrl_c_twice_gives_up_at_once(
     ids=lambda value: None if isinstance(value, dict) else str(value)[:40],
 )
 def test_what_cannot_begin_ends_with_a_status_of_its_own(
-    start: Start,
+    carry_out: CarryOut,
     folder: Path,
     arguments: tuple[str, ...],
     variables: dict[str, str | None],
@@ -272,8 +267,8 @@ def test_what_cannot_begin_ends_with_a_status_of_its_own(
     (folder / "notes.txt").write_text("no notebook")
     (folder.parent / "other").mkdir()
     (folder.parent / "other" / "n.ipynb").write_text("{}")
-    run = start(*arguments, variables=variables)
-    assert (run.end(), run.out) == (status, "")
+    run = carry_out(*arguments, variables=variables)
+    assert (run.status, run.out) == (status, "")
     assert told in run.err
     assert "Traceback" not in run.err
 
@@ -299,29 +294,31 @@ def test_an_empty_task_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "The task is empty" in capsys.readouterr().err
 
 
-def test_a_server_that_fails_is_a_failure(start: Start, messages_api: MessagesAPI) -> None:
+def test_a_server_that_fails_is_a_failure(carry_out: CarryOut, messages_api: MessagesAPI) -> None:
     messages_api.enqueue(Failure(500))
-    run = start(WORK, "Go.", "--json", "--ModelConfig.max_attempts=1")
-    assert run.end() == 1
+    run = carry_out(WORK, "Go.", "--json", "--ModelConfig.max_attempts=1")
+    assert run.status == 1
     assert run.json["error"]["code"] == "server_error"
 
 
-def test_a_reply_that_is_cut_short_is_no_success(start: Start, messages_api: MessagesAPI) -> None:
+def test_a_reply_that_is_cut_short_is_no_success(
+    carry_out: CarryOut, messages_api: MessagesAPI
+) -> None:
     messages_api.enqueue(reply("The first half", stop_reason="max_tokens"))
-    run = start(WORK, "Go.")
-    assert (run.end(), run.out) == (1, "The first half\n")
+    run = carry_out(WORK, "Go.")
+    assert (run.status, run.out) == (1, "The first half\n")
     assert "cut off" in run.err
 
 
-def test_the_limit_of_a_turn_holds_with_yes(start: Start, messages_api: MessagesAPI) -> None:
+def test_the_limit_of_a_turn_holds_with_yes(carry_out: CarryOut, messages_api: MessagesAPI) -> None:
     messages_api.enqueue(reply(call("list_variables")))
-    run = start(WORK, "Go on.", "--yes", "--ModelConfig.max_requests_per_turn=1")
-    assert run.end() == 5
+    run = carry_out(WORK, "Go on.", "--yes", "--ModelConfig.max_requests_per_turn=1")
+    assert run.status == 5
     assert "1 requests" in run.err
 
 
-def test_the_offline_agent_answers_when_asked_to(start: Start, folder: Path) -> None:
-    run = start(
+def test_the_offline_agent_answers_when_asked_to(carry_out: CarryOut, folder: Path) -> None:
+    run = carry_out(
         WORK,
         "add a cell with y = 2",
         "--yes",
@@ -329,7 +326,7 @@ def test_the_offline_agent_answers_when_asked_to(start: Start, folder: Path) -> 
         "offline",
         variables={"PRIME_API_KEY": None, "ANTHROPIC_BASE_URL": None},
     )
-    assert run.end() == 0
+    assert run.status == 0
     assert "y = 2" in [cell.source for cell in read(folder / WORK).cells]
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from prime_ext.config import SnapshotConfig
 from prime_ext.errors import PrimeError
-from prime_ext.kernel import snapshot
 from prime_ext.kernel.newest import Newest, newest_in
 from prime_ext.kernel.restoring import ENDED_THE_KERNEL, MAX_DEATHS
 from prime_ext.kernel.snapshot import SnapshotKeeper
@@ -291,41 +290,6 @@ async def test_a_snapshot_after_all_files_are_lost_has_a_higher_number(
     (folder / "kernel-state.dill").write_bytes(b"damaged")
     await kernel.execute("number = 1", store_history=True)
     assert (await keeper.capture("turn")).generation == 3
-
-
-HOLD_BACK = """
-exec('''
-import os, sys, time
-writer = sys.modules["_prime_state"].writer
-write = writer.write
-def write_when_let(job, progress):
-    while not os.path.exists({let!r}):
-        time.sleep(0.01)
-    return write(job, progress)
-writer.write = write_when_let
-''', {{}})
-"""
-
-
-async def test_nothing_is_restored_past_a_snapshot_that_is_on_its_way(
-    kernel: NotebookKernel, keeper: SnapshotKeeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await kernel.execute("a = [1]; b = [2]", store_history=True)
-    await keeper.capture("turn")
-    let = tmp_path / "let"
-    await kernel.execute(HOLD_BACK.format(let=str(let)), store_history=False)
-    await kernel.execute("del b", store_history=True)
-    assert (await keeper.capture("compaction")).snapshot_id is None
-    assert (await keeper.kernel_state())["status"] == "current"
-    with monkeypatch.context() as patched:
-        patched.setattr(snapshot, "CHECK_SECONDS", 0.5)
-        checked = await keeper.check()
-    assert (checked.outcome, checked.names) == ("skipped", {})
-    let.touch()
-    # What lay there before still has `b`.
-    assert (await keeper.check()).outcome == "unchanged"
-    assert await value(kernel, "a, 'b' in dir()") == "([1], False)"
-    assert (await keeper.kernel_state())["status"] == "current"
 
 
 async def test_the_check_leaves_a_kernel_alone_that_was_not_saved(

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 HEAVY = [
+    "PIL",
     "anthropic",
     "blake3",
     "boto3",
@@ -25,12 +26,12 @@ HEAVY = [
 
 BUDGET_SECONDS = 0.1
 
-# The server's own imports are not ours to count.
+# The server's own imports are not ours to count, nor is what else the machine does meanwhile.
 TIMED = """
-import jupyter_server.serverapp, jupyter_server.extension.application, sys, time
-started = time.perf_counter()
+import jupyter_server.serverapp, jupyter_server.extension.application, time
+started = time.process_time()
 import prime_ext.app
-print(time.perf_counter() - started)
+print(time.process_time() - started)
 """
 
 STARTED = """
@@ -66,8 +67,8 @@ def python(code: str, folder: Path) -> str:
 
 
 def test_importing_the_extension_stays_within_its_budget(tmp_path: Path) -> None:
-    # The best of some runs: the others measure what else the machine does.
-    best = min(float(python(TIMED, tmp_path)) for _ in range(5))
+    # The best of some runs: the first may compile, and a busy machine's caches are cold.
+    best = min(float(python(TIMED, tmp_path)) for _ in range(3))
 
     assert best < BUDGET_SECONDS
 

@@ -113,7 +113,7 @@ def test_a_stored_record_keeps_what_json_can_hold(record: Any) -> None:
         assert kept == original
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(st.lists(st.builds(Title, title=any_text), min_size=1, max_size=3))
 def test_cut_off_at_any_byte_only_the_cut_record_is_lost(records: list[Any]) -> None:
     # The disk would be waited for three times at each byte.

@@ -125,7 +125,8 @@ any_change: st.SearchStrategy[AnyRecord] = st.one_of(
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(st.lists(any_change, max_size=14))
 def test_a_reopened_session_is_the_same(store: SessionStore, changes: list[AnyRecord]) -> None:

@@ -7,6 +7,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from prime_ext import state
 
 from .snapshots import save
@@ -50,8 +52,7 @@ def test_placeholders_of_before_do_not_use_up_what_may_be_lost(tmp_path: Path, k
 
 def test_what_python_notes_of_warnings_is_no_variable(tmp_path: Path, key: bytes) -> None:
     namespace: dict[str, Any] = {"x": 1, "warnings": warnings}
-    with warnings.catch_warnings():
-        warnings.simplefilter("default")
+    with pytest.warns(UserWarning, match="look"):
         exec(compile("warnings.warn('look')", "<cell>", "exec"), namespace)
     assert "__warningregistry__" in namespace
     assert "__warningregistry__" not in save(tmp_path, namespace, key).names

@@ -17,6 +17,7 @@ from prime_ext.errors import PrimeError
 from prime_ext.kernel.notebook_kernel import NotebookKernel
 from prime_ext.kernel.snapshot import SnapshotKeeper
 from prime_ext.kernel.snapshot_files import SnapshotFiles, derive_key
+from prime_ext.kernel.transfer import PIECE_BYTES, WINDOW
 from tests.kernel.conftest import until
 
 from .conftest import value
@@ -163,8 +164,9 @@ async def test_a_kernel_that_dies_on_the_way(
     first = await value(kernel, DIGEST)
     await save(kernel, folder)
     pid = int(await value(kernel, "os.getpid()"))
-    await run(kernel, f"large = os.urandom({SIZE}); second = 2")
-    target = door.passed + SIZE // 2
+    # A window more than what can be on its way when the first piece has come.
+    await run(kernel, f"large = os.urandom({2 * WINDOW * PIECE_BYTES}); second = 2")
+    target = door.passed + PIECE_BYTES
 
     def kill() -> None:
         if door.passed > target:
