@@ -21,6 +21,7 @@ from prime_ext.agent.attachment import (
     Selection,
     VariableAttachment,
 )
+from prime_ext.agent.image_scaling import scaled
 from prime_ext.agent.prompts import attachment_block
 from prime_ext.agent.tools.files import describe_folder, read_file
 from prime_ext.agent.tools.paths import Workspace
@@ -105,7 +106,8 @@ class AttachmentReader:
             )
             if attachment.mention:
                 text = f"In the message it is called {attachment.mention}.\n{text}"
-            content += [attachment_block(part.kind, part.name, text), *part.images]
+            images = await asyncio.to_thread(_scaled, part.images)
+            content += [attachment_block(part.kind, part.name, text), *images]
             if part.cell is not None and not cut:
                 self._seen(attachment.value, part.cell)
         return {**_facts(attachment, parts), "content": content}
@@ -121,7 +123,7 @@ class AttachmentReader:
             case VariableAttachment():
                 yield await self._variable(attachment.value)
             case ImageAttachment():
-                yield _image(attachment)
+                yield await asyncio.to_thread(_image, attachment)
             case NotebookAttachment() if not attachment.cells:
                 yield await self._notebook(attachment.value)
             case NotebookAttachment() | ErrorAttachment():
@@ -178,7 +180,7 @@ class AttachmentReader:
         try:
             content = read_file(workspace, attachment.value)
         except PrimeError as error:
-            if error.code not in ("binary_file", "file_too_large"):
+            if error.code not in ("binary_file", "file_too_large", "image_refused"):
                 raise
             # That it is there, and how to load it, is what the person means.
             content = [{"type": "text", "text": f"{error.message} {error.hint}"}]
@@ -224,7 +226,7 @@ def _image(attachment: ImageAttachment) -> _Part:
         "media_type": attachment.mimetype,
         "data": "".join(attachment.data.split()),
     }
-    block = {"type": "image", "source": source}
+    block = scaled({"type": "image", "source": source})
     reason = refusal(block)
     if reason is not None:
         raise PrimeError(
@@ -233,6 +235,10 @@ def _image(attachment: ImageAttachment) -> _Part:
             hint="Attach a smaller one, as PNG or JPEG.",
         )
     return _Part("image", attachment.value, "The image that follows.", "", [block])
+
+
+def _scaled(images: list[Block]) -> list[Block]:
+    return [scaled(image) for image in images]
 
 
 def _plain(output: Output) -> dict[str, Any]:

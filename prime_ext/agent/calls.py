@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from prime_ext.agent.approvals import Approvals
 from prime_ext.agent.history import History
+from prime_ext.agent.image_scaling import with_scaled_images
 from prime_ext.agent.outputs import shorten
 from prime_ext.agent.permissions import DECLINED, PLAN_REFUSAL, decide
 from prime_ext.agent.tools.packages import call_handler
@@ -246,6 +247,7 @@ class ToolCalls:
         *,
         synthetic: bool = False,
     ) -> None:
+        outcome = await asyncio.to_thread(with_scaled_images, outcome)
         content, output_file = await asyncio.to_thread(self._capped, call, outcome, cap_tokens)
         self._session.append(
             ToolResult(

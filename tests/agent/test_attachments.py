@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 from prime_ext.agent.attachment import Attachment
 from prime_ext.agent.service import AgentService
+from prime_ext.context.image_limits import decoded_size
 from prime_ext.errors import PrimeError
 from prime_ext.session.records import ToolResult, UserMessage
 from tests.agent.conftest import NewSession
@@ -255,17 +257,25 @@ async def test_long_ones_lose_their_middle(new_session: NewSession, jp_root_dir:
         assert len(block["text"]) < 400 / 2 * 5
 
 
-async def test_images(new_session: NewSession) -> None:
+async def test_images(new_session: NewSession, monkeypatch: pytest.MonkeyPatch) -> None:
     driver = await new_session()
     driver.api.enqueue(reply("A chart."))
     picture = {"type": "image", "value": "chart.png", "mimetype": "image/png"}
     failure = await refused(driver, **picture, data=base64.b64encode(b"no image").decode())
     assert (failure.code, failure.status) == ("image_refused", 400)
-    failure = await refused(driver, **picture, data=png(2001, 10))
-    assert "2001 × 10 pixels" in failure.message
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "PIL", None)
+        failure = await refused(driver, **picture, data=png(2001, 10))
+        assert "2001 × 10 pixels" in failure.message
     origin, image, _ = await send(driver, "what is this?", {**picture, "data": png(60, 40)})
     assert 'type="image" name="chart.png"' in origin["text"]
     assert image["type"] == "image"
     record = message_of(driver)
     assert record.attachments == [{**picture, "content_index": 1}]
     assert record.content[1] == image
+
+    driver.api.enqueue(reply("A wide one."))
+    await send(driver, "and this?", {**picture, "data": png(4000, 40)})
+    wide = driver.records("user_message")[-1]
+    assert isinstance(wide, UserMessage)
+    assert decoded_size(wide.content[1]["source"]["data"]) == (2000, 20)

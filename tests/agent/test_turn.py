@@ -10,6 +10,7 @@ import pytest
 from prime_ext.agent.calls import NOT_RUN, STOPPED
 from prime_ext.agent.permissions import DECLINED, PLAN_REFUSAL
 from prime_ext.agent.titles import title_of
+from prime_ext.context.image_limits import decoded_size
 from prime_ext.context.projection import open_calls
 from prime_ext.errors import PrimeError
 from prime_ext.kernel.outputs import MAX_STREAM_CHARS
@@ -85,6 +86,24 @@ async def test_of_more_output_than_is_kept_it_is_said_how_much_is_lost(
     assert result.left_out == written - MAX_STREAM_CHARS > 0
     said = session.api.requests[1].tool_result_text
     assert f"but for {result.left_out:,} characters that were too many to keep" in said
+
+
+async def test_a_large_figure_is_sent_smaller_and_shown_as_it_is(new_session: NewSession) -> None:
+    session = await new_session()
+    code = "from PIL import Image\ndisplay(Image.new('L', (3000, 90)))\nImage.new('L', (60, 90))"
+    session.api.enqueue(reply(call("run_code", code=code)), reply("Grey."))
+    await session.ask("Draw.")
+    (answer,) = session.api.requests[1].tool_results
+    text, wide, narrow, note = answer["content"]
+    assert "[image 1]" in text["text"]
+    assert decoded_size(wide["source"]["data"]) == (2000, 60)
+    assert decoded_size(narrow["source"]["data"]) == (60, 90)
+    assert note["text"] == "[Image 1 is shown with 2000 × 60 pixels, smaller than its 3000 × 90.]"
+    (result,) = session.records("tool_result")
+    assert isinstance(result, ToolResult)
+    shown = [output["data"]["image/png"] for output in result.outputs]
+    assert decoded_size(shown[0]) == (3000, 90)
+    assert shown[1] == {"content_index": 2}
 
 
 async def test_parallel_calls_are_answered_together_in_order(new_session: NewSession) -> None:

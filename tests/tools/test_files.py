@@ -19,7 +19,9 @@ from prime_ext.agent.tools.file_writing import FileWriting
 from prime_ext.agent.tools.files import TOOLS
 from prime_ext.agent.tools.paths import is_secret
 from prime_ext.agent.tools.tool import ToolContext
+from prime_ext.context.image_limits import decoded_size
 from prime_ext.errors import PrimeError
+from tests.messages_api.pictures import png
 from tests.notebook.conftest import code_cell, notebook_of, text_cell
 from tests.tools.conftest import Call
 
@@ -223,6 +225,19 @@ async def test_images_are_shown(call: Call, root: Path) -> None:
     outcome = await call("read_file", path="plot.png")
     assert outcome.content[1]["source"]["media_type"] == "image/png"
     assert base64.b64decode(outcome.content[1]["source"]["data"]) == PNG
+
+
+async def test_a_large_image_is_shown_smaller_or_refused(
+    call: Call, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "wide.png").write_bytes(png(3_000, 30))
+    outcome = await call("read_file", path="wide.png")
+    assert decoded_size(outcome.content[1]["source"]["data"]) == (2_000, 20)
+    assert "shown with 2000 × 20 pixels" in outcome.content[0]["text"]
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    error = await refused(call, "read_file", path="wide.png")
+    assert error.code == "image_refused"
+    assert "3000 × 30 pixels" in error.message
 
 
 async def test_data_files_come_with_a_hint(call: Call, root: Path) -> None:

@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from prime_ext.agent.image_scaling import difference, scaled
 from prime_ext.agent.tools import search_worker
 from prime_ext.agent.tools.file_writing import FileWriting
 from prime_ext.agent.tools.paths import (
@@ -26,6 +27,7 @@ from prime_ext.agent.tools.text_files import (
     unified_diff,
 )
 from prime_ext.agent.tools.tool import Tool, ToolContext, ToolOutcome
+from prime_ext.context.image_limits import refusal
 from prime_ext.errors import PrimeError
 from prime_ext.notebook.cell import Cell, clean_source, fence, well_formed
 from prime_ext.notebook.describe import describe_cell
@@ -39,8 +41,8 @@ IMAGE_TYPES = {
     ".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif",
     ".webp": "image/webp",
 }  # fmt: skip
-MAX_IMAGE_BYTES = 3_700_000
-"""The Messages API takes images of 5 MB, counted as base64."""
+MAX_IMAGE_BYTES = 50_000_000
+"""Of an image that is shown, if need be smaller."""
 
 
 def _workspace(context: ToolContext) -> Workspace:
@@ -118,7 +120,7 @@ def read_file(
     Raises
     ------
     PrimeError
-        As ``Workspace.find`` and ``read_text``, ``not_a_file`` or ``bad_range``.
+        As ``Workspace.find`` and ``read_text``, ``not_a_file``, ``bad_range`` or ``image_refused``.
     """
     file = workspace.find(path)
     shown = workspace.relative(file)
@@ -138,10 +140,18 @@ def _image(file: Path, shown: str) -> list[dict[str, Any]]:
     data = base64.b64encode(file.read_bytes()).decode()
     media_type = IMAGE_TYPES[file.suffix.lower()]
     source = {"type": "base64", "media_type": media_type, "data": data}
-    return [
-        {"type": "text", "text": f"{shown}: {facts(file)}"},
-        {"type": "image", "source": source},
-    ]
+    image = {"type": "image", "source": source}
+    fit = scaled(image)
+    reason = refusal(fit)
+    if reason is not None:
+        raise PrimeError(
+            f"{shown!r} cannot be shown: {reason}. It is {facts(file)}.",
+            code="image_refused",
+            hint="Make a smaller copy in run_code and read that.",
+            status=415,
+        )
+    note = "" if fit is image else f"; {difference(image, fit)}"
+    return [{"type": "text", "text": f"{shown}: {facts(file)}{note}"}, fit]
 
 
 def _numbered(text: str, shown: str, start: int | None, end: int | None) -> str:

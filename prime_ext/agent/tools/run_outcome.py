@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """What the Messages API takes, in the order of preference."""
-MAX_IMAGE_CHARS = 5_000_000
-"""Base64 characters of one image at most."""
 MAX_IMAGES = 20
 TEXT_TYPES = ("text/plain", "text/markdown", "text/latex", "application/json", "text/html")
 
@@ -115,10 +113,7 @@ def _status(execution: Execution, has_output: bool) -> str:
 
 
 def _image(data: dict[str, Any]) -> str | None:
-    return next(
-        (kind for kind in IMAGE_TYPES if data.get(kind) and len(data[kind]) <= MAX_IMAGE_CHARS),
-        None,
-    )
+    return next((kind for kind in IMAGE_TYPES if data.get(kind)), None)
 
 
 def _text(data: dict[str, Any]) -> str:
