@@ -1,9 +1,10 @@
 import type { IJupyterLabPageFixture } from '@jupyterlab/galata';
 import type { NotebookPanel } from '@jupyterlab/notebook';
-import { expect } from '@playwright/test';
+import { expect, Locator } from '@playwright/test';
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { PrimePanel } from './panel';
 
 /** A cell: its source, what it shows, and its number. */
 export interface ICell {
@@ -58,6 +59,11 @@ export function savedCells(file: string): ICell[] {
       .join(''),
     count: cell.execution_count ?? null
   }));
+}
+
+/** What the last cell of the notebook in front shows. */
+export function outputOf(panel: PrimePanel): Locator {
+  return panel.cells.last().locator('.jp-OutputArea-output');
 }
 
 export function openNotebook(
