@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from jupyter_core.utils import ensure_async
@@ -49,6 +49,8 @@ class LeaseFrame(msgspec.Struct, tag_field="type", tag="lease"):
 
     action: Literal["claim", "release"]
     notebook: str
+    client: Annotated[str, msgspec.Meta(max_length=200)] | None = None
+    """Names the page behind the connection, so that it is known again when it reconnects."""
 
 
 class AckFrame(msgspec.Struct, tag_field="type", tag="ack"):

@@ -11,6 +11,7 @@ from tornado.httpclient import HTTPClientError
 from tornado.websocket import WebSocketClientConnection
 
 from prime_ext.handlers import stream
+from prime_ext.notebook.lease import LeaseHub
 from prime_ext.session import stream as session_stream
 from tests.handlers.test_rest import Asked
 from tests.session.conftest import title
@@ -164,6 +165,38 @@ async def test_leases_and_acknowledgements(
         assert sent.items() <= received.items()
     await client.send({**claim, "notebook": "forbidden.ipynb"})
     assert (await client.next())["code"] == "lease_refused"
+
+
+async def test_a_page_that_was_cut_off_goes_before_one_that_waits(
+    connect: Callable[..., Any], session: Session, jp_web_app: Any
+) -> None:
+    hub = jp_web_app.settings["prime_leases"] = LeaseHub(handover_s=60.0)
+    disconnected = asyncio.Event()
+
+    async def claims(page: str) -> tuple[Client, bool]:
+        client = await connect(session.id, after=1)
+        await client.until("ready")
+        path = "work/analysis.ipynb"
+        await client.send({"type": "lease", "action": "claim", "notebook": path, "client": page})
+        return client, (await client.next())["held"]
+
+    first, held = await claims("page-1")
+    assert held
+    _, held = await claims("page-2")
+    assert not held
+    epoch = hub.epoch("work/analysis.ipynb")
+    disconnect = hub.disconnect
+
+    def noticed(client: Any) -> None:
+        disconnect(client)
+        disconnected.set()
+
+    hub.disconnect = noticed  # type: ignore[method-assign]
+    first.connection.close()
+    await asyncio.wait_for(disconnected.wait(), 10)
+    _, held = await claims("page-1")
+    assert held
+    assert hub.epoch("work/analysis.ipynb") == epoch, "a run under way is known to it"
 
 
 @pytest.mark.parametrize(
