@@ -66,6 +66,7 @@ class PrimeExtension(ExtensionApp):
         from prime_ext.notebook.documents import NotebookDocuments
         from prime_ext.notebook.lease import LeaseHub
         from prime_ext.notebook.renames import follow_renames
+        from prime_ext.notebook.writer_shared import shared_documents
         from prime_ext.session.store import SessionStore
 
         server = self._server
@@ -96,7 +97,9 @@ class PrimeExtension(ExtensionApp):
                 tools=ToolRegistry.default(),
                 store=store,
                 kernels=kernels,
-                documents=NotebookDocuments(leases, server.contents_manager, self.log),
+                documents=NotebookDocuments(
+                    leases, server.contents_manager, self.log, shared_documents(server)
+                ),
                 keeper=self._keeper,
                 consents=ConsentStore(data_dir / "consent.json"),
                 model_config=model_config,

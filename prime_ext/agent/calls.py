@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from prime_ext.agent.approvals import Approvals
 from prime_ext.agent.history import History
 from prime_ext.agent.image_scaling import with_scaled_images
-from prime_ext.agent.outputs import shorten
+from prime_ext.agent.outputs import for_panel, for_record
 from prime_ext.agent.permissions import DECLINED, PLAN_REFUSAL, decide
 from prime_ext.agent.tools.packages import call_handler
 from prime_ext.agent.tools.registry import ToolRegistry
@@ -153,7 +153,9 @@ class ToolCalls:
                 call,
                 turn,
                 ToolOutcome(
-                    [{"type": "text", "text": STOPPED}], outputs=progress.outputs, is_error=True
+                    [{"type": "text", "text": STOPPED if progress.begun else NOT_RUN}],
+                    outputs=progress.outputs,
+                    is_error=True,
                 ),
                 started,
                 cap_tokens,
@@ -255,7 +257,7 @@ class ToolCalls:
                 name=call["name"],
                 content=content,
                 is_error=outcome.is_error,
-                outputs=[shorten(output) for output in outcome.outputs],
+                outputs=for_record(outcome.outputs),
                 output_file=output_file,
                 left_out=outcome.left_out,
                 duration_ms=round((time.monotonic() - started) * 1000),
@@ -292,10 +294,12 @@ class _Progress:
         self._turn = turn
         self._call_id = call_id
         self.outputs: list[dict[str, Any]] = []
+        self.begun = False
         self.event: str | None = None
         """What happened to the kernel before the call, for the model."""
 
     def begin(self) -> None:
+        self.begun = True
         self({"started": datetime.now(timezone.utc).isoformat(timespec="milliseconds")})
 
     def plain(self, body: dict[str, Any]) -> None:
@@ -305,8 +309,7 @@ class _Progress:
     def __call__(self, body: dict[str, Any]) -> None:
         if "outputs" in body:
             self.outputs = body["outputs"]
-            # Sent anew each time: of a log of many megabytes the panel needs no more.
-            body = {**body, "outputs": [shorten(output) for output in self.outputs]}
+            body = {**body, "outputs": for_panel(self.outputs)}
         frame = {"type": "progress", "what": "tool", "turn": self._turn, "call_id": self._call_id}
         self._session.publish({**body, **frame})
 

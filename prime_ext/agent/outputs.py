@@ -1,33 +1,75 @@
-"""Outputs as the record keeps them: enough to look at, not what a log would choke on."""
+"""Outputs for the record and for the panel: enough to look at, not what either would choke on."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from typing import Any
 
-SHOWN_CHARS = 200_000
+Output = dict[str, Any]
+
+RECORD_TEXT_CHARS = 200_000
 """Of one text; the panel draws no more, and a session is opened by reading it."""
+RECORD_RICH_CHARS = 8_000_000
+"""Of all figures, tables and the like of one call that the model is not sent."""
+LIVE_TEXT_CHARS = 20_000
+LIVE_RICH_CHARS = 1_000_000
+"""While code runs, all of its outputs so far are sent several times a second."""
 
 
-def shorten(output: dict[str, Any]) -> dict[str, Any]:
-    """A notebook output whose long texts are cut in the middle.
+def for_record(outputs: Sequence[Output]) -> list[Output]:
+    """Outputs whose long texts are cut in the middle; rich data over a limit gives way to a text.
 
     The whole text of what the model was sent is in the session's ``outputs/``, where it was capped;
     the notebook has the outputs of its cells in full.
     """
-    if output.get("output_type") == "stream":
-        return {**output, "text": _cut(output.get("text", ""))}
-    if "data" in output:
-        data = {
-            kind: _cut(value) if kind.startswith("text/") and kind != "text/html" else value
-            for kind, value in output["data"].items()
-        }
-        return {**output, "data": data}
-    return output
+    return _shortened(outputs, RECORD_TEXT_CHARS, RECORD_RICH_CHARS)
 
 
-def _cut(text: Any) -> Any:
-    if not isinstance(text, str) or len(text) <= SHOWN_CHARS:
+def for_panel(outputs: Sequence[Output]) -> list[Output]:
+    """The same for code that still runs, much shorter."""
+    return _shortened(outputs, LIVE_TEXT_CHARS, LIVE_RICH_CHARS)
+
+
+def _shortened(outputs: Sequence[Output], text_chars: int, rich_chars: int) -> list[Output]:
+    shortened = []
+    for output in outputs:
+        if output.get("output_type") == "stream":
+            shortened.append({**output, "text": _cut(output.get("text", ""), text_chars)})
+        elif "data" in output:
+            data = {
+                kind: _cut(value, text_chars) if _is_text(kind) else value
+                for kind, value in output["data"].items()
+            }
+            size = sum(_size(value) for kind, value in data.items() if not _is_text(kind))
+            if size > rich_chars:
+                data = _left_out(data, size)
+            else:
+                rich_chars -= size
+            shortened.append({**output, "data": data})
+        else:
+            shortened.append(output)
+    return shortened
+
+
+def _is_text(kind: str) -> bool:
+    return kind.startswith("text/") and kind != "text/html"
+
+
+def _size(value: Any) -> int:
+    return len(value if isinstance(value, str) else json.dumps(value, default=str))
+
+
+def _left_out(data: dict[str, Any], size: int) -> dict[str, Any]:
+    kinds = ", ".join(kind for kind in data if not _is_text(kind))
+    text = {kind: value for kind, value in data.items() if _is_text(kind)}
+    label = text.get("text/plain", "")
+    return {**text, "text/plain": f"{label} [{kinds}, {size:,} characters, left out here]".strip()}
+
+
+def _cut(text: Any, limit: int) -> Any:
+    if not isinstance(text, str) or len(text) <= limit:
         return text
-    half = SHOWN_CHARS // 2
+    half = limit // 2
     left_out = len(text) - 2 * half
     return f"{text[:half]}\n[… {left_out} characters left out …]\n{text[-half:]}"

@@ -64,15 +64,22 @@ class Execution:
 class _LiveOutputs:
     """Hands on the outputs as they grow, not more often than a reader can use."""
 
-    def __init__(self, on_outputs: Callable[[list[Output]], None] | None) -> None:
+    def __init__(
+        self,
+        on_outputs: Callable[[list[Output]], None] | None,
+        on_count: Callable[[int], None] | None = None,
+    ) -> None:
         self.collector = OutputCollector()
         self._on_outputs = on_outputs
+        self._on_count = on_count
         self._timer: asyncio.TimerHandle | None = None
         self._pause = OUTPUT_INTERVAL_SECONDS
         self._last_message = 0.0
 
     def add(self, msg_type: str, content: Message) -> None:
         self._last_message = time.monotonic()
+        if msg_type == "execute_input" and self._on_count is not None:
+            self._on_count(content["execution_count"])
         if self.collector.add(msg_type, content):
             self._schedule()
 
@@ -111,6 +118,7 @@ async def execute(
     store_history: bool,
     on_outputs: Callable[[list[Output]], None] | None = None,
     on_busy: Callable[[], None] | None = None,
+    on_count: Callable[[int], None] | None = None,
     cell_id: str | None = None,
 ) -> Execution:
     """Run ``code``, in its turn, and return what it came to.
@@ -120,7 +128,7 @@ async def execute(
     """
     loop = asyncio.get_running_loop()
     notice = loop.call_later(BUSY_NOTICE_SECONDS, on_busy) if on_busy is not None else None
-    live = _LiveOutputs(on_outputs)
+    live = _LiveOutputs(on_outputs, on_count)
     try:
         async with connection.turn:
             return await _run(connection, code, store_history, live, notice, cell_id)
@@ -154,6 +162,7 @@ async def _run(
                 await _last_outputs(request, live)
             except asyncio.CancelledError:
                 await _take_back(connection, channels, request, private)
+                live.finish()
                 raise
             except (KernelDied, ConnectionLost) as error:
                 return _cut_off(error, live, begun)

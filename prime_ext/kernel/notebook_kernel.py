@@ -250,6 +250,7 @@ class NotebookKernel:
         store_history: bool,
         on_outputs: Callable[[list[Output]], None] | None = None,
         on_busy: Callable[[], None] | None = None,
+        on_count: Callable[[int], None] | None = None,
         cell_id: str | None = None,
     ) -> Execution:
         """Run ``code`` and return what it came to. There is no time limit.
@@ -264,11 +265,14 @@ class NotebookKernel:
             Called with all outputs so far, at most twenty times a second.
         on_busy:
             Called once if the run has to wait for its turn.
+        on_count:
+            Called with the execution count when the code begins.
         cell_id:
             Id of the cell, for kernels that want to know.
 
         Cancelling the task withdraws the code from the queue, or interrupts the kernel if it is
-        this code that runs. A kernel that dies ends the run with status ``"died"``.
+        this code that runs; ``on_outputs`` is then called with what came of that. A kernel that
+        dies ends the run with status ``"died"``.
         """
         await self.ensure()
         assert self._connection is not None
@@ -278,6 +282,7 @@ class NotebookKernel:
             store_history=store_history,
             on_outputs=on_outputs,
             on_busy=on_busy,
+            on_count=on_count,
             cell_id=cell_id,
         )
 

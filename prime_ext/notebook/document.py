@@ -29,6 +29,7 @@ from prime_ext.notebook.operations import Applied
 from prime_ext.notebook.seen import SeenCells
 from prime_ext.notebook.writer_browser import BrowserWriter
 from prime_ext.notebook.writer_contents import ContentsWriter
+from prime_ext.notebook.writer_shared import FindShared, SharedWriter
 from prime_ext.session.records import NotebookOp
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Kernel(Protocol):
         store_history: bool,
         on_outputs: Callable[[Outputs], None] | None = None,
         on_busy: Callable[[], None] | None = None,
+        on_count: Callable[[int], None] | None = None,
         cell_id: str | None = None,
     ) -> Execution: ...
 
@@ -115,6 +117,7 @@ class NotebookDocument:
         notebook: SharedNotebook,
         hub: LeaseHub,
         contents: ContentsWriter,
+        shared: FindShared,
         seen: SeenCells,
         operations: OperationLog,
         log: logging.Logger | logging.LoggerAdapter[Any],
@@ -123,6 +126,7 @@ class NotebookDocument:
         self._hub = hub
         self._browser = BrowserWriter(hub)
         self._contents = contents
+        self._shared = shared
         self._operations = operations
         self._log = log
         self.seen = seen
@@ -246,6 +250,12 @@ class NotebookDocument:
             if on_outputs is not None:
                 on_outputs(outputs)
 
+        count: int | None = None
+
+        def begun(execution_count: int) -> None:
+            nonlocal count
+            count = execution_count
+
         mirror.follow()
         try:
             execution = await kernel.execute(
@@ -253,12 +263,13 @@ class NotebookDocument:
                 store_history=True,
                 on_outputs=update,
                 on_busy=on_busy,
+                on_count=begun,
                 cell_id=cell_id,
             )
         except BaseException as error:
             stopped = isinstance(error, asyncio.CancelledError)
             status = "aborted" if stopped else "error"
-            ending = _begin(self._finish(mirror, op_id, cell, mirror.outputs, None, status))
+            ending = _begin(self._finish(mirror, op_id, cell, mirror.outputs, count, status))
             await asyncio.wait([ending], timeout=STOP_S if stopped else None)
             raise
         mirror.update(execution.outputs)
@@ -278,6 +289,9 @@ class NotebookDocument:
         if await self._hub.attached(self.path):
             with contextlib.suppress(LeaseLost):
                 return await self._browser.read(self.path, cell_id)
+        document = await self._shared(self.path)
+        if document is not None:
+            return SharedWriter(document).read(cell_id)
         return await self._contents.read(self.path, cell_id)
 
     async def _cell(self, cell_id: str) -> Cell:
@@ -352,8 +366,15 @@ class NotebookDocument:
                 return applied, self._browser.name, await self._save()
             except LeaseLost:
                 repeated = True
-        applied = await self._contents.apply(self.path, operation, repeated=repeated)
+        applied = await self._write_here(operation, repeated=repeated)
         return applied, self._contents.name, None
+
+    async def _write_here(self, operation: dict[str, Any], *, repeated: bool = False) -> Applied:
+        """Apply an operation on the server: no page of ours has the notebook open."""
+        document = await self._shared(self.path)
+        if document is not None:
+            return SharedWriter(document).apply(operation, repeated=repeated)
+        return await self._contents.apply(self.path, operation, repeated=repeated)
 
     async def _save(self) -> str | None:
         """Save the open notebook; why it could not be, if so."""
@@ -384,14 +405,13 @@ class NotebookDocument:
             else:
                 writer = self._contents.name
                 async with self._notebook.lock:
-                    await self._contents.apply(
-                        self.path,
+                    await self._write_here(
                         {
                             "op": "run_result",
                             "cell_id": cell.id,
                             "outputs": outputs,
                             "execution_count": execution_count,
-                        },
+                        }
                     )
         except PrimeError as error:
             self._refused(op_id, operation, error)
@@ -409,6 +429,7 @@ class NotebookDocument:
             writer=writer,
             execution_count=execution_count,
             status=status,
+            unsaved=unsaved,
         )
         return op, unsaved
 
@@ -429,7 +450,6 @@ class NotebookDocument:
         Half an operation is worse than one too many: what a browser was sent, it applies. But
         whoever stops the agent does not wait long for a browser that does not answer; the work
         goes on, and is recorded, behind their back.
-            unsaved=unsaved,
         """
         task = _begin(work)
         try:

@@ -10,18 +10,27 @@ from prime_ext.notebook.lease import LeaseHub, moved_path, normal_path
 from prime_ext.notebook.operation_log import OperationLog, Recorder
 from prime_ext.notebook.seen import SeenCells
 from prime_ext.notebook.writer_contents import ContentsWriter
+from prime_ext.notebook.writer_shared import FindShared
 
 
 class NotebookDocuments:
-    """The documents of all notebooks; one lock and one writer for each path."""
+    """The documents of all notebooks; one lock and one writer for each path.
+
+    Parameters
+    ----------
+    shared:
+        Finds the document that several people share, where there is collaboration.
+    """
 
     def __init__(
         self,
         hub: LeaseHub,
         contents_manager: Any,
         log: logging.Logger | logging.LoggerAdapter[Any] | None = None,
+        shared: FindShared | None = None,
     ) -> None:
         self._hub = hub
+        self._shared = shared or _nothing_shared
         self._log = log or logging.getLogger(__name__)
         self._contents = ContentsWriter(contents_manager, self._log)
         self._notebooks: dict[str, SharedNotebook] = {}
@@ -47,6 +56,7 @@ class NotebookDocuments:
             notebook,
             self._hub,
             self._contents,
+            self._shared,
             SeenCells() if reverts is not None else self._seen(notebook, session),
             OperationLog(session, turn, reverts=reverts),
             self._log,
@@ -74,3 +84,7 @@ class NotebookDocuments:
                 known = self._notebooks.setdefault(moved, notebook)
                 if known is not notebook:
                     known.seen.update(notebook.seen)
+
+
+async def _nothing_shared(path: str) -> None:
+    """Without collaboration there is only the file."""

@@ -284,7 +284,9 @@ export function endedTool(tool: IToolItem, record: IToolResult): IToolItem {
     leftOut: record.left_out ?? 0,
     durationMs: record.duration_ms ?? 0,
     startedAt: null,
-    message: null
+    message: null,
+    // Stopped while it was asked for: there is nothing to decide any more.
+    approval: tool.approval && voided(tool.approval)
   };
 }
 

@@ -11,6 +11,9 @@ import { IOutput } from '../api/frames';
 import { usePanel } from './context';
 import { useWidget } from './mimeHost';
 
+/** Outputs that are drawn before the person asks for the rest. */
+const SHOWN = 20;
+
 /** Notebook outputs through Lab's own renderers, untrusted: nothing in them runs. */
 export function OutputsView(props: {
   outputs: readonly IOutput[];
@@ -20,7 +23,8 @@ export function OutputsView(props: {
     () =>
       new SimplifiedOutputArea({
         model: new OutputAreaModel({ trusted: false }),
-        rendermime
+        rendermime,
+        maxNumberOutputs: SHOWN
       }),
     [rendermime]
   );

@@ -1,26 +1,56 @@
-"""Outputs as the record keeps them."""
+"""Outputs as the record keeps them, and as the panel is sent them while code runs."""
 
 from __future__ import annotations
 
-from prime_ext.agent.outputs import SHOWN_CHARS, shorten
+from typing import Any
+
+from prime_ext.agent.outputs import (
+    LIVE_RICH_CHARS,
+    LIVE_TEXT_CHARS,
+    RECORD_RICH_CHARS,
+    RECORD_TEXT_CHARS,
+    for_panel,
+    for_record,
+)
+
+
+def figure(size: int) -> dict[str, Any]:
+    data = {"image/png": "i" * size, "text/plain": "<Figure>"}
+    return {"output_type": "display_data", "data": data, "metadata": {}}
 
 
 def test_long_text_is_cut_in_the_middle_and_says_so() -> None:
-    text = "a" * SHOWN_CHARS + "b" * SHOWN_CHARS
-    stream = shorten({"output_type": "stream", "name": "stdout", "text": text})
+    text = "a" * RECORD_TEXT_CHARS + "b" * RECORD_TEXT_CHARS
+    stream, result = for_record(
+        [
+            {"output_type": "stream", "name": "stdout", "text": text},
+            {"output_type": "execute_result", "data": {"text/plain": text, "image/png": text}},
+        ]
+    )
     assert stream["text"].startswith("aaa")
     assert stream["text"].endswith("bbb")
-    assert f"{SHOWN_CHARS} characters left out" in stream["text"]
-    result = {"output_type": "execute_result", "data": {"text/plain": text, "image/png": text}}
-    shortened = shorten(result)
-    assert len(shortened["data"]["text/plain"]) < SHOWN_CHARS + 100
-    assert shortened["data"]["image/png"] == text
+    assert f"{RECORD_TEXT_CHARS} characters left out" in stream["text"]
+    assert len(result["data"]["text/plain"]) < RECORD_TEXT_CHARS + 100
+    assert result["data"]["image/png"] == text
+    (live,) = for_panel([stream])
+    assert len(live["text"]) < LIVE_TEXT_CHARS + 100
+
+
+def test_figures_over_the_limit_of_all_give_way_to_a_line() -> None:
+    small, large = figure(1_000), figure(RECORD_RICH_CHARS)
+    kept = for_record([small, large, small])
+    assert kept[0] == kept[2] == small
+    assert kept[1]["data"] == {
+        "text/plain": f"<Figure> [image/png, {RECORD_RICH_CHARS:,} characters, left out here]"
+    }
+    live = for_panel([figure(LIVE_RICH_CHARS // 3)] * 9)
+    assert ["image/png" in output["data"] for output in live] == [True] * 3 + [False] * 6
 
 
 def test_what_is_short_stays_as_it_is() -> None:
-    for output in (
+    outputs: list[dict[str, Any]] = [
         {"output_type": "stream", "name": "stdout", "text": "1"},
         {"output_type": "error", "ename": "E", "evalue": "x", "traceback": ["t"]},
         {"output_type": "display_data", "data": {"image/png": {"content_index": 1}}},
-    ):
-        assert shorten(output) == output
+    ]
+    assert for_record(outputs) == for_panel(outputs) == outputs

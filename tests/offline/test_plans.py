@@ -281,6 +281,24 @@ async def test_cells_are_found_by_position_count_and_id(world: World) -> None:
     assert world.calls[-1] == ("delete_cell", {"cell_id": "c003"})
 
 
+async def test_far_cells_of_a_long_notebook_are_found(world: World) -> None:
+    world.readable = 4
+    for number in range(1, 41):
+        world.add_cell(f"x = {number}", execution_count=50 + number)
+    world.add_cell("The end", "markdown")
+
+    for reference in ("run cell 33", "run In[83]", "run cell c033"):
+        await world.ask(reference)
+        assert world.calls[-1] == ("run_cell", {"cell_id": "c033"}), reference
+    assert "cells 1 to 41" in await world.ask("run cell 42")
+    assert "has 41 cells" in await world.ask("read the notebook")
+    await world.ask("run the last cell")
+    assert world.calls[-1] == ("run_cell", {"cell_id": "c040"})
+    await world.ask("delete the last cell")
+    assert world.calls[-1] == ("delete_cell", {"cell_id": "c041"})
+    assert "All 40 code cells ran" in await world.ask("run all cells")
+
+
 async def test_a_piece_of_a_cell_is_replaced(world: World) -> None:
     world.add_cell("alpha = 0.1\nprint(alpha)")
     said = await world.ask('in cell 1 replace "0.1" with "0.2"')

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from prime_ext.agent.permissions import DECLINED
+from prime_ext.agent.tools.notebook import listing
 from prime_ext.context.summary import instruction, summary_turn
 from prime_ext.models.model import (
     Block,
@@ -73,6 +74,8 @@ class World:
         self.notebook = "examples/tour.ipynb"
         self.messages: list[dict[str, Any]] = []
         self.cells: list[Cell] = []
+        self.readable = 1_000
+        """Cells shown in full in one reading of the notebook; five times as many are listed."""
         self.variables: dict[str, tuple[str, str]] = {}
         """Name → type and what ``inspect_variable`` says."""
         self.folders = {
@@ -233,10 +236,17 @@ class World:
             return f"There is no variable {name!r} in the kernel.", True
         return f"{name}: {self.variables[name][1]}", False
 
-    def _read_notebook(self) -> Outcome:
+    def _read_notebook(self, start: int = 1, end: int | None = None, query: str = "") -> Outcome:
         total = len(self.cells)
-        title = f"{self.notebook}: {total} cells."
-        return "\n\n".join([title, *(describe_cell(c, total) for c in self.cells)]), False
+        wanted = [c for c in self.cells[start - 1 : end] if query in describe_cell(c, total)]
+        listed = wanted[self.readable : 6 * self.readable]
+        parts = [
+            f"{self.notebook}: {total} cells.",
+            *(describe_cell(cell, total) for cell in wanted[: self.readable]),
+        ]
+        if listed:
+            parts.append(listing(listed))
+        return "\n\n".join(parts), False
 
     def _insert_cell(
         self, source: str, cell_type: str = "code", after: str | None = None

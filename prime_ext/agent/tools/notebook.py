@@ -42,7 +42,7 @@ async def _read_notebook(context: ToolContext, arguments: dict[str, Any]) -> Too
     parts = [_title(context, cells, wanted, arguments), *_changes(changes)]
     parts += [text for _, text in full]
     if listed:
-        parts.append(_listing(listed))
+        parts.append(listing(listed))
     return ToolOutcome.text("\n\n".join(parts))
 
 
@@ -87,7 +87,8 @@ def _changes(changes: Changes) -> list[str]:
     return ["\n".join(lines)]
 
 
-def _listing(cells: list[Cell]) -> str:
+def listing(cells: list[Cell]) -> str:
+    """Cells by a line each."""
     lines = ["Further cells, first lines only; read them with start and end:"]
     lines += [
         f"- [{c.id}] cell {c.index + 1}, {c.cell_type}: {c.first_line}" for c in cells[:LISTED]

@@ -74,6 +74,7 @@ def _taken_apart(
     texts: list[str] = []
     images: list[dict[str, Any]] = []
     kept: list[dict[str, Any]] = []
+    left_out = 0
     for output in outputs:
         left = output
         if output["output_type"] == "stream":
@@ -82,7 +83,10 @@ def _taken_apart(
             texts.append(_traceback(output))
         else:
             data = output["data"]
-            kind = _image(data) if len(images) < MAX_IMAGES else None
+            kind = _image(data)
+            if kind is not None and len(images) == MAX_IMAGES:
+                left_out += 1
+                kind = None
             if kind is None:
                 texts.append(_text(data))
             else:
@@ -93,6 +97,8 @@ def _taken_apart(
                 texts.append(f"{label} [image {len(images)}]".strip())
                 left = {**output, "data": {**data, kind: {"content_index": len(images)}}}
         kept.append(left)
+    if left_out:
+        texts.append(f"[{left_out} more images, which you are not shown: {MAX_IMAGES} at most]")
     texts = [text for text in (_ANSI.sub("", t).rstrip() for t in texts) if text]
     return texts, images, kept
 

@@ -120,6 +120,7 @@ def frame(name: str, text: str) -> Frame:
 
 
 _LISTED = re.compile(r"^- \[(?P<id>[^\]]+)\] cell (?P<position>\d+), (?P<type>\w+): (?P<line>.*)$")
+_LISTING = "Further cells, first lines only; read them with start and end:"
 _HEADING = re.compile(
     r"^\[(?P<id>[^\]]+)\] cell (?P<position>\d+) of \d+, (?P<type>\w+)(?:, (?P<state>.*))?$"
 )
@@ -153,7 +154,7 @@ def cells(text: str) -> list[CellSeen]:
         # Source is skipped as a whole: a line of it may look like a heading.
         end = next((n for n in range(at + 2, len(lines)) if lines[n] == marks[0]), len(lines))
         begin, at = at, end + 1
-        while at < len(lines) and not _HEADING.match(lines[at]):
+        while at < len(lines) and not _HEADING.match(lines[at]) and lines[at] != _LISTING:
             at += 1
         count = re.search(r"run as \[(\d+)\]", heading["state"] or "")
         found.append(
@@ -167,6 +168,12 @@ def cells(text: str) -> list[CellSeen]:
             )
         )
     return found
+
+
+def cell_count(text: str) -> int:
+    """How many cells the notebook of a ``read_notebook`` result has, those left out included."""
+    found = re.search(r"^\[[^\]]+\] cell \d+ of (\d+), ", text, re.M)
+    return int(found[1]) if found is not None else 0
 
 
 def inserted_id(text: str) -> str | None:

@@ -80,7 +80,7 @@ _VERBS = (
     "load|read|open|plot|draw|describe|summari[sz]e|show|display|compute|calculate|run|re-?run|"
     "execute|sort|filter|list|insert|add|give|tell|save|export|inspect|drop|remove|fill|make|"
     "create|visuali[sz]e|explain|group|analy[sz]e|explore|what(?:'s| is| are)|how many|find|check|"
-    "search|delete|move|print"
+    "search|delete|move|print|edit|in cell"
 )
 # Behind a mere "and" or comma a clause begins with a verb; nouns that are also aggregations
 # ("count", "mean") begin one only behind "then" and the like, or "mean and count of x" would be

@@ -99,6 +99,26 @@ describe('Conversation, tool calls', () => {
     ).toEqual(['denied', 'error', 'stopped', 'stopped']);
   });
 
+  it('voids an approval whose call was stopped', () => {
+    call('run_code', { code: '1' });
+    log.add('approval_request', {
+      turn: 't1',
+      call_id: 'c1',
+      what: 'tool',
+      summary: ''
+    });
+    log.add('tool_result', {
+      turn: 't1',
+      tool_use_id: 'c1',
+      content: [],
+      is_error: true,
+      synthetic: true
+    });
+    const stopped = tool(replay(log.records).snapshot().items[0]);
+    expect(stopped.status).toBe('stopped');
+    expect(stopped.approval?.decision).toBe('void');
+  });
+
   it('voids an approval whose turn is over', () => {
     call('run_code', { code: '1' });
     log.add('approval_request', {

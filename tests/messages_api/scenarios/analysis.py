@@ -16,11 +16,13 @@ fail N times                 is overloaded that often, then answers
 refuse                       is refused with a 400
 ===========================  ====================================================================
 
-Anything else is echoed. A request for a summary is answered with one.
+Anything else is echoed. A request for a summary is answered with one; slowly, where somebody has
+said "take your time".
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 
@@ -97,7 +99,8 @@ _failed: Counter[str] = Counter()
 def respond(request: Received) -> Answer:
     """Answer one request."""
     if "about to be replaced by a summary" in request.user_text:
-        return made(SUMMARY)
+        slowly = "take your time" in json.dumps(request.messages).lower()
+        return Reply(made(SUMMARY).parts, latency=Latency(tokens_per_s=2) if slowly else None)
     said = _SUMMARY_TURN.sub(_last_message, request.user_text)
     for pattern, answer in _ANSWERS:
         found = re.search(pattern, said, re.IGNORECASE)

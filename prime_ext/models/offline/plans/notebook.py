@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from prime_ext.models.offline import intents as i
 from prime_ext.models.offline import observations
 from prime_ext.models.offline.bench import Bench, quoted
@@ -36,8 +38,9 @@ def read_notebook(intent: i.ReadNotebook, bench: Bench) -> Plan:
         f"{_first_line(cell.source)}"
         for cell in cells[:60]
     ]
-    more = f"\n\nand {len(cells) - 60} more." if len(cells) > 60 else ""
-    count = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
+    total = observations.cell_count(read.text)
+    more = f"\n\nand {total - 60} more." if total > 60 else ""
+    count = "1 cell" if total == 1 else f"{total} cells"
     return f"The notebook has {count}:\n\n" + "\n".join(lines) + more
 
 
@@ -61,9 +64,11 @@ def insert_cell(intent: i.InsertCell, bench: Bench) -> Plan:
         cell_type=intent.cell_type if intent.cell_type != "code" else None,
         after=after,
     )
+    cell_id = observations.inserted_id(inserted.text)
+    if intent.cell_type == "code":
+        bench.last_cell = cell_id
     if not intent.run:
         return f"I inserted the {intent.cell_type} cell."
-    cell_id = observations.inserted_id(inserted.text)
     if cell_id is None:
         raise Stop("The cell is in the notebook, but I could not tell its id to run it.")
     return (yield from _run(cell_id, "I inserted the cell and ran it", bench))
@@ -129,7 +134,11 @@ def _run(cell_id: str, lead: str, bench: Bench) -> Plan:
 
 def _run_all(bench: Bench) -> Plan:
     read = yield from bench.must("read_notebook")
-    code = [c for c in observations.cells(read.text) if c.cell_type == "code" and c.source.strip()]
+    cells = observations.cells(read.text)
+    while cells and cells[-1].position < observations.cell_count(read.text):
+        read = yield from bench.must("read_notebook", start=cells[-1].position + 1)
+        cells += observations.cells(read.text)
+    code = [c for c in cells if c.cell_type == "code" and c.source.strip()]
     if not code:
         return "The notebook has no code cells."
     for done, cell in enumerate(code):
@@ -145,6 +154,10 @@ def find(reference: str, bench: Bench, *, code_only: bool = False) -> Asking[Cel
     """The cell that ``reference`` means, as the notebook is now."""
     read = yield from bench.must("read_notebook")
     cells = observations.cells(read.text)
+    total = observations.cell_count(read.text)
+    if cells and cells[-1].position < total and not _among(cells, reference):
+        part = yield from bench.must("read_notebook", **_part(reference, total))
+        cells = observations.cells(part.text) or cells
     if code_only:
         cells = [cell for cell in cells if cell.cell_type == "code"] or cells
     cell = pick(cells, reference)
@@ -152,6 +165,30 @@ def find(reference: str, bench: Bench, *, code_only: bool = False) -> Asking[Cel
         part = yield from bench.must("read_notebook", start=cell.position, end=cell.position)
         cell = next((c for c in observations.cells(part.text) if c.id == cell.id), cell)
     return cell
+
+
+_LAST = 20
+"""Cells at the end of a long notebook among which the last one with code is looked for."""
+
+
+def _among(cells: list[CellSeen], reference: str) -> bool:
+    """Whether the cell that is meant is one of the first of a long notebook."""
+    return reference == "first" or any(_is(cell, reference) for cell in cells)
+
+
+def _part(reference: str, total: int) -> dict[str, int | str]:
+    """Arguments that read the part of a long notebook in which the cell that is meant is."""
+    if reference == "last":
+        return {"start": max(1, total - _LAST + 1)}
+    if reference.isdigit():
+        position = max(1, min(int(reference), total))
+        return {"start": position, "end": position}
+    count = re.fullmatch(r"In\[(\d+)\]", reference)
+    return {"query": f"run as [{count[1]}]" if count is not None else f"[{reference}]"}
+
+
+def _is(cell: CellSeen, reference: str) -> bool:
+    return reference in (cell.id, str(cell.position), f"In[{cell.execution_count}]")
 
 
 def pick(cells: list[CellSeen], reference: str) -> CellSeen:
@@ -167,7 +204,7 @@ def pick(cells: list[CellSeen], reference: str) -> CellSeen:
     if reference in ("first", "last"):
         return cells[0 if reference == "first" else -1]
     for cell in cells:
-        if reference in (cell.id, str(cell.position), f"In[{cell.execution_count}]"):
+        if _is(cell, reference):
             return cell
     if reference.startswith("In["):
         counts = [f"In[{c.execution_count}]" for c in cells if c.execution_count is not None]

@@ -1,0 +1,157 @@
+"""Write a notebook that jupyter-collaboration keeps as a shared document on this server.
+
+It outlives the pages that had it open by a minute, and other pages than ours may have it open. It
+saves itself over whatever is in the file, and takes a file that was written beside it for the
+truth: somebody's last words would be lost. So while there is one, it is written, not the file; it
+saves itself a second later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from prime_ext.notebook.cell import Cell, CellNotFound
+from prime_ext.notebook.describe import shorten_outputs
+from prime_ext.notebook.operations import Applied, apply_operation
+
+EXTENSION = "jupyter_server_ydoc"
+
+LOADING_S = 5.0
+"""Seconds that a document which is being opened has to load."""
+LOADING_PAUSE_S = 0.1
+
+FindShared = Callable[[str], Awaitable[Any]]
+"""The ``YNotebook`` of a path, or ``None``."""
+
+
+def shared_documents(server: Any) -> FindShared:
+    """How the shared documents of a server are found; none if it has no collaboration."""
+
+    async def find(path: str) -> Any:
+        # Looked up anew: extensions are loaded in the order of their names.
+        point = server.extension_manager.extension_points.get(EXTENSION)
+        if point is None or not point.app:
+            return None
+        for _ in range(round(LOADING_S / LOADING_PAUSE_S)):
+            document = await point.app.get_document(
+                path=path, content_type="notebook", file_format="json", copy=False
+            )
+            if document is None or "nbformat" in _meta(document):
+                return document
+            await asyncio.sleep(LOADING_PAUSE_S)
+        return None
+
+    return find
+
+
+class SharedWriter:
+    """Reads and writes one shared notebook, each operation in one transaction.
+
+    Parameters
+    ----------
+    document:
+        The ``YNotebook`` that everybody shares, not a copy of it.
+    """
+
+    name = "server"
+
+    def __init__(self, document: Any) -> None:
+        self._document = document
+
+    def read(self, cell_id: str | None = None) -> list[Cell]:
+        """Cells as everybody sees them; one of them, or all."""
+        cells = [
+            Cell.from_nbformat({**raw, "outputs": shorten_outputs(raw.get("outputs") or [])}, i)
+            for i, raw in enumerate(self._cells())
+            if cell_id is None or raw["id"] == cell_id
+        ]
+        if cell_id is not None and not cells:
+            raise CellNotFound(cell_id)
+        return cells
+
+    def apply(self, operation: dict[str, Any], *, repeated: bool = False) -> Applied:
+        """Apply one operation, as ``ContentsWriter.apply`` does."""
+        cells = self._cells()
+        after = copy.deepcopy(cells)
+        applied = apply_operation({"cells": after}, operation, repeated=repeated)
+        if after == cells:
+            return applied
+        with self._document.ydoc.transaction():
+            self._keep_ids()
+            self._change(operation, cells, after)
+        return applied
+
+    def _cells(self) -> list[dict[str, Any]]:
+        # Before nbformat 4.5 a cell is handed out without the id that it has here.
+        ycells = self._document.ycells
+        return [{**self._document.get_cell(i), "id": ycells[i]["id"]} for i in range(len(ycells))]
+
+    def _keep_ids(self) -> None:
+        meta = _meta(self._document)
+        if meta.get("nbformat_minor", 0) < 5:
+            meta["nbformat_minor"] = 5
+
+    def _change(
+        self, operation: dict[str, Any], before: list[dict[str, Any]], after: list[dict[str, Any]]
+    ) -> None:
+        """Bring the shared cells from ``before`` to ``after``, leaving alone what is the same."""
+        ycells = self._document.ycells
+        kind, cell_id = operation["op"], operation["cell_id"]
+        old = next((i for i, cell in enumerate(before) if cell["id"] == cell_id), None)
+        new = next((i for i, cell in enumerate(after) if cell["id"] == cell_id), None)
+        if kind == "edit_cell":
+            _replace_text(ycells[old]["source"], after[new]["source"])
+        elif kind == "run_result":
+            self._show_result(ycells[old], after[new])
+        else:
+            state = None
+            if old is not None:
+                state = ycells[old].get("execution_state")
+                del ycells[old]
+            if new is not None:
+                ycells.insert(new, self._document.create_ycell(after[new]))
+                if state is not None:
+                    # A new cell is idle; one that is moved may be running.
+                    ycells[new]["execution_state"] = state
+
+    @staticmethod
+    def _show_result(ycell: Any, cell: dict[str, Any]) -> None:
+        from pycrdt import Map, Text
+
+        ycell["outputs"].clear()
+        for output in cell["outputs"]:
+            shared = dict(output)
+            if shared["output_type"] == "stream":
+                shared["text"] = Text(shared["text"])
+            ycell["outputs"].append(Map(shared))
+        ycell["execution_count"] = cell["execution_count"]
+        ycell["execution_state"] = "idle"
+        ycell["metadata"]["trusted"] = cell["metadata"]["trusted"]
+
+
+def _meta(document: Any) -> Any:
+    from pycrdt import Map
+
+    return document.ydoc.get("meta", type=Map)
+
+
+def _replace_text(text: Any, new: str) -> None:
+    """Replace only what differs, so that what others type and their cursors stay."""
+    old = str(text)
+    head = _common(old, new)
+    tail = _common(old[head:][::-1], new[head:][::-1])
+    # Places in a shared text count bytes.
+    start = len(old[:head].encode())
+    end = len(old[: len(old) - tail].encode())
+    text[start:end] = new[head : len(new) - tail]
+
+
+def _common(one: str, other: str) -> int:
+    """Length of what both begin with."""
+    return next(
+        (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
+        min(len(one), len(other)),
+    )
