@@ -52,7 +52,8 @@ from .risk import TrialNeeded, remember_failure
 from .sharing import is_apart, matters, memo_of
 from .time_budget import Budget, TotalExceeded
 
-LARGE_STREAM = 1024 * 1024
+LARGE_STREAM = 128 * 1024
+_QUICKLY_SEARCHED = 1024 * 1024
 _DEEP_STACK_BYTES = 512 * 1024 * 1024
 _DEEP_RECURSION = 150_000
 _TRIAL_SECONDS = 2.0
@@ -289,7 +290,8 @@ class _Work:
             self._compare(index, self._attempts[index].memo())
         for index in large[-1:]:
             others = (c.memo() for i, c in enumerate(self._attempts) if i != index)
-            if not is_apart(self.context, self._attempts[index].pickler, others):
+            largest = self._attempts[index]
+            if not is_apart(self.context, largest.pickler, len(largest.stream), others):
                 self._compare(index, self._attempts[index].memo())
 
     def _find(self, index: int) -> int:
@@ -441,7 +443,7 @@ class _Work:
                 continue
             if len(names) < len(component.roots):  # a class refers to its contents by name only
                 continue
-            if component.cost > _QUICK or len(component.stream) > LARGE_STREAM:
+            if component.cost > _QUICK or len(component.stream) > _QUICKLY_SEARCHED:
                 continue
             lost = list(zip(pickler.lost, component.losses))  # noqa: B905 - Python 3.9
             self.alarm.renew(1.0, at_once=True)

@@ -70,7 +70,6 @@ class ForkedWriter:
                 received += chunk
         finally:
             os.close(self._reading)
-            os.waitpid(self.pid, 0)
         outcome = bytes(received).lstrip(b"." + _SLOW)
         if not outcome:
             raise WriterLost("The process that wrote the snapshot was killed.")
@@ -78,6 +77,12 @@ class ForkedWriter:
         if "error" in message:
             raise SnapshotWriteError(message["error"])
         return Written(**message)
+
+    def reap(self) -> None:
+        """Wait until the child is gone. Giving back the memory takes it a moment: this is for when
+        the outcome has been told."""
+        with suppress(ChildProcessError):  # where the user's program waits for all children
+            os.waitpid(self.pid, 0)
 
 
 def _run_child(job: Job, pipe: int, lock: Path) -> None:
@@ -95,6 +100,7 @@ def _run_child(job: Job, pipe: int, lock: Path) -> None:
         except BaseException as error:
             message = {"error": str(error) or type(error).__name__}
         _write_all(pipe, json.dumps(message).encode())
+        os.close(pipe)
     finally:
         os._exit(0)
 
@@ -175,6 +181,8 @@ class Writing:
         except BaseException as error:
             outcome = error
         self._done(outcome, self.kind)
+        if self._forked is not None:
+            threading.Thread(target=self._forked.reap, daemon=True).start()
 
     def _write_here(self) -> Written:
         assert self._job is not None

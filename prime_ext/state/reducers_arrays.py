@@ -36,6 +36,8 @@ def reduce_array(pickler: Reducing, array: np.ndarray[Any, Any]) -> Any:
         return NotImplemented
     base = array.base
     if base is None:
+        if kind is np.ndarray and array.dtype.kind in _WITH_BUFFERS and array.flags.c_contiguous:
+            return _reduce_contiguous(array, array)
         return _reduce_owner(pickler, array)
     owner: Any = array
     while (below := _array_below(owner)) is not None:
@@ -108,10 +110,18 @@ def _reduce_plain(pickler: Reducing, array: np.ndarray[Any, Any]) -> Any:
     order = "C" if array.flags.c_contiguous else "F"
     # As bytes: dates and some extension types have no buffer format of their own.
     memory: Any = (array if order == "C" else array.T).reshape(-1).view(np.uint8)
+    return _reduce_contiguous(array, memory, order)
+
+
+_WITH_BUFFERS = frozenset("biufc")
+"""Kinds of dtypes that every array of them has a buffer of."""
+
+
+def _reduce_contiguous(array: np.ndarray[Any, Any], memory: Any, order: str = "C") -> Any:
     args = (pickle.PickleBuffer(memory), array.dtype, array.shape, order)
     if array.nbytes >= MIN_BUFFER:
         return restore_array, args
-    return restore_small_array, (*args, flags.writeable)
+    return restore_small_array, (*args, array.flags.writeable)
 
 
 def _with_attributes(reduction: tuple[Any, ...], array: Any) -> tuple[Any, ...]:

@@ -16,7 +16,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Queue
 from typing import Any
 
 from . import digests, packing
@@ -33,6 +33,8 @@ _PAGE_ALIGNED_FROM = 1024 * 1024
 _ALIGNMENT = 64
 _WRITE_BACK = 8 * 1024 * 1024
 _HASH_BESIDE = 64 * 1024
+_MOST_WAITING = 8
+"""Pieces that are written and not hashed yet: those of a pack are copies, and take memory."""
 
 
 Progress = Callable[[bool], None]
@@ -98,8 +100,8 @@ class SegmentWriter:
         extent = Extent(self.name, offset, data.nbytes, fast or "")
         fast_hasher = digests.Fast() if private or fast is None else None
         hasher = digests.new(algorithm) if private or data.nbytes < _HASH_BESIDE else None
-        if hasher is None:
-            self._hash_beside(extent, data, algorithm)
+        if hasher is None and self._hashing is None:
+            self._hashing = _StrongDigests()
         self._position = offset
         for piece in packing.chunks(data):
             chunk = bytes(piece) if private else piece
@@ -107,6 +109,9 @@ class SegmentWriter:
                 fast_hasher.update(chunk)
             if hasher is not None:
                 hasher.update(chunk)
+            else:
+                assert self._hashing is not None
+                self._hashing.update(extent, algorithm, chunk)
             self._write_all(chunk)
             self._position += len(chunk)
             self._write_back()
@@ -117,11 +122,6 @@ class SegmentWriter:
             extent.strong = f"{algorithm}:{hasher.hexdigest()}"
         self.written += data.nbytes
         return extent
-
-    def _hash_beside(self, extent: Extent, data: memoryview | Pack, algorithm: str) -> None:
-        if self._hashing is None:
-            self._hashing = _StrongDigests()
-        self._hashing.add(extent, data, algorithm)
 
     def _write_all(self, data: memoryview | bytes) -> None:
         data = memoryview(data)
@@ -152,7 +152,8 @@ class SegmentWriter:
     def discard(self) -> None:
         """Remove what a failed save has written so far."""
         if self._hashing is not None:
-            self._hashing.give_up()
+            with contextlib.suppress(BaseException):  # of what is dropped anyway
+                self._hashing.finish()
             self._hashing = None
         if self._descriptor >= 0:
             os.close(self._descriptor)
@@ -161,31 +162,40 @@ class SegmentWriter:
 
 
 class _StrongDigests:
-    """Fills in the strong digests of extents, in a thread of its own: hashing releases the GIL."""
+    """Fills in the strong digests of extents, in a thread of its own: hashing releases the GIL.
+
+    Each piece is hashed soon after it was given, so that it is in the processor's cache still.
+    """
 
     def __init__(self) -> None:
-        self._queue: SimpleQueue[tuple[Extent, memoryview | Pack, str] | None] = SimpleQueue()
+        self._queue: Queue[tuple[Extent, str, memoryview | bytes] | None] = Queue(_MOST_WAITING)
         self._error: BaseException | None = None
-        self._given_up = False
         self._thread = threading.Thread(target=self._run, name="prime-state-hash", daemon=True)
         self._thread.start()
 
-    def add(self, extent: Extent, data: memoryview | Pack, algorithm: str) -> None:
-        self._queue.put((extent, data, algorithm))
+    def update(self, extent: Extent, algorithm: str, piece: memoryview | bytes) -> None:
+        """The next piece of an extent; all pieces of one come before those of another."""
+        self._queue.put((extent, algorithm, piece))
 
     def _run(self) -> None:
-        while (item := self._queue.get()) is not None:
-            extent, data, algorithm = item
+        current: tuple[Extent, str, Any] | None = None
+        while True:
+            item = self._queue.get()
             try:
-                hasher = digests.new(algorithm)
-                for chunk in packing.chunks(data):
-                    if self._given_up:
-                        return
-                    hasher.update(chunk)
-                extent.strong = f"{algorithm}:{hasher.hexdigest()}"
+                if current is not None and (item is None or item[0] is not current[0]):
+                    extent, algorithm, hasher = current
+                    extent.strong = f"{algorithm}:{hasher.hexdigest()}"
+                    current = None
+                if item is None:
+                    return
+                if self._error is not None:
+                    continue  # what comes now is of no use, but is not to wait in the queue
+                if current is None:
+                    current = item[0], item[1], digests.new(item[1])
+                current[2].update(item[2])
             except BaseException as error:
                 self._error = error
-                return
+                current = None
 
     def finish(self) -> None:
         """Wait for all of them. Raises what went wrong."""
@@ -193,11 +203,6 @@ class _StrongDigests:
         self._thread.join()
         if self._error is not None:
             raise self._error
-
-    def give_up(self) -> None:
-        """Compute no more of them."""
-        self._given_up = True
-        self._queue.put(None)
 
 
 class SegmentReader:

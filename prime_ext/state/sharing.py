@@ -24,6 +24,7 @@ LARGE = 64 * 1024
 """Bytes from which a ``bytes`` object is worth storing once."""
 
 _MOST_CANDIDATES = 100_000
+_BYTES_A_CANDIDATE = 64
 _PLAIN = (str, bytes, int, float, complex)
 
 
@@ -35,14 +36,15 @@ def memo_of(pickler: Any) -> dict[int, tuple[int, Any]]:
 
 
 def is_apart(
-    context: SaveContext, large: Any, others: Iterable[dict[int, tuple[int, Any]]]
+    context: SaveContext, large: Any, nbytes: int, others: Iterable[dict[int, tuple[int, Any]]]
 ) -> bool:
     """Whether it is certain that a large pickler has met nothing that is in the other memos too.
 
     Listing a large memo costs more than the pickling did. Here its memo is cloned,
     which is quick, and the objects of the others are pickled with the clone: one that it knows
     comes out as a mere reference. Children come before their parents, so each object costs its
-    own few bytes only. False means: not certain.
+    own few bytes only. False means: not certain, or that listing it costs less. ``nbytes``: what
+    the large pickler has written.
     """
     if not isinstance(large, ComponentPickler):
         return False
@@ -53,7 +55,7 @@ def is_apart(
     for other in others:
         found = [pair for pair in other.values() if type(pair[1]) not in _PLAIN]
         candidates += len(found)
-        if candidates > _MOST_CANDIDATES:
+        if candidates > min(_MOST_CANDIDATES, nbytes // _BYTES_A_CANDIDATE):
             return False
         for _, value in sorted(found, key=lambda pair: pair[0], reverse=True):
             file.seek(0)
