@@ -179,6 +179,7 @@ class PrimeExtension(ExtensionApp):
 
     async def _notebook_content(self, notebook: str) -> dict[str, Any]:
         contents: Any = self._server.contents_manager
+        reason: object
         try:
             model = await ensure_async(contents.get(notebook, content=True, type="notebook"))
         except HTTPError as error:
@@ -189,13 +190,18 @@ class PrimeExtension(ExtensionApp):
                     hint="Give its path relative to the server's root folder.",
                     status=404,
                 ) from None
-            raise PrimeError(
-                f"{notebook!r} cannot be opened as a notebook: {error.log_message or error.reason}",
-                code="notebook_invalid",
-                hint="Give the path of an .ipynb file that JupyterLab can open.",
-            ) from None
-        content: dict[str, Any] = model["content"]
-        return content
+            reason = error.log_message or error.reason
+        except Exception as error:  # nbformat does not foresee every damage
+            self.log.warning("%s cannot be read", notebook, exc_info=True)
+            reason = repr(error)
+        else:
+            content: dict[str, Any] = model["content"]
+            return content
+        raise PrimeError(
+            f"{notebook!r} cannot be opened as a notebook: {reason}",
+            code="notebook_invalid",
+            hint="Give the path of an .ipynb file that JupyterLab can open.",
+        )
 
     def _emit_compaction(self, session: Session, record: AnyRecord) -> None:
         from prime_ext.events.emitter import emit_compaction

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 _PROMPT = """\
@@ -90,10 +91,13 @@ def user_content(
     return blocks, shown
 
 
+_CLOSING = re.compile(r"<(\s*/\s*attachment)", re.IGNORECASE)
+
+
 def attachment_block(kind: str, name: str, text: str) -> dict[str, Any]:
     """A block that says what it holds and where that is from, and cannot be left from within."""
-    name = " ".join(name.replace('"', "'").split())
-    body = text.replace("</attachment>", "<\\/attachment>")
+    name = " ".join(name.replace('"', "'").replace("<", "&lt;").split())
+    body = _CLOSING.sub(r"<\\\1", text)
     return {
         "type": "text",
         "text": f'<attachment type="{kind}" name="{name}">\n{body}\n</attachment>',

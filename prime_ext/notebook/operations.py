@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from prime_ext.errors import PrimeError
 from prime_ext.notebook.cell import CellConflict, CellNotFound, source_hash
 
 _VALID_ID = re.compile(r"[a-zA-Z0-9\-_]{1,64}")
@@ -40,6 +41,8 @@ def apply_operation(
     ------
     CellNotFound, CellConflict
         Nothing was changed.
+    PrimeError
+        ``not_a_code_cell``: the cell cannot have the outputs of a run.
     """
     cells: list[dict[str, Any]] = notebook["cells"]
     kind = operation["op"]
@@ -81,6 +84,12 @@ def apply_operation(
             index = _index_behind(cells, operation["after"])
             cells.insert(index, cell)
     elif kind == "run_result":
+        if cell["cell_type"] != "code":
+            raise PrimeError(
+                f"Cell {cell_id} is a {cell['cell_type']} cell by now, which has no outputs.",
+                code="not_a_code_cell",
+                status=409,
+            )
         cell["outputs"] = operation["outputs"]
         cell["execution_count"] = operation["execution_count"]
         # As when a person runs it: these outputs come from the person's own kernel.

@@ -32,12 +32,12 @@ class BrowserWriter:
         """
         if cell_id is not None:
             result = await self._request(path, {"op": "read", "cell_id": cell_id})
-            return [_cell(raw) for raw in result["cells"]]
+            return _cells(result)
         cells: list[Cell] = []
         start: int | None = 0
         while start is not None:
             result = await self._request(path, {"op": "read", "start": start})
-            cells += [_cell(raw) for raw in result["cells"]]
+            cells += _cells(result)
             start = result.get("next")
         return cells
 
@@ -61,8 +61,16 @@ class BrowserWriter:
             raise _error(refused, operation) from refused
 
 
-def _cell(raw: dict[str, Any]) -> Cell:
-    return Cell.from_nbformat(raw, int(raw["index"]))
+def _cells(result: dict[str, Any]) -> list[Cell]:
+    try:
+        return [Cell.from_nbformat(raw, int(raw["index"])) for raw in result["cells"]]
+    except (KeyError, TypeError, ValueError):
+        raise PrimeError(
+            "The page that has the notebook open answered with something that is not its cells.",
+            code="bad_answer",
+            hint="Reload the page: it may be of another version of the extension.",
+            status=502,
+        ) from None
 
 
 def _error(refused: OperationRefused, operation: dict[str, Any]) -> PrimeError:

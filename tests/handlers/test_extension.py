@@ -56,7 +56,7 @@ async def test_no_request_breaks_the_server(
     assert 200 in seen["PATCH /sessions/{session_id}"]
 
 
-async def test_bad_input(request_api: Callable[..., Any]) -> None:
+async def test_bad_input(request_api: Callable[..., Any], jp_root_dir: Path) -> None:
     async def refused(method: str, path: str, body: Any = None) -> tuple[int, str]:
         answer = await request_api(method, path, body)
         assert answer.json["message"]
@@ -65,6 +65,11 @@ async def test_bad_input(request_api: Callable[..., Any]) -> None:
 
     missing = {"notebook": "no/such.ipynb"}
     assert await refused("POST", "sessions", missing) == (404, "notebook_not_found")
+    cells = [{"id": "a", "metadata": {}, "source": "x"}]
+    damaged = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (jp_root_dir / "damaged.ipynb").write_text(json.dumps(damaged))
+    body = {"notebook": "damaged.ipynb"}
+    assert await refused("POST", "sessions", body) == (400, "notebook_invalid")
     made = await request_api("POST", "sessions", {"notebook": NOTEBOOK})
     assert made.status == 201
     at = f"sessions/{made.json['id']}"

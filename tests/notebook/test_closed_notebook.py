@@ -321,6 +321,24 @@ async def test_run_of_a_notebook_deleted_meanwhile_keeps_its_outputs(
     assert recorded.records[-1].status == "failed"
 
 
+async def test_run_of_a_cell_that_became_text_leaves_the_notebook_valid(
+    document: NotebookDocument, write: Write, disk: Disk
+) -> None:
+    await write(notebook("1"))
+    kernel = ScriptedKernel()
+    running = asyncio.create_task(document.run("a", kernel))
+    await kernel.started.wait()
+    changed = await disk()
+    changed["cells"][0] = {"cell_type": "markdown", "id": "a", "metadata": {}, "source": "1"}
+    await write(changed)
+    kernel.put("result")
+    kernel.finish.set()
+    run = await running
+    assert "is a markdown cell by now" in (run.unsaved or "")
+    assert run.execution.outputs == kernel.outputs
+    assert (await disk())["cells"] == changed["cells"]
+
+
 async def test_run_follows_a_rename(
     document: NotebookDocument,
     documents: NotebookDocuments,

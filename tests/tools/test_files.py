@@ -386,6 +386,26 @@ async def test_previews_show_the_difference(context: ToolContext, root: Path) ->
     assert (root / "a.txt").read_text() == "one\n"
 
 
+@pytest.mark.parametrize("before", ["one\n", None])
+async def test_what_was_shown_for_approval_is_what_is_replaced(
+    context: ToolContext, call: Call, root: Path, before: str | None
+) -> None:
+    file = root / "a.txt"
+    if before is not None:
+        file.write_text(before)
+    preview = next(tool.preview for tool in TOOLS if tool.name == "write_file")
+    assert preview is not None
+    await preview(context, {"path": "a.txt", "content": "agent\n"})
+    file.write_text("the user's\n")
+    assert (await refused(call, "write_file", path="a.txt", content="agent\n")).code == (
+        "file_changed"
+    )
+    assert file.read_text() == "the user's\n"
+    await preview(context, {"path": "a.txt", "content": "agent\n"})
+    await call("write_file", path="a.txt", content="agent\n")
+    assert file.read_text() == "agent\n"
+
+
 async def test_a_file_written_while_stop_is_pressed_has_its_record(
     context: ToolContext, root: Path
 ) -> None:

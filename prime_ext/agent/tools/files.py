@@ -13,7 +13,7 @@ from typing import Any
 
 from prime_ext.agent.image_scaling import difference, scaled
 from prime_ext.agent.tools import search_worker
-from prime_ext.agent.tools.file_writing import FileWriting
+from prime_ext.agent.tools.file_writing import FileWriting, content_hash
 from prime_ext.agent.tools.paths import (
     NOT_SECRET_NAMES,
     SECRET_NAMES,
@@ -316,6 +316,13 @@ async def _write_file(context: ToolContext, arguments: dict[str, Any]) -> ToolOu
         _no_notebook(target)
         shown = workspace.relative(target)
         content = clean_source(arguments["content"])
+        if context.previewed and context.previewed["content"] != _present(target):
+            raise PrimeError(
+                f"{shown!r} was changed while the call waited for its approval. Nothing was done.",
+                code="file_changed",
+                hint="Read it, and make the call again if it still fits.",
+                status=409,
+            )
         if not target.exists():
             writing.write(target, content, shown, None)
             lines = content.count("\n") + (not content.endswith("\n") and content != "")
@@ -348,12 +355,21 @@ async def _preview_write(context: ToolContext, arguments: dict[str, Any]) -> str
             target = workspace.target(arguments["path"])
             _no_notebook(target)
             shown = workspace.relative(target)
+            context.previewed["content"] = _present(target)
             before = read_text(target, shown).text if target.exists() else ""
         except PrimeError as error:
             return f"This will fail: {error.message}"
         return fence(unified_diff(before, clean_source(arguments["content"]), shown), "diff")
 
     return await asyncio.to_thread(preview)
+
+
+def _present(target: Path) -> str | None:
+    """Hash of what the file holds; ``None`` if it is not there."""
+    try:
+        return content_hash(target.read_bytes()) if target.exists() else None
+    except OSError:  # said by whoever reads it
+        return None
 
 
 def _no_notebook(target: Path) -> None:
