@@ -12,7 +12,7 @@ import {
   PermissionMode,
   PrimeApi
 } from '../api/rest';
-import { IConversation } from '../model/items';
+import { IConversation, IQueuedMessage } from '../model/items';
 import {
   ConnectionStatus,
   IChatPanel,
@@ -205,6 +205,24 @@ export class PanelController implements IChatPanel {
       await this._store.attempt(() => this._options.api.unqueue(id, seq), {
         ignore: ['not_queued']
       });
+    }
+  }
+
+  /** Go on writing a message that waits. */
+  async editQueued(message: IQueuedMessage): Promise<void> {
+    const { notebook, sessionId } = this._state;
+    let taken = false;
+    await this._store.attempt(
+      async () => {
+        await this._options.api.unqueue(sessionId!, message.seq);
+        taken = true;
+      },
+      // It was sent this moment.
+      { ignore: ['not_queued'] }
+    );
+    if (taken && notebook === this._state.notebook) {
+      this.message.putBack(message.text, message.attachments);
+      this._requestFocus();
     }
   }
 

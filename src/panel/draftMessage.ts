@@ -74,16 +74,20 @@ export class DraftMessage {
     try {
       await this._submit(text, attached);
     } catch {
-      // What was typed meanwhile stays behind it.
       if (this._state.notebook === notebook) {
-        const typed = this._state.draft;
-        this.setText(typed === '' ? text : `${text}\n${typed}`);
-        this._setAttachments([...attached, ...this._state.attachments]);
+        this.putBack(text, attached);
       } else {
         this._drafts.save(notebook, text);
         this._drafts.saveAttachments(notebook, attached);
       }
     }
+  }
+
+  /** Go on writing a message that was sent; what was typed meanwhile stays behind it. */
+  putBack(text: string, attachments: readonly IAttachment[]): void {
+    const typed = this._state.draft;
+    this.setText(typed === '' ? text : `${text}\n${typed}`);
+    this._setAttachments([...attachments, ...this._state.attachments]);
   }
 
   /** What was being written for a notebook. */

@@ -1,9 +1,10 @@
-import { closeIcon } from '@jupyterlab/ui-components';
+import { closeIcon, editIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
 import { IAttachment } from '../api/attachments';
 import { IQueuedMessage } from '../model/items';
 import { describeAttachment } from '../mentions/describe';
+import { mentionedAgain } from '../mentions/text';
 import { usePanel } from './context';
 
 /** Messages that are sent when the agent is free, in order; after Stop, behind the next message. */
@@ -24,6 +25,19 @@ export function QueueList(props: {
             {message.text}
           </span>
           <AttachmentCount attachments={message.attachments} />
+          {isWhole(message) && (
+            <button
+              type="button"
+              className="jp-prime-IconButton"
+              title={trans.__('Edit')}
+              aria-label={trans.__('Edit queued message: %1', message.text)}
+              onClick={() => {
+                void controller.editQueued(message);
+              }}
+            >
+              <editIcon.react tag="span" />
+            </button>
+          )}
           <button
             type="button"
             className="jp-prime-IconButton"
@@ -44,6 +58,11 @@ export function QueueList(props: {
       )}
     </ul>
   );
+}
+
+/** Whether all of it can be written on: of an image only the model's copy is left. */
+function isWhole({ attachments }: IQueuedMessage): boolean {
+  return mentionedAgain(attachments).length === attachments.length;
 }
 
 /** A line has no room for chips; what they would say is in its title. */

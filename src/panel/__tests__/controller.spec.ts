@@ -151,6 +151,22 @@ describe('PanelController', () => {
     expect(controller.snapshot().draft).toBe('');
   });
 
+  it('takes a queued message back to write on', async () => {
+    await controller.submit('first');
+    const queued = { seq: 7, text: 'second', user: null, attachments: [] };
+    controller.message.setText('meanwhile');
+    await controller.editQueued(queued);
+    expect(api.unqueue).toHaveBeenCalledWith('made', 7);
+    expect(controller.snapshot().draft).toBe('second\nmeanwhile');
+
+    api.unqueue.mockRejectedValueOnce(
+      new ApiError(404, 'not_queued', 'It was sent.')
+    );
+    await controller.editQueued({ ...queued, text: 'gone' });
+    expect(controller.snapshot().draft).toBe('second\nmeanwhile');
+    expect(controller.snapshot().failure).toBeNull();
+  });
+
   it('sends when the server knows that the notebook is open here', async () => {
     const gate = new Gate();
     claimed.mockReturnValue(gate.promise);
