@@ -14,7 +14,7 @@ from .browser import find_browser
 from .environment import Environment
 from .machine import ImpossibleError, free_ports, say
 from .runner import JEST, PLAYWRIGHT, PYTEST, Runner, judge
-from .suite import close, run_one, run_side_by_side
+from .suite import close, run_all, run_one
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -35,9 +35,11 @@ PYTHON_TESTS = Runner("pytest", ["python", "-m", "pytest"], PYTEST)
 PLUGIN_TESTS = Runner("jest", ["jlpm", "jest"], JEST)
 BROWSER_TESTS = Runner("playwright", ["jlpm", "test:ui"], PLAYWRIGHT)
 
-# The same tests in two halves, of which the second mostly waits for installers.
-FIRST_HALF = Runner("pytest", [*PYTHON_TESTS.command, "-m", "not package and not soak"], PYTEST)
-SECOND_HALF = Runner("package", [*PYTHON_TESTS.command, "-m", "package", "tests/package"], PYTEST)
+# The same tests in two parts, of which the second mostly waits for installers.
+MOST_PYTHON_TESTS = Runner(
+    "pytest", [*PYTHON_TESTS.command, "-m", "not package and not soak"], PYTEST
+)
+PACKAGE_TESTS = Runner("package", [*PYTHON_TESTS.command, "-m", "package", "tests/package"], PYTEST)
 
 # Everything that these commands make. Not the playground: what is in there is the user's.
 MADE = [
@@ -96,12 +98,12 @@ def setup(arguments: Sequence[str] = ()) -> int:
 
 def lint(arguments: Sequence[str]) -> int:
     """Run ruff, eslint, prettier and stylelint."""
-    return close(run_side_by_side([CHECKS], _developed()))
+    return close(run_all(CHECKS, _developed()))
 
 
 def types(arguments: Sequence[str]) -> int:
     """Run mypy and tsc."""
-    return close(run_side_by_side([TYPES], _developed()))
+    return close(run_all(TYPES, _developed()))
 
 
 def pytest(arguments: Sequence[str]) -> int:
@@ -122,14 +124,15 @@ def ui(arguments: Sequence[str]) -> int:
 def test(arguments: Sequence[str]) -> int:
     """Run everything: lint, types and all tests."""
     environment = _developed()
-    second = [*CHECKS, *TYPES, PLUGIN_TESTS, SECOND_HALF]
+    # The longest first: beside them there is time for the others.
+    runners = [MOST_PYTHON_TESTS, BROWSER_TESTS, PACKAGE_TESTS, PLUGIN_TESTS, *TYPES, *CHECKS]
     problem = None
     try:
         environment = _with_browser(environment)
-        second.append(BROWSER_TESTS)
     except ImpossibleError as error:
         problem = error
-    outcomes = run_side_by_side([[FIRST_HALF], second], environment)
+        runners.remove(BROWSER_TESTS)
+    outcomes = run_all(runners, environment)
     if problem is not None:
         say(str(problem))
         outcomes.append(judge(BROWSER_TESTS, 1, "", 0.0))

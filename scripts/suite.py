@@ -21,22 +21,24 @@ def run_one(each: Runner, arguments: Sequence[str], environment: Environment) ->
     return [runner.run(each, arguments, cwd=environment.root, env=environment.variables, show=show)]
 
 
-def run_side_by_side(lanes: Sequence[Sequence[Runner]], environment: Environment) -> list[Outcome]:
-    """Run each lane in its own thread, the output of each runner shown when it has ended."""
+def run_all(
+    runners: Sequence[Runner], environment: Environment, *, at_once: int = 2
+) -> list[Outcome]:
+    """Run them, the first ones first and always ``at_once`` of them, so that none waits for long.
+
+    The output of each is shown when it has ended.
+    """
     printing = threading.Lock()
 
-    def run_lane(lane: Sequence[Runner]) -> list[Outcome]:
-        outcomes = []
-        for each in lane:
-            outcome = runner.run(each, cwd=environment.root, env=environment.variables)
-            with printing:
-                say(f"{each.name}: {'ok' if outcome.ok else 'FAILED'} ({outcome.seconds:.0f} s)")
-                print(outcome.output, flush=True)
-            outcomes.append(outcome)
-        return outcomes
+    def run_quietly(each: Runner) -> Outcome:
+        outcome = runner.run(each, cwd=environment.root, env=environment.variables)
+        with printing:
+            say(f"{each.name}: {'ok' if outcome.ok else 'FAILED'} ({outcome.seconds:.0f} s)")
+            print(outcome.output, flush=True)
+        return outcome
 
-    with ThreadPoolExecutor(len(lanes)) as threads:
-        return [outcome for lane in threads.map(run_lane, lanes) for outcome in lane]
+    with ThreadPoolExecutor(at_once) as threads:
+        return list(threads.map(run_quietly, runners))
 
 
 def close(outcomes: Sequence[Outcome]) -> int:

@@ -13,8 +13,8 @@ from jupyter_server.serverapp import ServerApp
 from prime_ext.errors import PrimeError
 from prime_ext.headless.elsewhere import only_run, refuse_if_open
 from prime_ext.session.store import SessionStore
-from tests.headless.conftest import CarryOut, Start
-from tests.messages_api.script import Fault, reply
+from tests.headless.conftest import CarryOut
+from tests.messages_api.script import reply
 from tests.messages_api.server import MessagesAPI
 from tests.session.conftest import session_start
 
@@ -59,15 +59,24 @@ def test_a_conversation_that_a_server_has_open_is_in_the_way(
     assert carry_out("work.ipynb", "Go.").status == 0
 
 
-def test_two_runs_do_not_meet(start: Start, carry_out: CarryOut, messages_api: MessagesAPI) -> None:
-    messages_api.enqueue(reply("One two three.", fault=Fault("pause", after=4)))
-    first = start("work.ipynb", "Count.")
-    messages_api.wait_for_requests(1)
-    second = carry_out("./work.ipynb", "Go.")
+def test_two_runs_do_not_meet(
+    carry_out: CarryOut, folder: Path, environment: dict[str, str], messages_api: MessagesAPI
+) -> None:
+    locks = Path(environment["JUPYTER_DATA_DIR"]) / "prime" / "runs"
+
+    def respond(request: Any) -> Any:
+        with pytest.raises(PrimeError) as refused, only_run(locks, folder / "work.ipynb"):
+            pass
+        return reply(refused.value.message)
+
+    messages_api.respond = respond
+    first = carry_out("./work.ipynb", "Go.")
+    assert first.status == 0
+    assert "Another `jupyter prime run`" in first.out
+    with only_run(locks, folder / "work.ipynb"):
+        second = carry_out("work.ipynb", "Go.")
     assert second.status == 8
     assert "Another `jupyter prime run`" in second.err
-    messages_api.resume()
-    assert first.end() == 0
 
 
 async def test_the_lock_is_that_of_the_file_whatever_it_is_called(tmp_path: Path) -> None:

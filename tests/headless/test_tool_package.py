@@ -6,12 +6,13 @@ import os
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from tests.headless.conftest import Start
+from tests.headless.conftest import CarryOut
 from tests.messages_api.script import call, reply
 from tests.messages_api.server import MessagesAPI
 
@@ -28,8 +29,18 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture
+def environment(
+    environment: dict[str, str], site: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[dict[str, str]]:
+    """As of an environment with the package in it: for the server, and for its kernels."""
+    monkeypatch.syspath_prepend(site)
+    yield {**environment, "PYTHONPATH": os.pathsep.join([str(site), str(ROOT)])}
+    sys.modules.pop("prime_sqlite_tools", None)
+
+
 def test_the_example_package_is_found_and_called(
-    start: Start, site: Path, folder: Path, messages_api: MessagesAPI
+    carry_out: CarryOut, site: Path, folder: Path, messages_api: MessagesAPI
 ) -> None:
     with closing(sqlite3.connect(folder / "shop.db")) as database, database:
         database.execute("CREATE TABLE sales (item TEXT, price REAL)")
@@ -48,9 +59,8 @@ def test_the_example_package_is_found_and_called(
         reply(call("run_code", code="float(sales['price'].sum())")),
         reply("13.5 in all."),
     )
-    path = os.pathsep.join([str(site), str(ROOT)])
-    run = start("work.ipynb", "What was sold?", "--yes", variables={"PYTHONPATH": path})
-    assert run.end() == 0, run.err
+    run = carry_out("work.ipynb", "What was sold?", "--yes")
+    assert run.status == 0, run.err
     first = messages_api.requests[0].body["tools"]
     assert [tool["name"] for tool in first[-2:]] == ["sqlite_query", "sqlite_load"]
 
@@ -73,10 +83,9 @@ def test_the_example_package_is_found_and_called(
 
 
 def test_it_asks_like_a_tool_of_the_agent(
-    start: Start, site: Path, messages_api: MessagesAPI
+    carry_out: CarryOut, site: Path, messages_api: MessagesAPI
 ) -> None:
     messages_api.enqueue(reply(call("sqlite_load", path="shop.db", sql="SELECT 1", name="x")))
-    path = os.pathsep.join([str(site), str(ROOT)])
-    run = start("work.ipynb", "Load it.", "--mode", "edit", variables={"PYTHONPATH": path})
-    assert run.end() == 3
+    run = carry_out("work.ipynb", "Load it.", "--mode", "edit")
+    assert run.status == 3
     assert "Load shop.db into x" in run.err

@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from .kernels import Kernel
-
-pytest.importorskip("sqlalchemy")
 
 USER = """
 class User(Base):

@@ -104,12 +104,12 @@ def _taken_apart(
 
 
 def _status(execution: Execution, has_output: bool) -> str:
+    error = execution.error or {}
     if execution.status == "died":
         return DIED if error.get("ename") == "KernelDied" else ENDED_BY_USER
     if execution.status == "aborted":
         return ABORTED
     if error.get("ename") == "StdinNotImplementedError":
-    error = execution.error or {}
         return NO_INPUT
     if execution.status == "error" and not any(
         output["output_type"] == "error" for output in execution.outputs
