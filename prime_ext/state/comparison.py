@@ -49,6 +49,8 @@ def differs(loader: Loader, record: ComponentRecord) -> str:
     if record.tier == "dill":
         return ""  # dill's streams are not stable; that they load, with the right type, must do
     context = SaveContext(loader.context.namespace, classes=dict(loader.context.classes))
+    # What held the owner of a view when it was saved may hold it no more; it was saved anyway.
+    context.keeps_owners = True
     kind = PythonPickler if record.tier == "python" else ComponentPickler
     try:
         roots = [("class" if what == "class" else "name", value) for what, value in record.roots]

@@ -14,6 +14,7 @@ def load() -> None:
         reducers_functions,
         reducers_instances,
         reducers_libraries,
+        reducers_matplotlib,
         reducers_opaque,
         reducers_sqlalchemy,
         reducers_widgets,

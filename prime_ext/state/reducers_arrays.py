@@ -51,7 +51,8 @@ def reduce_array(pickler: Reducing, array: np.ndarray[Any, Any]) -> Any:
     # Four references: the view's base, two local names, the argument. Then nobody else holds
     # the owner, and if this view shows but a small part of it, the rest is out of reach.
     alone = base is owner and sys.getrefcount(owner) <= 4
-    if alone and array.nbytes * 2 < owner.nbytes and 0 not in array.strides:
+    small = array.nbytes * 2 < owner.nbytes and 0 not in array.strides
+    if alone and small and not pickler.context.keeps_owners:
         return _reduce_owner(pickler, array)
     return _reduce_window(array, owner)
 

@@ -372,6 +372,10 @@ def test_figures_are_verified_and_keep_their_numbers(
         def shout(value, _position): return f"{value}!"
         axes.xaxis.set_major_formatter(shout)
         another = plt.figure(3)
+        top, bottom = another.subplots(2)
+        top.plot([1, 2], label="l"); top.legend(); top.imshow([[1, 2], [3, 4]])
+        bottom.loglog([1, 10], [1, 100]); bottom.twinx().bar([1, 2], [3, 4])
+        another.savefig("drawn.png")
         names = state.save("s", verify="wait").names
         assert {n: s.status for n, s in names.items() if s.status != "verified"} == {}, names
         """
@@ -384,5 +388,13 @@ def test_figures_are_verified_and_keep_their_numbers(
         assert (figure.number, another.number, plt.get_fignums()) == (7, 3, [3, 7])
         plt.close(figure)
         assert plt.get_fignums() == [3] and plt.figure() is not another
+        import matplotlib.image
+        another.savefig("again.png")
+        first, second = map(matplotlib.image.imread, ("drawn.png", "again.png"))
+        assert (first == second).all()
+        axis = bottom.transData
+        before = axis.transform((10, 100)).tolist()
+        bottom.set_xlim(1, 1000)
+        assert axis.transform((10, 100)).tolist() != before, "what is drawn follows its limits"
         """
     )
