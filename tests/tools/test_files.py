@@ -97,6 +97,8 @@ async def test_paths_that_cannot_be(path: str, call: Call) -> None:
         ("credentials.json", True), ("client_secret_1.json", True), ("secrets.yaml", True),
         ("secrets.py", False), ("tokens.csv", False), ("hf_token", True), ("data.csv", False),
         ("keyboard.txt", False), ("jupyter_server_config.py", True), ("terraform.tfstate", True),
+        ("api_key.txt", True), ("openai-key.txt", True), ("accessKeys.csv", True), ("key", True),
+        ("foreign_key.csv", False), ("passwords.md", True), ("ssh_host_ed25519", True),
     ],
 )  # fmt: skip
 def test_secrets_by_name(name: str, secret: bool) -> None:
@@ -106,12 +108,16 @@ def test_secrets_by_name(name: str, secret: bool) -> None:
 async def test_secrets_are_neither_read_nor_written_nor_found(call: Call, root: Path) -> None:
     (root / "credentials.json").write_text('{"key": "sk-1"}')
     (root / "harmless.txt").symlink_to(root / "credentials.json")
-    for path in ("credentials.json", "harmless.txt"):
+    (root / "jupyter_server_config.py").write_text("c.ModelConfig.api_key = 'sk-1'")
+    (root / "Secrets").mkdir()
+    (root / "Secrets" / "aws.txt").write_text("sk-1")
+    secret = ("credentials.json", "harmless.txt", "jupyter_server_config.py", "Secrets/aws.txt")
+    for path in secret:
         assert (await refused(call, "read_file", path=path)).code == "secret_file"
         error = await refused(call, "write_file", path=path, content="x")
         assert error.code == "secret_file"
     assert "No match" in text(await call("search_files", pattern="sk-1"))
-    assert "may hold secrets" in text(await call("list_files"))
+    assert text(await call("list_files")).count("may hold secrets") == 3
 
 
 async def test_hidden_files(call: Call, root: Path) -> None:

@@ -15,7 +15,9 @@ from prime_ext.agent.image_scaling import difference, scaled
 from prime_ext.agent.tools import search_worker
 from prime_ext.agent.tools.file_writing import FileWriting, content_hash
 from prime_ext.agent.tools.paths import (
+    ALWAYS_SECRET_NAMES,
     NOT_SECRET_NAMES,
+    SECRET_FOLDERS,
     SECRET_NAMES,
     Workspace,
     is_secret,
@@ -43,6 +45,9 @@ IMAGE_TYPES = {
 }  # fmt: skip
 MAX_IMAGE_BYTES = 50_000_000
 """Of an image that is shown, if need be smaller."""
+
+
+_HELD_BACK = "(not readable: may hold secrets)"
 
 
 def _workspace(context: ToolContext) -> Workspace:
@@ -90,9 +95,11 @@ def _entry(entry: Path) -> str:
     except OSError:
         return f"{entry.name}  (broken link)"
     if stat.S_ISDIR(status.st_mode):
-        return f"{entry.name}/"
+        return f"{entry.name}/" + (
+            f"  {_HELD_BACK}" if entry.name.lower() in SECRET_FOLDERS else ""
+        )
     modified = datetime.fromtimestamp(status.st_mtime, tz=timezone.utc)
-    note = "  (not readable: may hold secrets)" if is_secret(entry.name) else ""
+    note = f"  {_HELD_BACK}" if is_secret(entry.name) else ""
     return f"{entry.name}  {size_text(status.st_size)}  {modified:%Y-%m-%d %H:%M}{note}"
 
 
@@ -129,7 +136,7 @@ def read_file(
     if file.suffix.lower() in IMAGE_TYPES and file.stat().st_size <= MAX_IMAGE_BYTES:
         return _image(file, shown)
     text = read_text(file, shown).text
-    if file.suffix == ".ipynb":
+    if file.suffix.lower() == ".ipynb":
         text = _notebook(text, shown, start, end)
     else:
         text = _numbered(text, shown, start, end) + _data_hint(file, shown)
@@ -214,6 +221,8 @@ async def _search_files(context: ToolContext, arguments: dict[str, Any]) -> Tool
         "own": workspace.is_own(base),
         "secret": SECRET_NAMES,
         "not_secret": NOT_SECRET_NAMES,
+        "always_secret": ALWAYS_SECRET_NAMES,
+        "secret_folders": SECRET_FOLDERS,
         "max_hits": MAX_HITS,
     }
     hits, complete = await _run_search(job)
@@ -373,7 +382,7 @@ def _present(target: Path) -> str | None:
 
 
 def _no_notebook(target: Path) -> None:
-    if target.suffix == ".ipynb":
+    if target.suffix.lower() == ".ipynb":
         raise PrimeError(
             "Notebooks are not written as text.",
             code="is_notebook",

@@ -12,15 +12,24 @@ SECRET_NAMES = (
     "*.env", "*.env.*", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx",
     "*.ppk", "*.gpg", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*credentials*",
     "*secret*", "*password*", "*.htpasswd", "netrc", "_netrc", "token", "token.*", "*_token",
-    "*_token.*", "*service[-_]account*.json", "kubeconfig*", "*.tfstate*",
-    "*.tfvars", "jupyter_*_config.json", "jupyter_*_config.py",
+    "*_token.*", "*service[-_]account*.json", "kubeconfig*", "*.tfstate*", "*.tfvars",
+    "*apikey*", "*api[-_]key*", "*accesskey*", "*access[-_]key*", "*private[-_]key*",
+    "key", "key.txt", "keys.txt", "*[-_]key.txt", "key.json", "keys.json", "*[-_]key.json",
+    "auth.json", "ssh_host_*", "*vault*.yml", "*vault*.yaml",
 )  # fmt: skip
 """Patterns (lower case) of files that hold secrets by convention."""
 
 NOT_SECRET_NAMES = (
     "*.env.example", "*.env.sample", "*.env.template", "*.pub", "*.py", "*.ipynb", "*.md", "*.rst",
 )  # fmt: skip
-"""What matches one of these is not a secret after all, except a server configuration."""
+"""What matches one of these is not a secret after all, unless one of the next."""
+
+ALWAYS_SECRET_NAMES = (
+    "jupyter_*_config.*", "password.*", "passwords.*", "secrets.md", "credentials.md",
+)  # fmt: skip
+
+SECRET_FOLDERS = ("secret", "secrets", "credentials", "passwords")
+"""Names (lower case) of folders of which all is a secret."""
 
 SESSION_FILES = ("session.jsonl", "outputs")
 
@@ -28,11 +37,13 @@ SESSION_FILES = ("session.jsonl", "outputs")
 def is_secret(name: str) -> bool:
     """Whether a file of this name is a secret by convention."""
     name = name.lower()
-    if fnmatch.fnmatchcase(name, "jupyter_*_config.*"):
+    if _matches(name, ALWAYS_SECRET_NAMES):
         return True
-    if any(fnmatch.fnmatchcase(name, pattern) for pattern in NOT_SECRET_NAMES):
-        return False
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in SECRET_NAMES)
+    return _matches(name, SECRET_NAMES) and not _matches(name, NOT_SECRET_NAMES)
+
+
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def is_hidden(path: PurePosixPath | Path) -> bool:
@@ -124,15 +135,17 @@ class Workspace:
             )
         relative = resolved.relative_to(self.root)
         # Both ends of a symlink count: the name it has here and the file behind it.
-        for name in {Path(path).name, resolved.name}:
-            if is_secret(name):
-                raise PrimeError(
-                    f"{path!r} looks like a file that holds secrets. The agent neither reads nor "
-                    "writes it.",
-                    code="secret_file",
-                    hint="Ask the user for what you need from it, never for the secret itself.",
-                    status=403,
-                )
+        names = {Path(path).name, resolved.name}
+        here = () if Path(path).is_absolute() else Path(path).parts
+        folders = {part.lower() for part in (*here, *relative.parts)}
+        if any(map(is_secret, names)) or folders.intersection(SECRET_FOLDERS):
+            raise PrimeError(
+                f"{path!r} looks like a file that holds secrets. The agent neither reads nor "
+                "writes it.",
+                code="secret_file",
+                hint="Ask the user for what you need from it, never for the secret itself.",
+                status=403,
+            )
         if is_hidden(relative):
             raise PrimeError(
                 f"{path!r} is hidden, and hidden files are not served.",
@@ -149,6 +162,8 @@ class Workspace:
         folders += [child for child in self.root.iterdir() if child.is_dir()][:200]
         for folder in folders:
             near = folder / name
-            if name and near.is_file() and not is_hidden(near.relative_to(self.root)):
+            if not name or not near.is_file() or is_hidden(near.relative_to(self.root)):
+                continue
+            if near.resolve().is_relative_to(self.root) and not is_secret(name):
                 return f"There is {self.relative(near)!r}."
         return "Call list_files to see what there is."

@@ -110,7 +110,7 @@ class ToolRegistry:
                 code="invalid_arguments",
                 hint=f"The schema is {json.dumps(tool.input_schema)}",
             )
-        return dict(arguments)
+        return {name: _integral(value) for name, value in arguments.items()}
 
     def _validator(self, tool: Tool) -> Any:
         from jsonschema import Draft202012Validator
@@ -118,3 +118,8 @@ class ToolRegistry:
         if tool.name not in self._validators:
             self._validators[tool.name] = Draft202012Validator(tool.input_schema)
         return self._validators[tool.name]
+
+
+def _integral(value: Any) -> Any:
+    """JSON Schema takes 1.0 for an integer; Python takes it for none."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -54,7 +54,11 @@ def _files(job: dict[str, Any]) -> Iterator[Path]:
         return
     for folder, names, files in os.walk(base):
         names[:] = sorted(
-            name for name in names if name not in SKIPPED_FOLDERS and not name.startswith(".")
+            name
+            for name in names
+            if name not in SKIPPED_FOLDERS
+            and not name.startswith(".")
+            and name.lower() not in job["secret_folders"]
         )
         for name in sorted(files):
             path = Path(folder, name)
@@ -62,6 +66,8 @@ def _files(job: dict[str, Any]) -> Iterator[Path]:
             if name.startswith(".") or path.is_symlink() or not path.is_file():
                 continue
             lower = name.lower()
+            if _matches(lower, job["always_secret"]):
+                continue
             if _matches(lower, job["secret"]) and not _matches(lower, job["not_secret"]):
                 continue
             yield path
@@ -75,7 +81,7 @@ def _lines(path: Path, *, limited: bool) -> Iterator[tuple[str, str]]:
     """Yield where each line is and what it says."""
     try:
         size = path.stat().st_size
-        if path.suffix == ".ipynb":
+        if path.suffix.lower() == ".ipynb":
             if size <= MAX_NOTEBOOK_BYTES:
                 yield from _notebook_lines(path)
             return
