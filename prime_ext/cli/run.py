@@ -11,7 +11,6 @@ from typing import Any
 
 from prime_ext.cli.place import add_data_dir
 from prime_ext.config import PERMISSION_MODES
-from prime_ext.errors import PrimeError
 
 _TRAIT = re.compile(r"--[A-Za-z_]\w*\.\w+=.*", re.DOTALL)
 
@@ -60,13 +59,15 @@ def run(arguments: argparse.Namespace) -> int:
     """Carry it out; returns the exit status."""
     import asyncio
 
+    from prime_ext.headless.outcome import ExitStatus
     from prime_ext.headless.report import Report, end_of
     from prime_ext.headless.run import Run, Task
     from prime_ext.headless.terminal import Terminal
 
     text = sys.stdin.read() if arguments.task == "-" else arguments.task
     if not text.strip():
-        raise PrimeError("The task is empty.", code="empty_message", hint="Say what is to be done.")
+        print("The task is empty. Say what is to be done.", file=sys.stderr)
+        return int(ExitStatus.USAGE)
     traits = list(arguments.traits)
     if arguments.data_dir is not None:
         traits.append(f"--PrimeExtension.data_dir={arguments.data_dir.absolute()}")

@@ -37,7 +37,7 @@ class Report:
     def delta(self, text: str) -> None:
         """A piece of the message that is being written."""
         if self._streams:
-            self._write(text)
+            self._write(visible(text))
 
     def message(self, text: str) -> None:
         """A message is whole."""
@@ -54,19 +54,19 @@ class Report:
     def started(self, summary: str) -> None:
         """A tool call was begun; said only where somebody waits for it."""
         if sys.stderr.isatty():
-            self.line(f"… {summary}")
+            self.line(f"… {_one_line(summary)}")
 
     def tool(self, summary: str, result: ToolResult) -> None:
         """A tool call has ended."""
         mark = "✗" if result.is_error else "✓"
-        self.line(f"{mark} {summary} ({(result.duration_ms or 0) / 1000:.1f} s)")
+        self.line(f"{mark} {_one_line(summary)} ({(result.duration_ms or 0) / 1000:.1f} s)")
         if result.is_error:
             text = "\n".join(b["text"] for b in result.content if b["type"] == "text")
             self.line(f"  {_last_line(text)}")
 
     def question(self, summary: str, detail: str | None) -> None:
         """What the person is about to decide."""
-        self.line(f"? {summary}")
+        self.line(f"? {_one_line(summary)}")
         lines = (detail or "").splitlines()
         for line in lines[:DETAIL_LINES]:
             self.line(f"  {line}")
@@ -80,7 +80,7 @@ class Report:
     def line(self, text: str) -> None:
         """A line on the error stream."""
         self._end_line()
-        sys.stderr.write(f"{text}\n")
+        sys.stderr.write(f"{visible(text)}\n")
         sys.stderr.flush()
 
     def _write(self, text: str) -> None:
@@ -94,6 +94,29 @@ class Report:
     def _end_line(self) -> None:
         if self._line_open:
             self._write("\n")
+
+
+# Controls but tab and line feed, and what turns the direction of text: each can make a terminal
+# show something else than what is about to be run.
+_DECEIVING = {
+    code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    for code in (
+        *(code for code in range(0x20) if chr(code) not in "\t\n"),
+        *range(0x7F, 0xA0),
+        *(0x061C, 0x200E, 0x200F, 0x2028, 0x2029),
+        *range(0x202A, 0x202F),
+        *range(0x2066, 0x206A),
+    )
+}
+
+
+def visible(text: str) -> str:
+    """``text`` with its control characters written out, so that a terminal does not obey them."""
+    return text.translate(_DECEIVING)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def end_of(outcome: Outcome) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 import threading
@@ -25,6 +26,7 @@ class Terminal:
         The end of the input chooses the last one.
         """
         letters = list(choices)
+        _forget_typed()
         question = ", ".join(f"[{letter}] {words}" for letter, words in choices.items())
         while True:
             try:
@@ -38,6 +40,24 @@ class Terminal:
                 return letters[-1]
             if typed in choices:
                 return typed
+
+
+def _forget_typed() -> None:
+    """What was typed before the question was on the screen is no answer to it."""
+    try:
+        import termios
+    except ImportError:
+        _forget_typed_on_windows()
+        return
+    with contextlib.suppress(termios.error, OSError):
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+
+
+def _forget_typed_on_windows() -> None:
+    import msvcrt
+
+    while msvcrt.kbhit():  # type: ignore[attr-defined,unused-ignore]
+        msvcrt.getwch()  # type: ignore[attr-defined,unused-ignore]
 
 
 async def _read_line() -> str:

@@ -133,6 +133,25 @@ def test_on_a_terminal_it_asks(start: Start, folder: Path, messages_api: Message
     assert "declined" in messages_api.requests[2].tool_result_text
 
 
+def test_what_is_asked_is_what_is_seen_and_answered(
+    start: Start, folder: Path, messages_api: MessagesAPI
+) -> None:
+    code = "print('harm')  # \x1b[2K\x1b[1A\x1b[2Kprint('harmless')\u202e"
+    first = call("list_files")
+    messages_api.enqueue(
+        reply(first, fault=Fault("pause", after=4)), reply(call("run_code", code=code)), reply("-")
+    )
+    run = start(WORK, "Go.", terminal=True)
+    messages_api.wait_for_requests(1, 60)
+    run.type("y\n")  # before anything was asked
+    messages_api.resume()
+    run.see("[n] no: ")
+    assert "\x1b" not in run.err
+    assert "\\x1b[2K\\x1b[1A\\x1b[2Kprint('harmless')\\u202e" in run.err
+    run.type("n\n")
+    assert run.end() == 4
+
+
 def test_plan_mode_changes_nothing(
     carry_out: CarryOut, folder: Path, messages_api: MessagesAPI
 ) -> None:
@@ -290,7 +309,7 @@ def test_wrong_usage(arguments: list[str], told: str, capsys: pytest.CaptureFixt
 
 
 def test_an_empty_task_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", WORK, "  "]) == 1
+    assert main(["run", WORK, "  "]) == 2
     assert "The task is empty" in capsys.readouterr().err
 
 
