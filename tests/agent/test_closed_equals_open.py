@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import nbformat
+import pytest
 from jupyter_server.serverapp import ServerApp
 
 from prime_ext.agent.service import AgentService
+from prime_ext.headless.report import Report
+from prime_ext.headless.run import Run, Task
 from tests.agent.driver import Driver
 from tests.messages_api.received import Received
 from tests.messages_api.script import call, reply
@@ -85,6 +84,7 @@ async def test_cell_for_cell(
     jp_root_dir: Path,
     tmp_path: Path,
     messages_api: MessagesAPI,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     start = nbformat.v4.new_notebook()
     start.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
@@ -104,24 +104,15 @@ async def test_cell_for_cell(
     page.release()
 
     messages_api.respond = script()
-    own = {f"JUPYTER_{n}_DIR": str(tmp_path / "own" / n) for n in ("CONFIG", "DATA", "RUNTIME")}
-    environment = {
-        **os.environ,
-        **own,
-        "PRIME_API_KEY": messages_api.key,
-        "ANTHROPIC_BASE_URL": messages_api.url,
-        "PYTHONPATH": str(Path(__file__).parents[2]),
-    }
-    done = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "prime_ext.cli.main", "run"),
-        *("headless.ipynb", "Do everything.", "--yes"),
-        cwd=jp_root_dir,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    )
-    _, told = await done.communicate()
-    assert done.returncode == 0, told.decode()
+    for name in ("CONFIG", "DATA", "RUNTIME"):
+        monkeypatch.setenv(f"JUPYTER_{name}_DIR", str(tmp_path / "own" / name))
+    monkeypatch.setenv("PRIME_API_KEY", messages_api.key)
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", messages_api.url)
+    monkeypatch.chdir(jp_root_dir)
+    task = Task(Path("headless.ipynb"), "Do everything.", yes=True)
+    run = Run(task, Report(reply=False), terminal=None)
+    await run.carry_out()
+    assert run.outcome.status == 0, run.outcome
 
     closed = comparable(json.loads((jp_root_dir / "closed.ipynb").read_text())["cells"])
     assert [cell["source"] for cell in closed][:2] == [["## A *heading*"], ["# Notes"]]
