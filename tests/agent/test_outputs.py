@@ -1,4 +1,4 @@
-"""Outputs as the record keeps them, and as the panel is sent them while code runs."""
+"""Outputs as the model, the record and the panel are given them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from prime_ext.agent.outputs import (
     for_panel,
     for_record,
 )
+from prime_ext.agent.tools.run_outcome import MAX_IMAGES, run_outcome
+from prime_ext.kernel.execution import Execution
 
 
 def figure(size: int) -> dict[str, Any]:
@@ -54,3 +56,12 @@ def test_what_is_short_stays_as_it_is() -> None:
         {"output_type": "display_data", "data": {"image/png": {"content_index": 1}}},
     ]
     assert for_record(outputs) == for_panel(outputs) == outputs
+
+
+def test_of_many_figures_the_model_is_shown_the_first_and_told_of_the_others() -> None:
+    outcome = run_outcome(Execution("ok", [figure(100)] * (MAX_IMAGES + 30)))
+    text, *images = outcome.content
+    assert len(images) == MAX_IMAGES
+    assert text["text"].startswith("<Figure> [image 1]\n")
+    assert text["text"].endswith("[30 more images, which you are not shown: 20 at most]")
+    assert outcome.outputs[MAX_IMAGES] == figure(100)

@@ -133,6 +133,30 @@ async def test_cancelling_interrupts_our_own_code(kernel: NotebookKernel) -> Non
     assert text_of(after.outputs) == "False"
 
 
+async def test_what_was_cut_short_is_told_to_its_end(kernel: NotebookKernel) -> None:
+    begun = asyncio.Event()
+    told: list[list[Any]] = []
+    counts: list[int] = []
+
+    def show(outputs: list[Any]) -> None:
+        told.append(outputs)
+        begun.set()
+
+    running = kernel.execute(
+        "print('begun', flush=True)\nimport time; time.sleep(600)",
+        store_history=True,
+        on_outputs=show,
+        on_count=counts.append,
+    )
+    task = asyncio.create_task(running)
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert counts == [1]
+    assert [output.get("ename") for output in told[-1]] == [None, "KeyboardInterrupt"]
+
+
 WAIT_FOR_FILE = """
 import os, time
 while not os.path.exists({path!r}):

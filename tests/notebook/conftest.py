@@ -103,6 +103,7 @@ class ScriptedKernel:
         assert options["store_history"] is True
         self.executed.append(code)
         self.publish = options["on_outputs"]
+        options["on_count"](7)
         self.started.set()
         await self.finish.wait()
         return Execution(self.status, list(self.outputs), 7)
