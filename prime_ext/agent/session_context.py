@@ -65,6 +65,7 @@ class SessionContext:
         self._proof = PrefixProof()
         self._refills = RefillGuard()
         self._told: tuple[int, int] | None = None
+        self._told_uncached = False
         self._compacting = False
         self.asked: AskedCompaction | None = None
         """It goes before any other."""
@@ -108,6 +109,20 @@ class SessionContext:
     async def overhead(self) -> int:
         """Size of system prompt and tools, which no compaction can shrink."""
         return await self.meter.overhead_tokens(self.projection())
+
+    def marks_from(self, projection: Projection) -> int | None:
+        """The first message that a cache mark is worth placing on. See ``place_marks``."""
+        shortest = self.limits.min_cache_tokens
+        first = self.meter.cacheable_from(projection, shortest)
+        if first is None and not self._told_uncached:
+            self._told_uncached = True
+            self._log.info(
+                "Session %s: nothing comes from the prompt cache while the conversation is "
+                "shorter than %d tokens, the least that this model caches",
+                self._session.id,
+                shortest,
+            )
+        return first
 
     def answered(self, projection: Projection, reply: Reply) -> None:
         """Learn from what was reported for a request that held ``projection``."""

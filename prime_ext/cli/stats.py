@@ -121,6 +121,10 @@ def table(sums: dict[str, Any]) -> list[str]:
             f"{sums['notes_made']:,} made, {sums['notes_used']:,} used, "
             f"{sums['notes_wasted']:,} wasted",
         ),
+        (
+            "Rolled on",
+            f"{sums['rolls_made']:,} times, {sums['wasted_rolls']:,} wasted",
+        ),
     ]
     return [f"{name:<12} {value}" for name, value in rows]
 

@@ -12,6 +12,7 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -22,11 +23,12 @@ from prime_ext.compaction.replacement import (
     Terms,
     fitted,
 )
+from prime_ext.context.cap import cap_text
 from prime_ext.context.cut import cut_index
 from prime_ext.context.plan import Measured, choose_prune
 from prime_ext.context.projection import Projection
 from prime_ext.context.server_side import keeps_thinking
-from prime_ext.context.summary import SUMMARY_ABOVE, kernel_note, summary_turn
+from prime_ext.context.summary import SUMMARY_ABOVE, Inventory, kernel_note, summary_turn
 from prime_ext.context.unverified import flags
 from prime_ext.errors import PrimeError
 from prime_ext.models.model import ContextOverflow
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from prime_ext.compaction.ledger_file import LedgerFile
     from prime_ext.compaction.meter import ContextMeter
     from prime_ext.compaction.prefire import Prefire
+    from prime_ext.context.limits import Limits
     from prime_ext.context.projector import Projector
     from prime_ext.kernel.snapshot import SnapshotKeeper
     from prime_ext.session.session import Session
@@ -205,8 +208,7 @@ class Compactor:
         )
 
         async def turn_and_size(body: Replacement) -> tuple[str, int]:
-            room = limits.ledger_tokens(overhead)
-            text = await self._turn(projection, body, state, inventory, room)
+            text = await self._turn(projection, body, state, inventory, limits, overhead)
             block = self._meter.text_tokens(str(body.block["content"])) if body.block else 0
             after = overhead + block + self._meter.text_tokens(text) + sum(sizes[body.cut :])
             return text, after
@@ -318,9 +320,9 @@ class Compactor:
     async def _kernel_state(self) -> dict[str, Any]:
         return {**await self._keeper.kernel_state(), "snapshot_seq": self._snapshot_seq}
 
-    async def _inventory(self) -> list[dict[str, Any]] | None:
+    async def _inventory(self) -> Inventory | None:
         try:
-            return await self._keeper.inventory()
+            return Inventory(await self._keeper.inventory(), datetime.now(timezone.utc))
         except PrimeError as failure:
             self._log.info("No live inventory for the summary: %s", failure.message)
             return None
@@ -330,8 +332,9 @@ class Compactor:
         projection: Projection,
         body: Replacement,
         state: dict[str, Any],
-        inventory: list[dict[str, Any]] | None,
-        ledger_tokens: int,
+        inventory: Inventory | None,
+        limits: Limits,
+        overhead: int,
     ) -> str:
         through = projection.messages[body.cut - 1].last_seq
         ledger = await self._ledger.through(through)
@@ -340,24 +343,27 @@ class Compactor:
             text = "\n\n".join(filter(None, [SUMMARY_ABOVE, flags(text)]))
         return summary_turn(
             text,
-            ledger=fitted(ledger.render, ledger_tokens, self._meter.text_tokens),
-            last_user_message=self._last_user_message(projection, body.cut),
+            ledger=fitted(ledger.render, limits.ledger_tokens(overhead), self._meter.text_tokens),
+            last_user_message=self._last_user_message(
+                projection, body.cut, limits.last_message_tokens(overhead)
+            ),
             inventory=inventory,
-            kernel_note=kernel_note(state),
+            kernel_note=kernel_note(state, listed=inventory is not None),
             log_path=str(self._session.folder / "session.jsonl"),
             first_seq=1,
             last_seq=through,
         )
 
-    def _last_user_message(self, projection: Projection, cut: int) -> str | None:
-        """The last thing the person wrote, unless it is kept verbatim anyway."""
+    def _last_user_message(self, projection: Projection, cut: int, tokens: int) -> str | None:
+        """The last thing the person wrote, in so many tokens; unless it is kept verbatim anyway."""
         kept = _kept_from(projection, cut)
         # In a long turn it may be older than the context, which begins with a summary.
         asked = self._session.log.seqs_of("user_message")
         record = self._session.log.get(asked[-1]) if asked else None
         if not isinstance(record, UserMessage) or (kept is not None and record.seq >= kept):
             return None
-        return record.text
+        where = f"record {record.seq}, which session_read gives"
+        return cap_text(record.text, tokens, self._meter.text_tokens, where=where)[0]
 
     def _progress(self, message: str) -> None:
         self._session.publish({"type": "progress", "what": "compaction", "message": message})

@@ -10,6 +10,8 @@ from functools import lru_cache
 from typing import Any
 
 from prime_ext.context import tokens
+from prime_ext.context.breakpoints import SYSTEM
+from prime_ext.context.plan import LARGEST_ERROR
 from prime_ext.context.projection import (
     ProjectedMessage,
     Projection,
@@ -73,6 +75,19 @@ class ContextMeter:
         """Size of what stands behind the oldest ``count`` messages of the context last measured."""
         whole, prefix = self._totals[-1], self._totals[count]
         return self._scaled(tokens.Size(whole.text - prefix.text, whole.images - prefix.images))
+
+    def cacheable_from(self, projection: Projection, shortest: int) -> int | None:
+        """Index of the first message that ends a beginning of at least ``shortest`` tokens.
+
+        ``SYSTEM`` if system prompt and tools alone are as long, ``None`` if not even the whole is.
+        Rather too early: a mark too many does nothing, one too few costs.
+        """
+        self._total(projection)
+        head = self._fixed(projection)
+        for index, behind in enumerate(self._totals, SYSTEM):
+            if self._scaled(head.plus(behind)) * (1 + LARGEST_ERROR) >= shortest:
+                return index
+        return None
 
     def some_tokens(self, messages: Sequence[ProjectedMessage]) -> int:
         """Size of messages that are not in the context. Call it in a thread if they are long."""

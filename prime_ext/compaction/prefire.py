@@ -93,8 +93,8 @@ class Prefire:
         """A note could not be made since the last compaction; a single pass will do."""
         self._note_tokens = 0
         """Sent for the note."""
-        self.has_leapt = False
-        """Requests have gone on beyond the threshold since the context leapt over it."""
+        self._leapt_to = 0
+        """Size of the context when it leapt over its threshold, and requests went on."""
 
     def resume(self, records: Sequence[AnyRecord]) -> None:
         """Take up a note that was ready when the server stopped."""
@@ -141,7 +141,7 @@ class Prefire:
         """Whether requests may go on beyond the threshold, while the note is made.
 
         They may where the context leapt over it, from below the size at which a note would have
-        been begun: then nobody has to wait either, as long as the window has room. The note is
+        been begun: then nobody has to wait either, as long as there is room. The note is
         begun behind the first of them, which has put into the cache what leapt.
         """
         meter, limits = approach.meter, approach.limits
@@ -155,6 +155,7 @@ class Prefire:
         capabilities = await approach.model.capabilities()
         room = leap_room(
             limits,
+            self._leapt_to or approach.tokens,
             meter.unreported(approach.tokens),
             meter.fast_growth,
             stops_at_window=capabilities.stops_at_window,
@@ -163,8 +164,13 @@ class Prefire:
             return False
         if not self.has_leapt and await self._prune_will_do(approach, await _measured(approach)):
             return False
-        self.has_leapt = True
+        self._leapt_to = self._leapt_to or approach.tokens
         return True
+
+    @property
+    def has_leapt(self) -> bool:
+        """Whether requests have gone on beyond the threshold since the context leapt over it."""
+        return self._leapt_to > 0
 
     @property
     def _is_busy(self) -> bool:
@@ -219,7 +225,7 @@ class Prefire:
         self.cancel()
         self._note = None
         self._failed = False
-        self.has_leapt = False
+        self._leapt_to = 0
 
     def cancel(self) -> None:
         """Give up a note that is being made."""

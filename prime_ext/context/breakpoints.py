@@ -16,8 +16,12 @@ EPHEMERAL: dict[str, Any] = {"type": "ephemeral"}
 ONE_HOUR: dict[str, Any] = {"type": "ephemeral", "ttl": "1h"}
 
 
+SYSTEM = -1
+"""In place of the index of a message: what stands in front of them all."""
+
+
 def place_marks(
-    system: list[dict[str, Any]], messages: list[dict[str, Any]]
+    system: list[dict[str, Any]], messages: list[dict[str, Any]], first: int | None = SYSTEM
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Copies of ``system`` and ``messages`` with cache marks.
 
@@ -26,9 +30,15 @@ def place_marks(
     about 15 positions back, and the last message.
 
     Nothing but the marks differs from the input; blocks without a mark are shared with it.
+
+    Parameters
+    ----------
+    first:
+        Index of the first message that ends a beginning long enough for the cache, ``SYSTEM`` if
+        system prompt and tools are; none are placed in front of it. ``None``: none at all.
     """
     marked_system = list(system)
-    if marked_system:
+    if marked_system and first == SYSTEM:
         marked_system[-1] = {**marked_system[-1], "cache_control": ONE_HOUR}
     marked = list(messages)
     targets: list[tuple[int, int]] = []
@@ -42,6 +52,8 @@ def place_marks(
         if summary is not None:
             targets.append(summary)
     for message_index, block_index in dict.fromkeys(targets):
+        if first is None or message_index < first:
+            continue
         message = marked[message_index]
         content = list(message["content"])
         content[block_index] = {**content[block_index], "cache_control": EPHEMERAL}

@@ -13,6 +13,9 @@ SUMMARY_TOKENS = 8_000
 LEDGER_TOKENS = 4_000
 """Tokens of the ledger that a summary turn shows, at most."""
 
+LAST_MESSAGE_TOKENS = 2_000
+"""Tokens of the user's last message in a summary turn, at most."""
+
 HINT_TOKENS = 1_500
 """Tokens of the live variables and the hints in a summary turn, as a rule."""
 
@@ -87,6 +90,11 @@ class Limits:
     def ledger_tokens(self, overhead: int) -> int:
         """What the ledger may have in a summary turn."""
         return max(0, min(LEDGER_TOKENS, int((self.landing - overhead) * LEDGER_SHARE)))
+
+    def last_message_tokens(self, overhead: int) -> int:
+        """What the user's last message may have in a summary turn; the record has the rest."""
+        share = int((self.landing - overhead) * LEDGER_SHARE)
+        return max(SHORTEST_SUMMARY // 4, min(LAST_MESSAGE_TOKENS, share))
 
     def added_tokens(self, overhead: int) -> int:
         """What code adds to a summary: the ledger, the live variables, the hints."""

@@ -50,13 +50,19 @@ def prefire_point(limits: Limits, fast_growth: int) -> int:
     return max(min(limits.prefire_at, early), min(limits.prefire_at, limits.landing + 1))
 
 
-def leap_room(limits: Limits, unreported: int, fast_growth: int, *, stops_at_window: bool) -> int:
+def leap_room(
+    limits: Limits, leapt_to: int, unreported: int, fast_growth: int, *, stops_at_window: bool
+) -> int:
     """Size up to which requests may go on beyond the threshold, while a note is being made.
 
-    The prompt must fit in the window whatever the estimate is wrong by, and a reply behind it.
+    The prompt must fit in the window whatever the estimate is wrong by, and a reply behind it. And
+    it must not grow by more than a tenth of the threshold, which may have been set for its own
+    sake.
 
     Parameters
     ----------
+    leapt_to:
+        Size at which the threshold was found to be crossed.
     unreported:
         Tokens of the size that no reply has reported yet.
     stops_at_window:
@@ -66,7 +72,8 @@ def leap_room(limits: Limits, unreported: int, fast_growth: int, *, stops_at_win
     reply = max(min(LEAP_OUTPUT, limits.max_output), fast_growth)
     if not stops_at_window:
         reply = limits.max_output
-    return limits.window - reply - int(unreported * LARGEST_ERROR)
+    room = limits.window - reply - int(unreported * LARGEST_ERROR)
+    return min(room, leapt_to + limits.threshold // 10)
 
 
 def tail_room(limits: Limits, overhead: int, note_tokens: int) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from prime_ext.session.records import NO_KERNEL
@@ -56,6 +58,16 @@ What comes next, in order.
 If the conversation begins with an earlier summary, merge it into yours: keep all of it that \
 still matters. Leave out pleasantries and anything that no longer matters. Do not call tools. \
 Answer with the summary only."""
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """The live variables as they were read from the kernel."""
+
+    variables: Sequence[dict[str, Any]]
+    """``name``, ``type``, ``shape`` and ``size`` of each."""
+    read_at: datetime
+    """In UTC."""
 
 
 CUT_OFF = ("max_tokens", "model_context_window_exceeded")
@@ -119,7 +131,7 @@ def summary_turn(
     *,
     ledger: str,
     last_user_message: str | None,
-    inventory: Sequence[dict[str, Any]] | None,
+    inventory: Inventory | None,
     kernel_note: str,
     log_path: str,
     first_seq: int,
@@ -137,8 +149,7 @@ def summary_turn(
     last_user_message:
         Verbatim, if it is not kept behind the summary.
     inventory:
-        Live variables as read from the kernel (``name``, ``type``, ``shape``, ``size``); ``None``
-        if the kernel could not be asked.
+        ``None`` if the kernel could not be asked.
     kernel_note:
         One sentence on the state of the kernel that is true.
     log_path:
@@ -183,25 +194,27 @@ def _clean(text: str) -> str:
     return text
 
 
-def _inventory(inventory: Sequence[dict[str, Any]] | None) -> str:
+def _inventory(inventory: Inventory | None) -> str:
     if inventory is None:
         return ""
-    if not inventory:
+    variables = inventory.variables
+    if not variables:
         return "No variables are defined in the kernel.\n"
     lines = []
-    for variable in inventory[:200]:
+    for variable in variables[:200]:
         facts = [str(variable.get("type", "?"))]
         if variable.get("shape"):
             facts.append(str(variable["shape"]))
         if variable.get("size"):
             facts.append(f"{variable['size']} bytes")
         lines.append(f"- {variable['name']}: {', '.join(facts)}")
-    if len(inventory) > 200:
-        lines.append(f"- and {len(inventory) - 200} more; list_variables shows all")
-    return "Live variables:\n" + "\n".join(lines) + "\n"
+    if len(variables) > 200:
+        lines.append(f"- and {len(variables) - 200} more; list_variables shows all")
+    read_at = inventory.read_at.strftime("%Y-%m-%d %H:%M:%S")
+    return f"Live variables, as they were read at {read_at} UTC:\n" + "\n".join(lines) + "\n"
 
 
-def kernel_note(state: dict[str, Any]) -> str:
+def kernel_note(state: dict[str, Any], *, listed: bool) -> str:
     """One or two true sentences about the kernel, for the model.
 
     Parameters
@@ -209,6 +222,8 @@ def kernel_note(state: dict[str, Any]) -> str:
     state:
         ``kernel_state`` of a ``compaction_end``: ``status`` is ``current``, ``busy``, ``stale``
         or ``none``; ``reason`` says why nothing is saved, if that is so.
+    listed:
+        Whether the live variables are listed behind it: they can be read while a cell runs.
     """
     status = state.get("status", "none")
     reason = str(state.get("reason") or "")
@@ -218,6 +233,12 @@ def kernel_note(state: dict[str, Any]) -> str:
         return (
             "The kernel runs on: variables, functions and imports are still defined as you left "
             "them, and saved in a snapshot. Nothing has to be run again."
+        )
+    if status == "busy" and listed:
+        return (
+            "The kernel is busy with a running cell: its variables are not saved as they are now, "
+            "and what the cell does may have changed those listed here. Check with list_variables "
+            "before you rely on one."
         )
     if status == "busy":
         return (

@@ -29,6 +29,13 @@ _NUMBER = re.compile(
     r"(?<![\w.])(?:\d+(?:[-:/.]\d+){2,}|\d(?:[\d,_]*\d)?(?:\.\d+)?(?:[eE][+-]?\d+)?)(?!\w)"
 )
 _WORD = re.compile(r"[^\W\d]\w*")
+_NUMBERED = re.compile(r"(?<![\w.-])[A-Za-z]+[_-]?\d+[A-Za-z]?(?![\w-]|\.\w)")
+_TERM = re.compile(
+    r"(?:u?int|float|complex|bf|fp|utf|ascii|cp|sha|base|md|x|py|python|ipv|mp|h|http|sqlite|q|p|top|"
+    r"step|part|s|ec|co|l|f|r)-?\d+",
+    re.I,
+)
+"""Types, encodings, formats, quantiles and quarters: what a text says of its own accord."""
 _CODE = re.compile(r"```.*?(?:```|\Z)|`([^`\n]+)`", re.S)
 
 
@@ -55,6 +62,10 @@ def unverified(text: str, sources: Sequence[str]) -> list[str]:
     told = _without(text, found)
     for name in _identifiers(told):
         if name not in words:
+            found[name] = None
+    lower = known.lower()
+    for name in _numbered(told):
+        if name not in words and not _is_part_of(name.lower(), lower):
             found[name] = None
     for number in _NUMBER.findall(_without_list_marks(told)):
         if len(number) > 1 and _value(number) not in numbers:
@@ -126,6 +137,16 @@ def _identifiers(text: str) -> list[str]:
     outside = _CODE.sub(" ", text)
     names += [word for word in _WORD.findall(outside) if "_" in word or _is_camel(word)]
     return [name for name in names if len(name) > 2]
+
+
+def _numbered(text: str) -> list[str]:
+    """Names in prose that end with a number, but for terms that need no source."""
+    return [name for name in _NUMBERED.findall(_CODE.sub(" ", text)) if not _TERM.fullmatch(name)]
+
+
+def _is_part_of(name: str, known: str) -> bool:
+    """Whether a source has ``name`` between other signs, as in ``model_v2.bin``."""
+    return re.search(rf"(?<![^\W_]){re.escape(name)}(?![^\W_])", known) is not None
 
 
 def _spans(text: str) -> Iterator[str]:

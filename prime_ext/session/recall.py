@@ -27,6 +27,7 @@ from prime_ext.session.records import (
     Error,
     NotebookOp,
     ToolResult,
+    TurnEnd,
     UserMessage,
 )
 
@@ -148,7 +149,7 @@ class Recall:
                 hint=f"Records are numbered from 1 to {self._log.last_seq}.",
                 status=404,
             )
-        texts = [_text_of(record, self._output) or _as_json(record) for record in records]
+        texts = [_text_of(record, self._output) or _bookkeeping(record) for record in records]
         shares = _shares([len(text) for text in texts], max_chars)
         return [
             Excerpt(record.seq, record.kind, record.ts, _cut(text, share), len(text))
@@ -377,6 +378,9 @@ class _Index:
 # --- the text of a record --------------------------------------------------------------------
 
 
+_INPUT = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+
+
 def _text_of(record: AnyRecord, output: Any) -> str | None:
     """What a record says, for searching and reading; ``None`` for bookkeeping."""
     if isinstance(record, UserMessage):
@@ -415,9 +419,32 @@ def _joined(parts: Iterable[str | None]) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def _as_json(record: AnyRecord) -> str:
+def _bookkeeping(record: AnyRecord) -> str:
+    """What is not searched, for who reads it by its number: a line for each thing it says."""
+    if isinstance(record, TurnEnd):
+        return _turn_end(record)
     values = msgspec.to_builtins(record)
-    return json.dumps(values, ensure_ascii=False)
+    return "\n".join(
+        f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+        for name, value in values.items()
+        if name not in ("kind", "seq", "id", "ts")
+    )
+
+
+def _turn_end(record: TurnEnd) -> str:
+    usage = record.usage
+    read = sum(usage.get(key, 0) for key in _INPUT)
+    told = [
+        f"The turn ended: {record.status}.",
+        f"Requests to the model: {record.requests}, in {record.duration_ms / 1000:.1f} s.",
+    ]
+    if usage:
+        told.append(f"Tokens: {read:,} read, {usage.get('output_tokens', 0):,} written.")
+    if record.cost_usd is not None:
+        told.append(f"Cost: about ${record.cost_usd:.4f}.")
+    if record.context_tokens is not None:
+        told.append(f"Size of the context at its end: {record.context_tokens:,} tokens.")
+    return "\n".join(told)
 
 
 def snippet(text: str, query: str) -> str:

@@ -33,6 +33,10 @@ class Telemetry:
         self._paths: dict[str, dict[str, int]] = {}
         self._notes = {"made": 0, "used": 0, "wasted": 0}
         self._note_ready = False
+        self._rolls_made = 0
+        self._rolls_wasted = 0
+        self._rolls_ready = 0
+        """Of the note that is ready."""
         self._rolls: set[str] = set()
 
     def observe(self, record: AnyRecord) -> None:
@@ -47,7 +51,9 @@ class Telemetry:
                 self._rolls.add(record.prefire_id)
         elif isinstance(record, PrefireEnd):
             self._spend(record.usage, record.cost_usd)
-            if record.prefire_id not in self._rolls:
+            if record.prefire_id in self._rolls:
+                self._roll_ended(record.outcome == "ok")
+            else:
                 self._note_ended(record.outcome == "ok")
         elif isinstance(record, CompactionEnd):
             self._compacted(record)
@@ -63,6 +69,14 @@ class Telemetry:
         self._notes["made"] += ok
         self._notes["wasted"] += self._note_ready or not ok
         self._note_ready = ok
+        self._rolls_wasted += self._rolls_ready
+        self._rolls_ready = 0
+
+    def _roll_ended(self, ok: bool) -> None:
+        """That one was given up or failed leaves the note as it was."""
+        self._rolls_made += ok
+        self._rolls_ready += ok
+        self._rolls_wasted += not ok
 
     def _compacted(self, record: CompactionEnd) -> None:
         self._wait_ms += record.wait_ms
@@ -81,13 +95,16 @@ class Telemetry:
         self._notes["used"] += used
         self._notes["wasted"] += self._note_ready and not used
         self._note_ready = False
+        self._rolls_wasted += 0 if used else self._rolls_ready
+        self._rolls_ready = 0
 
     def sums(self) -> dict[str, Any]:
         """The sums as JSON. Tokens, milliseconds, US dollars.
 
         ``input_tokens`` counts what was read from the cache as well, ``cache_hit_rate`` is its
         share. ``compactions`` has for each path how many there were and how long the loop stood
-        still for them. A note is wasted if it was begun and took no prefix's place.
+        still for them. A note is wasted if it was begun and took no prefix's place;
+        that it was rolled forward is wasted if it did not, or if the rolling was given up.
         """
         read = self._usage.get("cache_read_input_tokens", 0)
         written = self._usage.get("cache_creation_input_tokens", 0)
@@ -107,4 +124,6 @@ class Telemetry:
             "notes_made": self._notes["made"],
             "notes_used": self._notes["used"],
             "notes_wasted": self._notes["wasted"],
+            "rolls_made": self._rolls_made,
+            "wasted_rolls": self._rolls_wasted,
         }

@@ -52,6 +52,8 @@ async def test_manual_compaction_replaces_the_history_and_keeps_the_kernel(
         reply("8.5"),
     )
     await session.ask("What is the mean of x?")
+    # One capture at a time: a compaction does without its own while that of the turn is under way.
+    await session.record("snapshot", trigger="turn")
     before = session.api.requests[-1]
     answer = await session.service.compact(session.session, "Keep the mean.", "ada")
     end = await session.record("compaction_end")
@@ -85,6 +87,22 @@ async def test_manual_compaction_replaces_the_history_and_keeps_the_kernel(
     assert "8.5" in request.tool_result_text
     first = request.messages[0]["content"][0]["text"]
     assert first == end.summary
+
+
+async def test_a_long_last_message_is_cut_in_a_summary_and_its_record_named(
+    new_session: NewSession,
+) -> None:
+    session = await new_session()
+    session.api.respond = summarising(reply(LONG))
+    await session.ask("First line. " + " ".join(f"word{i}" for i in range(6_000)) + " Last line.")
+    await session.service.compact(session.session, None, "ada")
+    end = await session.record("compaction_end")
+    (asked,) = session.records("user_message")
+    last = end.summary.partition("<last_user_message>")[2].partition("</last_user_message>")[0]
+    assert last.strip().startswith("First line.")
+    assert last.strip().endswith("Last line.")
+    assert f"the full text is in record {asked.seq}, which session_read gives" in last
+    assert len(last) < 16_000
 
 
 async def test_what_code_adds_to_a_summary_is_exact_and_what_it_doubts_is_flagged(
@@ -337,7 +355,7 @@ class TestThreshold:
         session = await new_session()
         code = "print('\\n'.join(f'row {i}: {i * 7919 % 10007}' for i in range(4000)))"
         session.api.respond = summarising(
-            *(reply(Thinking("Hm."), call("run_code", code=code)) for _ in range(4)),
+            *(reply(Thinking("Hm."), call("run_code", code=code)) for _ in range(6)),
             reply("Enough rows."),
         )
         end = await session.ask("Print rows.")

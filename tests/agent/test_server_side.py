@@ -179,7 +179,7 @@ class TestEditing:
         self, new_session: NewSession
     ) -> None:
         session = await new_session()
-        session.api.respond = self.looking(24)
+        session.api.respond = self.looking(16)
         assert (await session.ask("Look at all rows.")).status == "ok"
         prunes = [r for r in session.records("prune") if isinstance(r, Prune)]
         assert prunes

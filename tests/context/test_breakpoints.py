@@ -68,3 +68,12 @@ def test_thinking_is_never_marked() -> None:
 
 def test_nothing_to_mark() -> None:
     assert place_marks([], []) == ([], [])
+
+
+def test_no_mark_is_placed_where_nothing_could_be_cached() -> None:
+    summary = message("user", "<compaction-summary>\n…\n</compaction-summary>")
+    messages = [summary, message("assistant", "a"), message("user", "b")]
+    system, placed = place_marks(SYSTEM, messages, first=2)
+    assert system == SYSTEM
+    assert marked(placed) == [(2, 0)]
+    assert place_marks(SYSTEM, messages, first=None) == (SYSTEM, messages)

@@ -129,7 +129,7 @@ def wrap(body: str, last: str | None = None) -> str:
         body,
         ledger="",
         last_user_message=last,
-        inventory=[{"name": "df", "type": "DataFrame"}],
+        inventory=None,
         kernel_note="The kernel runs on.",
         log_path="/somewhere/session.jsonl",
         first_seq=1,

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from prime_ext.context.limits import Limits
-from prime_ext.context.plan import prefire_point, tail_room, wants_rolling
+from prime_ext.context.plan import leap_room, prefire_point, tail_room, wants_rolling
 
 LIMITS = Limits.resolve(window=1_000_000, max_output=32_000, min_cache_tokens=512)
 
@@ -44,3 +44,17 @@ def test_a_note_is_rolled_forward_in_time_and_only_if_it_must_be(
 ) -> None:
     found = wants_rolling(tail, to_go, room=12_000, keep_tail=16_000, fast_growth=2_000)
     assert found is wanted
+
+
+def test_beyond_the_threshold_there_is_room_while_prompt_and_reply_fit_in_the_window() -> None:
+    limits = Limits.resolve(window=200_000, max_output=32_000)
+    assert limits.threshold == 148_000
+    assert leap_room(limits, 159_000, 0, 0, stops_at_window=True) == 159_000 + 14_800
+    assert leap_room(limits, 185_000, 0, 0, stops_at_window=True) == 200_000 - 8_000
+    # What may be wrong with the size, and what a reply may be longer by, is left free.
+    assert leap_room(limits, 185_000, 20_000, 12_000, stops_at_window=True) == 183_000
+    # Of another model the largest reply must fit, or the prompt would be refused.
+    assert leap_room(limits, 185_000, 0, 0, stops_at_window=False) == 168_000
+    # A threshold far below the window is not overrun either.
+    small = Limits.resolve(window=1_000_000, max_output=32_000, max_context_tokens=24_000)
+    assert leap_room(small, 25_000, 0, 0, stops_at_window=True) == 27_400

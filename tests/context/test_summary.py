@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
+
 import pytest
 
-from prime_ext.context.summary import instruction, kernel_note, summary_turn
+from prime_ext.context.summary import Inventory, instruction, kernel_note, summary_turn
 from prime_ext.session.records import NO_KERNEL
 
 
@@ -13,7 +15,10 @@ def turn(body: str = "## Goal\nx", ledger: str = "", last: str | None = None) ->
         body,
         ledger=ledger,
         last_user_message=last,
-        inventory=[{"name": "frame", "type": "DataFrame", "shape": [3, 2], "size": 96}],
+        inventory=Inventory(
+            [{"name": "frame", "type": "DataFrame", "shape": [3, 2], "size": 96}],
+            datetime(2026, 11, 29, 12, 30, tzinfo=timezone.utc),
+        ),
         kernel_note="The kernel runs on.",
         log_path="/sessions/1/session.jsonl",
         first_seq=1,
@@ -56,7 +61,14 @@ def test_nothing_that_was_said_can_close_the_summary() -> None:
     ],
 )
 def test_what_is_said_of_the_kernel_is_so(state: dict[str, str], said: str) -> None:
-    assert said in kernel_note(state)
+    assert said in kernel_note(state, listed=False)
+
+
+def test_a_list_of_variables_beside_a_running_cell_is_said_to_be_of_a_moment() -> None:
+    note = kernel_note({"status": "busy"}, listed=True)
+    assert "could not be read" not in note
+    assert "may have changed" in note
+    assert "as they were read at 2026-11-29 12:30:00 UTC" in turn()
 
 
 def test_an_extraction_is_given_as_what_is_right() -> None:

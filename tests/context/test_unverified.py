@@ -20,6 +20,7 @@ SOURCE = """\
 frame = pd.read_csv('data/prices.csv')
 mean_price = 1,234.50 on 2024-01-06, n_estimators=200
 File "/home/ada/load.py", line 42, in fetchRows
+run_42 wrote model_v2.bin
 """
 
 
@@ -30,6 +31,7 @@ File "/home/ada/load.py", line 42, in fetchRows
         "Read data/prices.csv; it failed in /home/ada/load.py, line 42, in `fetchRows`.",
         "1. Load.\n2. Plot and/or save.\n12. The end.",
         "Load it, then use 200 trees: 3 steps.",
+        "Cast to float32 in Python3 (R2, Q3, UTF-8), first V2, as fold 2 of run_42.",
     ],
 )
 def test_what_the_records_say_is_not_flagged(text: str) -> None:
@@ -47,6 +49,9 @@ def test_what_the_records_say_is_not_flagged(text: str) -> None:
         ("On 2024-01-05.", "2024-01-05"),
         ("In /home/ada/load.py:420 it failed.", "420"),
         ("The model is in model.joblib.", "model.joblib"),
+        ("The best was run_43.", "run_43"),
+        ("Then v3 was trained.", "v3"),
+        ("It is fold7 that fails.", "fold7"),
     ],
 )
 def test_what_no_record_says_is_flagged(text: str, value: str) -> None:

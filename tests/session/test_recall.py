@@ -198,7 +198,7 @@ def test_wrong_questions(session: Session) -> None:
     assert (caught.value.code, caught.value.status) == ("record_not_found", 404)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.text(min_size=1, max_size=30), st.text(max_size=60))
 def test_no_query_fails_and_every_text_is_found(session: Session, query: str, text: str) -> None:
     """Whatever is typed; and a text is found by itself as a query, if it holds anything."""
@@ -223,11 +223,20 @@ def test_read_shares_what_there_is_room_for(session: Session) -> None:
     assert [excerpt.chars for excerpt in excerpts] == [9_000, 2, 500]
 
 
-def test_bookkeeping_is_read_as_json(session: Session) -> None:
+def test_bookkeeping_is_read_line_by_line(session: Session) -> None:
     (excerpt,) = session.read([1])
     assert isinstance(excerpt, Excerpt)
     assert (excerpt.kind, excerpt.ts) == ("session_start", session.log.read()[0].ts)
-    assert '"notebook": "work/analysis.ipynb"' in excerpt.text
+    assert "notebook: work/analysis.ipynb" in excerpt.text.splitlines()
+
+
+def test_the_end_of_a_turn_is_read_in_words(session: Session) -> None:
+    usage = {"input_tokens": 1_000, "cache_read_input_tokens": 9_000, "output_tokens": 50}
+    end = session.append(TurnEnd(status="ok", requests=2, usage=usage, cost_usd=0.25))
+    (excerpt,) = session.read([end.seq])
+    assert excerpt.text.startswith("The turn ended: ok.")
+    assert "10,000 read, 50 written" in excerpt.text
+    assert "{" not in excerpt.text
 
 
 # --- the index -------------------------------------------------------------------------------

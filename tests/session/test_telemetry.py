@@ -82,3 +82,14 @@ def test_tokens_of_a_turn() -> None:
     )
     found = sums(reply, reply, TurnEnd(status="ok"))
     assert (found["requests"], found["turns"], found["tokens_per_turn"]) == (2, 1, 60)
+
+
+def test_rolls_that_came_to_nothing_are_told_apart() -> None:
+    used = sums(*note("a"), *note("b", rolled=True), compaction("swap"))
+    assert (used["rolls_made"], used["wasted_rolls"]) == (1, 0)
+    given_up = sums(*note("a"), *note("b", "cancelled", rolled=True), compaction("swap"))
+    assert (given_up["rolls_made"], given_up["wasted_rolls"], given_up["notes_wasted"]) == (0, 1, 0)
+    unused = sums(*note("a"), *note("b", rolled=True), compaction("single_pass"))
+    assert (unused["rolls_made"], unused["wasted_rolls"], unused["notes_wasted"]) == (1, 1, 1)
+    anew = sums(*note("a"), *note("b", rolled=True), *note("c"), compaction("swap"))
+    assert (anew["wasted_rolls"], anew["notes_wasted"]) == (1, 1)
