@@ -326,9 +326,14 @@ def _unfenced(detail: str | None) -> str:
 
 
 def _sentences(*parts: str) -> str:
-    """``parts`` as sentences, each with an end."""
-    ended = (p if p.endswith((".", "!", "?", ":", "…")) else f"{p}." for p in parts if p)
-    return " ".join(ended)
+    """``parts`` as sentences, each with an end; a fence ends with its line."""
+    return "".join(f"{part}{_end(part)}" for part in parts if part).rstrip()
+
+
+def _end(part: str) -> str:
+    if part.endswith("```"):
+        return "\n\n"
+    return " " if part.endswith((".", "!", "?", ":", "…")) else ". "
 
 
 def _file_name(call: Block) -> str:

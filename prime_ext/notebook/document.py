@@ -24,7 +24,7 @@ from prime_ext.notebook.cell import (
 )
 from prime_ext.notebook.lease import LeaseHub, LeaseLost
 from prime_ext.notebook.mirror import RunMirror
-from prime_ext.notebook.operation_log import OperationLog, Recorder, cell_state
+from prime_ext.notebook.operation_log import OperationLog, Recorder, Unsaved, cell_state
 from prime_ext.notebook.operations import Applied
 from prime_ext.notebook.seen import SeenCells
 from prime_ext.notebook.writer_browser import BrowserWriter
@@ -354,11 +354,11 @@ class NotebookDocument:
                 self.seen.forget(cell_id)
             else:
                 self.seen.wrote(cell)
-            return Change(op, cell, unsaved)
+            return Change(op, cell, unsaved and unsaved.reason)
 
     async def _apply(
         self, op_id: str, operation: dict[str, Any]
-    ) -> tuple[Applied, str, str | None]:
+    ) -> tuple[Applied, str, Unsaved | None]:
         repeated = False
         if await self._hub.attached(self.path):
             try:
@@ -376,14 +376,14 @@ class NotebookDocument:
             return SharedWriter(document).apply(operation, repeated=repeated)
         return await self._contents.apply(self.path, operation, repeated=repeated)
 
-    async def _save(self) -> str | None:
+    async def _save(self) -> Unsaved | None:
         """Save the open notebook; why it could not be, if so."""
         try:
             await self._browser.save(self.path)
         except LeaseLost:
-            return "The browser went away before it had saved the notebook."
+            return Unsaved("The browser went away before it had saved the notebook.", "page_gone")
         except PrimeError as error:
-            return f"{error.message} {error.hint}".strip()
+            return Unsaved(f"{error.message} {error.hint}".strip(), error.code)
         return None
 
     async def _finish(
@@ -397,7 +397,7 @@ class NotebookDocument:
     ) -> tuple[NotebookOp, str | None]:
         """Put the outcome of a run into the notebook and record it."""
         operation = {"op": "run_cell", "cell_id": cell.id}
-        unsaved: str | None = None
+        unsaved: Unsaved | None = None
         writer = self._browser.name
         try:
             if await mirror.finish(execution_count, status):
@@ -414,13 +414,20 @@ class NotebookDocument:
                         }
                     )
         except PrimeError as error:
-            self._refused(op_id, operation, error)
+            deleted = isinstance(error, CellNotFound)
             reason = (
                 "The cell was deleted while it ran; its outputs are here only."
-                if isinstance(error, CellNotFound)
+                if deleted
                 else f"The outputs are here only: {error.message}"
             )
-            op = self._operations.failed(op_id, operation, writer=writer, reason=reason)
+            op = self._operations.not_shown(
+                op_id,
+                operation,
+                cell,
+                writer=writer,
+                reason=reason,
+                code="cell_deleted" if deleted else error.code,
+            )
             return op, reason
         op = self._operations.ran(
             op_id,
@@ -431,7 +438,7 @@ class NotebookDocument:
             status=status,
             unsaved=unsaved,
         )
-        return op, unsaved
+        return op, unsaved and f"The notebook is not saved: {unsaved.reason}"
 
     def _refused(self, op_id: str, operation: dict[str, Any], error: PrimeError) -> None:
         """Record an operation that changed nothing; the model is told the source of a conflict."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from prime_ext.errors import PrimeError
 from prime_ext.notebook.cell import Cell, CellConflict, source_hash
@@ -24,6 +24,13 @@ class Recorder(Protocol):
     def append(self, record: Any, /) -> Any: ...
 
     def keep(self, name: str, data: bytes, *, text: str) -> bool: ...
+
+
+class Unsaved(NamedTuple):
+    """Why a change of the open notebook is not on disk."""
+
+    reason: str
+    code: str
 
 
 class OperationLog:
@@ -52,12 +59,9 @@ class OperationLog:
         writer: str,
         before: dict[str, Any] | None,
         after: dict[str, Any] | None,
-        unsaved: str | None = None,
+        unsaved: Unsaved | None = None,
     ) -> NotebookOp:
-        """An operation changed the cell from ``before`` to ``after``, both as in ``Applied``.
-
-        ``unsaved``: why the change is not on disk.
-        """
+        """An operation changed the cell from ``before`` to ``after``, both as in ``Applied``."""
         before = None if before is None else dict(before)
         kept = self._keep(op_id, before.pop("cell", None)) if before else None
         return self._record(
@@ -67,8 +71,8 @@ class OperationLog:
             writer=writer,
             before=_hashed(before),
             after=_hashed(after),
-            reason=unsaved,
             kept=kept,
+            **_why(unsaved),
         )
 
     def ran(
@@ -80,20 +84,41 @@ class OperationLog:
         writer: str,
         execution_count: int | None,
         status: str,
-        unsaved: str | None = None,
+        unsaved: Unsaved | None = None,
     ) -> NotebookOp:
-        """A cell was run, and shows what came of it. ``unsaved``: why that is not on disk."""
+        """A cell was run, and shows what came of it."""
         before = cell_state(cell)
         after = {**before, "execution_count": execution_count, "status": status}
         return self._record(
-            op_id, operation, "applied", writer=writer, before=before, after=after, reason=unsaved
+            op_id,
+            operation,
+            "applied",
+            writer=writer,
+            before=before,
+            after=after,
+            **_why(unsaved),
         )
 
-    def failed(
-        self, op_id: str, operation: dict[str, Any], *, writer: str, reason: str
+    def not_shown(
+        self,
+        op_id: str,
+        operation: dict[str, Any],
+        cell: Cell,
+        *,
+        writer: str,
+        reason: str,
+        code: str,
     ) -> NotebookOp:
-        """An operation did not get into the notebook."""
-        return self._record(op_id, operation, "failed", writer=writer, reason=reason)
+        """A cell was run, and the notebook could not take what came of it."""
+        return self._record(
+            op_id,
+            operation,
+            "failed",
+            writer=writer,
+            before=cell_state(cell),
+            reason=reason,
+            code=code,
+        )
 
     def refused(
         self, op_id: str, operation: dict[str, Any], error: PrimeError, *, writer: str
@@ -140,6 +165,10 @@ class OperationLog:
 def cell_state(cell: Cell) -> dict[str, Any]:
     """A cell as a record holds it, as far as the cell itself tells: not its neighbours."""
     return {"source": cell.source, "cell_type": cell.cell_type, "index": cell.index}
+
+
+def _why(unsaved: Unsaved | None) -> dict[str, Any]:
+    return {} if unsaved is None else unsaved._asdict()
 
 
 def _hashed(state: dict[str, Any] | None) -> dict[str, Any] | None:

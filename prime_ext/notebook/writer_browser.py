@@ -87,4 +87,12 @@ def _error(refused: OperationRefused, operation: dict[str, Any]) -> PrimeError:
             "another program. The user has to save or reload it.",
             status=409,
         )
+    if refused.code == "file_missing":
+        return PrimeError(
+            refused.message,
+            code="file_missing",
+            hint="The change is in the open notebook but not on disk. The user has to open the "
+            "notebook where it is now and attach this session to it, or save it here again.",
+            status=409,
+        )
     return PrimeError(refused.message, code=refused.code, status=502)

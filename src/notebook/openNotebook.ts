@@ -3,7 +3,7 @@
  */
 import { DocumentRegistry } from '@jupyterlab/docregistry';
 import { INotebookModel } from '@jupyterlab/notebook';
-import { Contents } from '@jupyterlab/services';
+import { Contents, ServerConnection } from '@jupyterlab/services';
 import { INotebookMetadata } from '@jupyterlab/nbformat';
 import { JSONExt, PartialJSONValue } from '@lumino/coreutils';
 
@@ -223,10 +223,16 @@ export class OpenNotebook {
         hash: true
       });
     } catch (reason) {
-      throw new OperationError(
-        'save_failed',
-        `${this.context.localPath} cannot be found on disk: ${String(reason)}`
-      );
+      const { localPath } = this.context;
+      throw isMissing(reason)
+        ? new OperationError(
+            'file_missing',
+            `${localPath} is no longer there: it was moved, renamed or deleted outside of Jupyter.`
+          )
+        : new OperationError(
+            'save_failed',
+            `${localPath} could not be looked at on disk: ${String(reason)}`
+          );
     }
     if (!here) {
       return false;
@@ -252,4 +258,11 @@ export class OpenNotebook {
   private _edits: number;
   private _metadata: INotebookMetadata;
   private _last: Promise<unknown> = Promise.resolve();
+}
+
+function isMissing(reason: unknown): boolean {
+  return (
+    reason instanceof ServerConnection.ResponseError &&
+    reason.response.status === 404
+  );
 }

@@ -29,6 +29,18 @@ export function reasonText(
       );
     case 'cell_not_found':
       return trans.__('The cell is no longer there.');
+    case 'cell_deleted':
+      return trans.__(
+        'The cell was deleted while it ran. What it put out is kept here only.'
+      );
+    case 'save_conflict':
+      return trans.__(
+        'Not saved: another program has changed the file. Save the notebook to choose which version stays.'
+      );
+    case 'file_missing':
+      return trans.__(
+        'Not saved: the file is no longer there. If it was moved, open it where it is now and attach this session to it.'
+      );
     default:
       return entry.reason ?? '';
   }

@@ -68,6 +68,7 @@ export const ToolCard = React.memo(
         )}
         {open && (
           <div className="jp-prime-Tool-body" id={bodyId}>
+            <ToolReason item={item} />
             <ToolInput item={item} face={face} input={input} />
             <ToolAnswer item={item} />
             <ToolLinks item={item} input={input} />
@@ -165,6 +166,24 @@ function ToolInput(props: {
   );
 }
 
+/** Why the notebook, or the file, is not as the call wanted it. Stands for what the model is told. */
+function ToolReason(props: { item: IToolItem }): JSX.Element | null {
+  const { change } = props.item;
+  const { trans } = usePanel();
+  if (!change?.reason) {
+    return null;
+  }
+  const bothSides =
+    change.status === 'conflict' && change.before !== null && change.after;
+  return (
+    <div className="jp-prime-Tool-reason">
+      {reasonText(change, trans)}
+      {bothSides &&
+        ' ' + trans.__('− is in the notebook, + is what the agent wanted.')}
+    </div>
+  );
+}
+
 function ToolAnswer(props: { item: IToolItem }): JSX.Element | null {
   const { item } = props;
   const { trans } = usePanel();
@@ -173,14 +192,13 @@ function ToolAnswer(props: { item: IToolItem }): JSX.Element | null {
     [item.outputs, item.content]
   );
   const text = React.useMemo(() => contentText(item.content), [item.content]);
-  const reason = item.change && reasonText(item.change, trans);
-  const isSaid = item.outputs.length === 0 && text.includes(reason ?? '');
   return (
     <>
       {item.outputs.length > 0 ? (
         <OutputsView outputs={item.outputs} />
       ) : (
-        text && (
+        text &&
+        !item.change?.reason && (
           <pre
             className="jp-prime-Tool-text"
             tabIndex={0}
@@ -191,7 +209,6 @@ function ToolAnswer(props: { item: IToolItem }): JSX.Element | null {
         )
       )}
       {images.length > 0 && <OutputsView outputs={images} />}
-      {reason && !isSaid && <div className="jp-prime-Tool-note">{reason}</div>}
       {item.outputFile && (
         <div className="jp-prime-Tool-note">
           {item.leftOut === 0

@@ -1,5 +1,6 @@
 import { DocumentRegistry } from '@jupyterlab/docregistry';
 import { INotebookModel, NotebookModel } from '@jupyterlab/notebook';
+import { ServerConnection } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
 
 import { sourceHash } from '../hash';
@@ -56,7 +57,10 @@ class Document {
 
   async revert(): Promise<void> {
     this.log.push('revert');
-    this.model.fromJSON({ ...this.model.toJSON(), metadata: { tags: ['disk'] } });
+    this.model.fromJSON({
+      ...this.model.toJSON(),
+      metadata: { tags: ['disk'] }
+    });
   }
 
   get = async (): Promise<any> => this.disk;
@@ -234,6 +238,20 @@ describe('OpenNotebook', () => {
       await notebook.refresh();
       expect(document.log).toEqual(['revert']);
     });
+
+  it('tells a file that is gone from a server that fails', async () => {
+    const { ResponseError } = ServerConnection;
+    for (const [status, code] of [
+      [404, 'file_missing'],
+      [500, 'save_failed']
+    ] as const) {
+      document.get = async () => {
+        throw new ResponseError({ status, statusText: '' } as Response);
+      };
+      expect(error(await notebook.apply(code, { op: 'save' }))).toBe(code);
+    }
+    expect(document.log).toEqual([]);
+  });
 
     it('never over cells that are not saved', async () => {
       type('typed');
