@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from . import structs
 from .pickling import PROTOCOL, ComponentPickler, Reducing, SaveContext, describe
 from .plans import Plan, makes_plans, module_of, reduces
 from .reducers_functions import is_importable
@@ -151,9 +152,12 @@ def restore_ctypes_metaclass(base: str) -> type:
 def skeleton(key: str, cls: type) -> tuple[Any, ...]:
     """Arguments of `restore_skeleton`."""
     slots = None
+    basics = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
+    if structs.is_struct_class(type(cls)):
+        about = structs.description(cls)
+        return key, type(cls), cls.__name__, cls.__bases__, basics, None, about
     if "__slots__" in vars(cls):
         slots = tuple(_own_slots(cls))
-    basics = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
     return key, type(cls), cls.__name__, cls.__bases__, basics, slots
 
 
@@ -173,15 +177,22 @@ def restore_skeleton(
     bases: tuple[type, ...],
     basics: dict[str, Any],
     slots: tuple[str, ...] | None,
+    struct: dict[str, Any] | None = None,
 ) -> type:
-    """An empty class with its metaclass and bases, made without running their hooks."""
+    """An empty class with its metaclass and bases, made without running their hooks.
+
+    ``struct``: what a class of msgspec cannot be without.
+    """
     body = dict(basics)
     if slots is not None:
         body["__slots__"] = slots
     make = _builtin_new(meta)
-    with _hooks_held_back(bases):
-        cls = make(meta, name, bases, body)
-        _builtin_init(meta)(cls, name, bases, body)
+    with hooks_held_back(bases):
+        if struct is not None:
+            cls = structs.make(meta, name, bases, body, struct)
+        else:
+            cls = make(meta, name, bases, body)
+            _builtin_init(meta)(cls, name, bases, body)
     if isinstance(cls, abc.ABCMeta) and _abc is not None:
         _abc._abc_init(cls)
     KEYS.remember(cls, key)
@@ -189,7 +200,7 @@ def restore_skeleton(
 
 
 @contextmanager
-def _hooks_held_back(bases: tuple[type, ...]) -> Iterator[None]:
+def hooks_held_back(bases: tuple[type, ...]) -> Iterator[None]:
     """No ``__init_subclass__`` of a base has anything to do while a class is made.
 
     ``type.__new__`` leaves no other way to keep them from running.
@@ -300,7 +311,8 @@ def bases_first(classes: dict[str, type], pickler: Reducing) -> list[str]:
         if key in seen:
             return
         seen.add(key)
-        for needed in (type(cls), *cls.__bases__):
+        more = structs.classes_needed(cls) if structs.is_struct_class(type(cls)) else ()
+        for needed in (type(cls), *cls.__bases__, *more):
             needed_key = saved_key(pickler, needed)
             if needed_key is not None:
                 visit(needed_key, needed)

@@ -254,6 +254,7 @@ class Loader:
                     self._tell_damaged_classes(record, restored)
         finally:
             self.context.keepalive.clear()
+            self.context.twins.clear()
             if collecting:
                 if not gc.get_freeze_count():
                     # What was made here stays. Frozen and released, it counts as old, and the

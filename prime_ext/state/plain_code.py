@@ -20,6 +20,7 @@ from .reducers_functions import (
     is_plain_function,
     is_plain_value,
 )
+from .risk import TrialNeeded
 
 Root = tuple[str, str]
 
@@ -52,7 +53,7 @@ class PlainCode:
             return None
         try:
             return self._dump(parts), self._pickler.used_classes, shared
-        except Exception:
+        except (Exception, TrialNeeded):
             return None  # what is wrong is found out in the general way
 
     def _dump(self, parts: tuple[Any, ...]) -> bytes:

@@ -15,6 +15,7 @@ def load() -> None:
         reducers_instances,
         reducers_libraries,
         reducers_matplotlib,
+        reducers_msgspec,
         reducers_opaque,
         reducers_sqlalchemy,
         reducers_widgets,

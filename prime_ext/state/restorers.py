@@ -57,6 +57,7 @@ class LoadContext:
     notes: what the user should be told.
     missed: what the component being loaded could not get hold of outside of the process.
     enum_members: members made before their class has been filled.
+    twins: struct class → one like it that nothing runs in when an instance is made.
     """
 
     namespace: dict[str, Any]
@@ -67,6 +68,7 @@ class LoadContext:
     notes: list[str] = field(default_factory=list)
     missed: list[str] = field(default_factory=list)
     enum_members: dict[Any, Any] = field(default_factory=dict)
+    twins: dict[type, type] = field(default_factory=dict)
 
 
 class _Current(threading.local):

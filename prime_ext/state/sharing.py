@@ -19,6 +19,7 @@ from typing import Any
 
 from . import library_objects, plans
 from .pickling import ComponentPickler, SaveContext
+from .risk import TrialNeeded
 
 LARGE = 64 * 1024
 """Bytes from which a ``bytes`` object is worth storing once."""
@@ -62,7 +63,7 @@ def is_apart(
             file.truncate()
             try:
                 probe.dump(value)
-            except Exception:
+            except (Exception, TrialNeeded):
                 return False
             # Protocol (2 bytes), then BINGET or LONG_BINGET, and that is all.
             if file.tell() <= 8 and file.getbuffer()[2] in b"hj" and matters(context, value):
