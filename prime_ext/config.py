@@ -66,6 +66,12 @@ class ModelConfig(Configurable):
         min=0.0,
         help="Estimated US dollars in one turn before the user is asked to go on. 0: no limit.",
     ).tag(config=True)
+    run_notice_seconds = Float(
+        240.0,
+        min=0.0,
+        help="After so many seconds the model is told that a run goes on, and may wait for it or "
+        "interrupt it. Less than the five minutes that the prompt cache lives. 0: never.",
+    ).tag(config=True)
 
 
 class ContextConfig(Configurable):

@@ -21,6 +21,7 @@ from prime_ext.agent.session_context import SessionContext
 from prime_ext.agent.session_kernel import SessionKernel
 from prime_ext.agent.session_model import SessionModel
 from prime_ext.agent.titles import title_of
+from prime_ext.agent.tools.runs import Runs
 from prime_ext.agent.turn import Turn, TurnCaps
 from prime_ext.context.tokens import count_text
 from prime_ext.errors import PrimeError
@@ -70,6 +71,7 @@ class Agent:
             lambda turn: services.documents.get(session.notebook, session, turn=turn),
             self.variables.recovery,
             services.root,
+            Runs(services.model_config.run_notice_seconds),
             mode=lambda: in_force(
                 session.permission_mode,
                 services.permission_config.allowed_modes,
@@ -274,9 +276,8 @@ class Agent:
     # --- turns --------------------------------------------------------------------------------
 
     def _begin(self, text: str, attachments: list[dict[str, Any]], user: str | None) -> UserMessage:
-        content, shown = user_content(
-            text, attachments, self.history.kernel_events, self.history.notebook_events
-        )
+        events = [*self.history.kernel_events, *filter(None, [self._calls.runs.ended()])]
+        content, shown = user_content(text, attachments, events, self.history.notebook_events)
         record = self._append(
             UserMessage(
                 text=text,

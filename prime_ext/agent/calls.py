@@ -19,7 +19,8 @@ from prime_ext.agent.outputs import for_panel, for_record
 from prime_ext.agent.permissions import DECLINED, PLAN_REFUSAL, decide
 from prime_ext.agent.tools.packages import call_handler
 from prime_ext.agent.tools.registry import ToolRegistry
-from prime_ext.agent.tools.tool import Tool, ToolContext, ToolOutcome
+from prime_ext.agent.tools.runs import INTERRUPT_RUN, WAIT_FOR_RUN, Runs
+from prime_ext.agent.tools.tool import ApprovalClass, Tool, ToolContext, ToolOutcome
 from prime_ext.context.cap import cap_text
 from prime_ext.context.projection import open_calls
 from prime_ext.errors import PrimeError
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 STOPPED = "Stopped by the user before it ended. What it had done by then stays done."
 NOT_RUN = "Not run: the user stopped the turn first."
+RUN_FAILED = "Not run: a run before it in the same reply did not succeed."
 
 
 class ToolCalls:
@@ -61,6 +63,7 @@ class ToolCalls:
         document: Callable[[str], NotebookDocument],
         recovery: KernelRecovery,
         root: Path,
+        runs: Runs,
         *,
         mode: Callable[[], str],
         phase: Callable[[str], None],
@@ -75,6 +78,7 @@ class ToolCalls:
         self._document = document
         self._recovery = recovery
         self._root = root
+        self.runs = runs
         self._mode = mode
         self._phase = phase
         self._count = count
@@ -105,14 +109,21 @@ class ToolCalls:
         """Answer calls of one reply, with one ``tool_result`` record each.
 
         Looking is done at the same time, changing and running one after the other in the order of
-        the calls. If the task is cancelled, what runs gets a result that says so; what has not
-        begun is left to ``close_open``.
+        the calls. What was to be run behind a run that failed is not run. If the task is
+        cancelled, what runs gets a result that says so; what has not begun is left to
+        ``close_open``.
         """
+        run_failed = False
         for group in self._groups(calls):
+            runs = self._approval(group[0]["name"]) == "run"
+            if runs and run_failed:
+                self.refuse(group[0], turn, RUN_FAILED)
+                continue
             tasks = [asyncio.ensure_future(self._answer(call, turn, cap_tokens)) for call in group]
             try:
                 for task in asyncio.as_completed(tasks):
-                    await task
+                    failed = await task
+                    run_failed = run_failed or (runs and failed)
             finally:
                 for pending in tasks:
                     pending.cancel()
@@ -123,7 +134,7 @@ class ToolCalls:
         groups: list[list[Block]] = []
         looking = False
         for call in calls:
-            looks = self._looks(call["name"])
+            looks = self._approval(call["name"]) == "read"
             if looks and looking:
                 groups[-1].append(call)
             else:
@@ -131,17 +142,18 @@ class ToolCalls:
             looking = looks
         return groups
 
-    def _looks(self, name: str) -> bool:
+    def _approval(self, name: str) -> ApprovalClass:
         try:
-            return self._tool(name).approval == "read"
+            return self._tool(name).approval
         except PrimeError:
-            return True
+            return "read"  # All it gets is an error.
 
     def _tool(self, name: str) -> Tool:
         # What the session was started with, or its last compaction, is what the model knows of.
         return self._registry.get(name, [tool["name"] for tool in self._session.tools])
 
-    async def _answer(self, call: Block, turn: str, cap_tokens: int) -> None:
+    async def _answer(self, call: Block, turn: str, cap_tokens: int) -> bool:
+        """Carry a call out and record its result; whether it failed."""
         call_id = str(call["id"])
         started = time.monotonic()
         generation = self._kernel.generation
@@ -176,10 +188,11 @@ class ToolCalls:
         if self._kernel.generation != generation:
             died = await self._recovery.after_death(turn, self._kernel.loss or "crash")
             event = died or event
-        if event:
-            content = [*outcome.content, {"type": "text", "text": event}]
+        for told in filter(None, [event, self.runs.ended()]):
+            content = [*outcome.content, {"type": "text", "text": told}]
             outcome = replace(outcome, content=content)
         await self._record(call, turn, outcome, started, cap_tokens)
+        return outcome.is_error
 
     async def _outcome(self, call: Block, turn: str, progress: _Progress) -> ToolOutcome:
         tool = self._tool(call["name"])
@@ -192,6 +205,7 @@ class ToolCalls:
             root=self._root,
             progress=progress if self._registry.package(tool.name) is None else progress.plain,
             turn=turn,
+            runs=self.runs,
         )
         decision = decide(self._mode(), tool.approval, tool.name, self._history.granted)
         if decision == "allow" and self._approvals.asked(context.call_id) is not None:
@@ -204,7 +218,7 @@ class ToolCalls:
         self._phase("tool")
         progress.event = await self._recovery.before_call(turn)
         progress.begin()
-        if tool.approval == "run":
+        if tool.approval == "run" or tool.name in (WAIT_FOR_RUN, INTERRUPT_RUN):
             self.ran_code = True
         if self._registry.package(tool.name) is not None:
             return await call_handler(tool, context, arguments)

@@ -194,8 +194,25 @@ class Turn:
                 f"The turn failed unexpectedly: {type(failure).__name__}: {failure}",
                 "The server's log has details. The conversation is kept; send a message to go on.",
             )
+        if status == "interrupted":
+            await self._calls.runs.stop()
+        elif not await self._settle():
+            status = "interrupted"
+            self._session.append(Interrupt(phase=self._phase, turn=self._turn))
         self._calls.close_open(self._turn)
         return self._end(status)
+
+    async def _settle(self) -> bool:
+        """Let a run end that goes on; ``False`` if it was stopped."""
+        if not self._calls.runs.is_going_on:
+            return True
+        self.set_phase("tool")
+        try:
+            await self._calls.runs.settle()
+        except asyncio.CancelledError:
+            return False
+        self._after_run()
+        return True
 
     async def _requests(self, calls: list[Block]) -> None:
         if calls:
@@ -218,6 +235,8 @@ class Turn:
                 calls.remove(call)
                 self._calls.refuse(call, self._turn, _not_json(reply.invalid_inputs[call["id"]]))
             await self._answer(calls)
+        if not await self._settle():
+            raise asyncio.CancelledError
         self._session.publish(
             {"type": "message_complete", "turn": self._turn, "seq": self._session.log.last_seq}
         )
@@ -365,7 +384,9 @@ class Turn:
         raise ModelError("The model's stream ended without a message.", code="server_error")
 
     def _build(self, projection: Projection) -> ModelRequest:
-        system, messages = place_marks(projection.system, projection.wire_messages())
+        system, messages = place_marks(
+            projection.system, projection.wire_messages(), self._context.marks_from(projection)
+        )
         return ModelRequest(
             system=system,
             tools=projection.tools,

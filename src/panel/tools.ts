@@ -11,6 +11,7 @@ import {
   runIcon,
   saveIcon,
   searchIcon,
+  stopIcon,
   textEditorIcon,
   extensionIcon
 } from '@jupyterlab/ui-components';
@@ -47,6 +48,10 @@ export function toolFace(tool: string, trans: TranslationBundle): IToolFace {
       return face(moveDownIcon, trans.__('Move cell'));
     case 'run_cell':
       return face(runIcon, trans.__('Run cell'));
+    case 'wait_for_run':
+      return face(runIcon, trans.__('Wait for the run'));
+    case 'interrupt_run':
+      return face(stopIcon, trans.__('Interrupt the run'));
     case 'list_files':
       return face(folderIcon, trans.__('List files'), ['path']);
     case 'read_file':

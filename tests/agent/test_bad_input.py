@@ -114,10 +114,18 @@ async def test_bad_calls_are_errors_the_model_can_act_on_and_change_nothing(
         replace(bad, input={name: fill(value) for name, value in bad.input.items()})
         for bad, _ in BAD_CALLS
     ]
-    session.api.enqueue(reply(call("read_notebook")), reply(*calls), reply("None of it worked."))
+    # Behind a run that failed, no other of the same reply is made.
+    runs = [one for one in calls if one.name.startswith("run_")]
+    others = [one for one in calls if one not in runs]
+    replies = [reply(one) for one in runs]
+    session.api.enqueue(
+        reply(call("read_notebook")), *replies, reply(*others), reply("None of it worked.")
+    )
     end = await session.ask("Do everything wrong.")
-    assert (end.status, end.requests) == ("ok", 3)
-    results = session.api.requests[2].tool_results
+    assert (end.status, end.requests) == ("ok", 3 + len(runs))
+    answers = [one for request in session.api.requests[2:] for one in request.tool_results]
+    ordered = dict(zip([id(one) for one in [*runs, *others]], answers[-len(calls) :], strict=True))
+    results = [ordered[id(one)] for one in calls]
     for bad, (_, told), result in zip(calls, BAD_CALLS, results, strict=True):
         assert result["is_error"], bad
         for words in told:

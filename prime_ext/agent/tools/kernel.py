@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from prime_ext.agent.tools.run_outcome import run_outcome
+from prime_ext.agent.tools.runs import Progress, begin_run
 from prime_ext.agent.tools.tool import Tool, ToolContext, ToolOutcome
 from prime_ext.errors import PrimeError
 from prime_ext.notebook.cell import fence
@@ -14,15 +15,19 @@ async def _run_code(context: ToolContext, arguments: dict[str, Any]) -> ToolOutc
     code = arguments["code"]
     if not code.strip():
         raise PrimeError("There is no code to run.", code="empty_code", hint="Pass code.")
-    execution = await context.kernel.execute(
-        code,
-        store_history=False,
-        on_outputs=lambda outputs: context.progress({"outputs": outputs}),
-        on_busy=lambda: context.progress(
-            {"message": "The kernel is busy; the code runs when it is free."}
-        ),
-    )
-    return run_outcome(execution)
+
+    async def work(progress: Progress) -> ToolOutcome:
+        execution = await context.kernel.execute(
+            code,
+            store_history=False,
+            on_outputs=lambda outputs: progress({"outputs": outputs}),
+            on_busy=lambda: progress(
+                {"message": "The kernel is busy; the code runs when it is free."}
+            ),
+        )
+        return run_outcome(execution)
+
+    return await begin_run(context, "Your code", work)
 
 
 async def _list_variables(context: ToolContext, _arguments: dict[str, Any]) -> ToolOutcome:
@@ -112,8 +117,9 @@ TOOLS: list[Tool] = [
             "and run_cell for what belongs into the notebook. Variables it defines stay defined. "
             "It is not part of the history: In, Out, _ and the execution count stay as they are. "
             "Returns printed text, the value of the last expression, figures as images, and the "
-            "full traceback of an error. There is no time limit: the user can stop it. input() "
-            "is not available. Shell commands run with a leading ! in Python kernels."
+            "full traceback of an error. There is no time limit: what takes minutes is answered as "
+            "still running and goes on. input() is not available. Shell commands run with a "
+            "leading ! in Python kernels."
         ),
         input_schema={
             "type": "object",

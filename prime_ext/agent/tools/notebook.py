@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from prime_ext.agent.tools.run_outcome import run_outcome
+from prime_ext.agent.tools.runs import Progress, begin_run
 from prime_ext.agent.tools.text_files import unified_diff
 from prime_ext.agent.tools.tool import Tool, ToolContext, ToolOutcome
 from prime_ext.errors import PrimeError
@@ -135,15 +136,20 @@ async def _move_cell(context: ToolContext, arguments: dict[str, Any]) -> ToolOut
 
 
 async def _run_cell(context: ToolContext, arguments: dict[str, Any]) -> ToolOutcome:
-    run = await context.document.run(
-        arguments["cell_id"],
-        context.kernel,
-        on_outputs=lambda outputs: context.progress({"outputs": outputs}),
-        on_busy=lambda: context.progress(
-            {"message": "The kernel is busy; the cell runs when it is free."}
-        ),
-    )
-    return run_outcome(run.execution, run.unsaved or "")
+    cell_id = arguments["cell_id"]
+
+    async def work(progress: Progress) -> ToolOutcome:
+        run = await context.document.run(
+            cell_id,
+            context.kernel,
+            on_outputs=lambda outputs: progress({"outputs": outputs}),
+            on_busy=lambda: progress(
+                {"message": "The kernel is busy; the cell runs when it is free."}
+            ),
+        )
+        return run_outcome(run.execution, run.unsaved or "")
+
+    return await begin_run(context, f"Cell [{cell_id}]", work)
 
 
 def _changed(change: Change, text: str) -> ToolOutcome:
@@ -325,7 +331,9 @@ TOOLS = [
         name="run_cell",
         description=(
             "Run a code cell in the notebook's kernel, as the user does with Shift+Enter: its "
-            "outputs go into the notebook and come back to you. There is no time limit."
+            "outputs go into the notebook and come back to you. There is no time limit: what takes "
+            "minutes is answered as still running and goes on. If one of several runs in a reply "
+            "fails, those behind it are not run."
         ),
         input_schema={
             "type": "object",

@@ -25,12 +25,13 @@ class ToolRegistry:
     @classmethod
     def default(cls) -> ToolRegistry:
         """The tools that come with the package."""
-        from prime_ext.agent.tools import compact, files, kernel, notebook, recall
+        from prime_ext.agent.tools import compact, files, kernel, notebook, recall, runs
 
         return cls(
             [
                 *kernel.TOOLS,
                 *notebook.TOOLS,
+                *runs.TOOLS,
                 *files.TOOLS,
                 *recall.TOOLS,
                 *compact.TOOLS,

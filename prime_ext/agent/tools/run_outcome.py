@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """What the Messages API takes, in the order of preference."""
 MAX_IMAGES = 20
+SO_FAR_CHARS = 4_000
+"""Of the text of a run that goes on; all of it comes with its end."""
 TEXT_TYPES = ("text/plain", "text/markdown", "text/latex", "application/json", "text/html")
 
 DIED = (
@@ -59,6 +61,17 @@ def run_outcome(execution: Execution, *notes: str) -> ToolOutcome:
         is_error=execution.status != "ok",
         left_out=execution.left_out,
     )
+
+
+def outcome_so_far(outputs: list[dict[str, Any]], notice: str, *, is_error: bool) -> ToolOutcome:
+    """What a run has put out by now, for the model: the end of its text, and ``notice``."""
+    texts, images, _ = _taken_apart(outputs)
+    text = "\n".join(texts)
+    if len(text) > SO_FAR_CHARS:
+        text = f"[{len(text) - SO_FAR_CHARS:,} characters before]\n{text[-SO_FAR_CHARS:]}"
+    figures = f"[{len(images)} images, which come with the run's end]" if images else ""
+    parts = [part for part in (text, figures, notice) if part]
+    return ToolOutcome([{"type": "text", "text": "\n".join(parts)}], outputs, is_error=is_error)
 
 
 def render_outputs(outputs: list[dict[str, Any]]) -> tuple[list[str], list[dict[str, Any]]]:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prime_ext.agent.tools.paths import Workspace
+    from prime_ext.agent.tools.runs import Runs
     from prime_ext.kernel.notebook_kernel import NotebookKernel
     from prime_ext.notebook.document import NotebookDocument
     from prime_ext.session.session import Session
@@ -78,6 +79,11 @@ class ToolContext:
     """Send a transient ``progress`` frame body, e.g. ``{"outputs": [...]}`` as they come."""
     turn: str | None = None
     """Id of the turn that the call belongs to."""
+    previewed: dict[str, Any] = field(default_factory=dict)
+    """What a ``preview`` notes of what it has shown, for the ``handler`` to see whether it still
+    holds: a person may take days to decide."""
+    runs: Runs | None = None
+    """The run that the session has going on; ``None`` for tools of other packages."""
 
     @property
     def workspace(self) -> Workspace:

@@ -1,0 +1,132 @@
+"""A run that takes longer than a call may: the model is told, waits, interrupts, or goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agent.conftest import NewSession
+from tests.agent.driver import Driver
+from tests.messages_api.script import Fault, call, reply
+
+WORK = """
+import os, time
+print("begun", flush=True)
+kept = 1
+while not os.path.exists("go"):
+    time.sleep(0.02)
+print("ended")
+"""
+
+
+def results(driver: Driver) -> list[str]:
+    return [
+        "\n".join(block.get("text", "") for block in record.content)  # type: ignore[union-attr]
+        for record in driver.records("tool_result")
+    ]
+
+
+async def begun(driver: Driver) -> None:
+    """Return once the kernel has begun with the work."""
+    await driver.frame(
+        lambda f: f["type"] == "progress" and "begun" in str(f.get("outputs")), after=0
+    )
+
+
+class TestOutlasting:
+    @pytest.fixture
+    def prime_config(self) -> dict[str, Any]:
+        return {"ModelConfig": {"run_notice_seconds": 0.1}}
+
+    async def test_the_model_waits_for_it(self, new_session: NewSession, jp_root_dir: Path) -> None:
+        driver = await new_session()
+        driver.api.enqueue(
+            reply(call("run_code", code=WORK)),
+            reply(call("wait_for_run", seconds=1)),
+            reply(call("run_code", code="1")),
+            reply(call("wait_for_run")),
+            reply("Done."),
+        )
+        await driver.send("Work.")
+        await driver.requests(4)
+        (jp_root_dir / "go").touch()
+        end = await driver.record("turn_end")
+        assert end.status == "ok"
+        first, second, refused, last = results(driver)
+        for text in (first, second):
+            assert "Your code is still running after" in text
+            assert "wait_for_run" in text
+        assert refused.startswith("Not run: Your code is still running.")
+        assert last.split() == ["begun", "ended"]
+        states = [record.is_error for record in driver.records("tool_result")]  # type: ignore[union-attr]
+        assert states == [False, False, True, False]
+
+    async def test_the_model_interrupts_it(self, new_session: NewSession) -> None:
+        driver = await new_session()
+        driver.api.enqueue(
+            reply(call("run_code", code=WORK)),
+            reply(call("interrupt_run"), fault=Fault("pause", after=1)),
+            reply(call("interrupt_run")),
+            reply("Done."),
+        )
+        await driver.send("Work.")
+        await begun(driver)
+        driver.api.resume()
+        await driver.record("turn_end")
+        _, interrupted, again = results(driver)
+        assert interrupted.startswith("begun\n")
+        assert "KeyboardInterrupt" in interrupted
+        assert "was interrupted" in interrupted
+        assert again.startswith("Nothing that you began is running.")
+
+    async def test_the_turn_lasts_as_long_and_the_next_message_tells(
+        self, new_session: NewSession, jp_root_dir: Path
+    ) -> None:
+        driver = await new_session()
+        driver.api.enqueue(reply(call("run_code", code=WORK)), reply("It trains."), reply("I see."))
+        await driver.send("Work.")
+        await driver.record("assistant_message", stop_reason="end_turn")
+        await begun(driver)
+        assert not driver.records("turn_end")
+        (jp_root_dir / "go").touch()
+        await driver.record("turn_end")
+        await driver.ask("And?")
+        told = driver.records("user_message")[-1].content[0]["text"]  # type: ignore[union-attr]
+        assert "Your code, which was still running, has ended:\nbegun\nended" in told
+
+    async def test_stop_reaches_it_while_the_model_speaks(self, new_session: NewSession) -> None:
+        driver = await new_session()
+        driver.api.enqueue(
+            reply(call("run_code", code=WORK)),
+            reply("It trains, and trains.", fault=Fault("pause", after=1)),
+        )
+        await driver.send("Work.")
+        await begun(driver)
+        await driver.requests(2)
+        await driver.stop()
+        end = await driver.record("turn_end")
+        assert end.status == "interrupted"
+        driver.api.resume()
+        driver.api.enqueue(reply("Yes."))
+        await driver.ask("Was it stopped?")
+        told = driver.records("user_message")[-1].content[0]["text"]  # type: ignore[union-attr]
+        assert "KeyboardInterrupt" in told
+
+
+async def test_what_stands_behind_a_run_that_failed_is_not_run(new_session: NewSession) -> None:
+    driver = await new_session()
+    driver.api.enqueue(
+        reply(
+            call("run_code", code="1 / 0"),
+            call("list_variables"),
+            call("run_code", code="open('mark', 'w')"),
+        ),
+        reply("I see."),
+    )
+    await driver.ask("Work.")
+    failed, looked, behind = results(driver)
+    assert "ZeroDivisionError" in failed
+    assert "no variables" in looked
+    assert behind == "Not run: a run before it in the same reply did not succeed."
