@@ -90,6 +90,12 @@ _AGGREGATES = _words(
 )
 """pandas calls whatever method a string names."""
 
+_PATTERNS = _words("contains count filter replace split")
+"""Methods of pandas that take regular expressions, …"""
+
+_REPEATING = frozenset("*+?{")
+"""… which can take for ever, with no way to stop them, if they repeat anything."""
+
 TYPES = {kind.__name__: kind for kind in (bool, bytes, complex, float, int, str)}
 """Types that may be arguments, as in ``astype(int)``."""
 
@@ -131,6 +137,8 @@ def method(owner: Any, name: str, arguments: list[Any], named: dict[str, Any]) -
     if library == "pandas":
         if any(item is True for item in arguments[1:]):
             raise Refused("a True may stand for inplace; name the argument")
+        if name in _PATTERNS and named.get("regex") is not False:
+            _check_patterns([*arguments, *named.values()])
         if name == "agg":
             _check_aggregates(arguments, named)
         if name == "pivot_table" and (len(arguments) > 3 or "aggfunc" in named):
@@ -197,6 +205,16 @@ def _check_one(item: Any) -> None:
 def _is_dtype(item: type) -> bool:
     known = {(base.__name__, str(base.__module__).partition(".")[0]) for base in item.__mro__}
     return not known.isdisjoint({("generic", "numpy"), ("DataType", "polars")})
+
+
+def _check_patterns(values: list[Any]) -> None:
+    for value in values:
+        if isinstance(value, str) and not _REPEATING.isdisjoint(value):
+            raise Refused("a pattern that repeats may not end; pass regex=False, or a plain text")
+        if isinstance(value, (list, tuple)):
+            _check_patterns(list(value))
+        if isinstance(value, dict):
+            _check_patterns([*value, *value.values()])
 
 
 def _check_aggregates(arguments: list[Any], named: dict[str, Any]) -> None:
