@@ -148,6 +148,7 @@ class AgentService:
             if await self._is_gone(session.notebook):
                 # A client tells of a rename, perhaps before the server's own news of it: the
                 # turn that may be running goes on.
+                await self._services.kernels.move_along(session.notebook, notebook)
                 await self.renamed(session.notebook, notebook, user)
                 notebook = None
         if title is not None:

@@ -52,6 +52,16 @@ class NotebookKernels:
             notebook.path = new.strip("/")
             self._notebooks[notebook.path] = notebook
 
+    async def move_along(self, old: str, new: str) -> None:
+        """The notebook was moved outside of Jupyter, which knows its kernel by the former path."""
+        kept = await self.session_of(old.strip("/"))
+        if kept is not None and await self.session_of(new.strip("/")) is None:
+            await ensure_async(
+                self._session_manager.update_session(
+                    kept["id"], path=new.strip("/"), name=Path(new).name
+                )
+            )
+
     async def close(self) -> None:
         """Give all channels back. The kernels go on running."""
         for connection in self._connections.values():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -529,3 +530,18 @@ def test_titles() -> None:
     assert title_of("Load penguins.csv,\nplease") == "Load penguins.csv, please"
     assert title_of("word " * 40) == " ".join(["word"] * 11) + "…"
     assert len(title_of("x" * 500)) == 60
+
+
+async def test_a_notebook_moved_outside_of_jupyter_keeps_its_kernel(
+    new_session: NewSession, jp_root_dir: Path
+) -> None:
+    session = await new_session()
+    session.api.enqueue(reply(call("run_code", code="kept = 42")), reply("Done."))
+    await session.ask("Set it.")
+    (jp_root_dir / "work.ipynb").rename(jp_root_dir / "moved.ipynb")
+    await session.service.update(session.session, notebook="moved.ipynb")
+    session.api.enqueue(reply(call("run_code", code="kept")), reply("It is 42."))
+    await session.ask("Is it there?")
+    (result,) = session.api.requests[-1].tool_results
+    assert result["content"] == [{"type": "text", "text": "42"}]
+    assert not session.records("restore")
