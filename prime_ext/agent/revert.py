@@ -23,6 +23,7 @@ from prime_ext.notebook.undo import (
     Conflict,
     Step,
     plan_undo,
+    runs_among,
     undoable,
 )
 from prime_ext.session.records import FileChange, NotebookOp, Revert
@@ -50,7 +51,9 @@ class TurnChanges:
     def __init__(self, session: Session, turn: str) -> None:
         records = session.records_of("notebook_op", "file_change", "revert")
         mine = [record for record in records if record.turn == turn]
-        self.ops = undoable(r for r in mine if isinstance(r, NotebookOp))
+        ops = [r for r in mine if isinstance(r, NotebookOp)]
+        self.ops = undoable(ops)
+        self.runs = runs_among(ops)
         self.files = [r for r in mine if isinstance(r, FileChange)]
         if not self.ops and not self.files:
             raise _nothing(session, turn)
@@ -109,7 +112,7 @@ async def revert_turn(
         As ``TurnChanges``, or why the notebook cannot be read. Nothing was changed then.
     """
     changes = await asyncio.to_thread(TurnChanges, session, turn)
-    undo = plan_undo(changes.ops, await document.cells() if changes.ops else [])
+    undo = plan_undo(changes.ops, await document.cells() if changes.ops else [], changes.runs)
     cells: list[dict[str, Any]] = []
     unsaved: str | None = None
     cells.extend(_left_alone(conflict) for conflict in undo.conflicts)
@@ -130,26 +133,48 @@ async def _carried_out(
     step: Step, session: Session, document: NotebookDocument
 ) -> tuple[dict[str, Any], Change | None]:
     try:
-        change = await _carry_out(step, session, document)
+        shown = await asyncio.to_thread(_shown, step, session)
+        change = await _carry_out(step, shown, session, document)
     except CellConflict as error:
         # Somebody was faster than the plan.
         return _left_alone(Conflict(step.cell_id, CHANGED, error.current, step.source)), None
     except PrimeError as error:
         return {"cell_id": step.cell_id, **_failed(error)}, None
-    return {"cell_id": step.cell_id, "outcome": DONE[step.action]}, change
+    entry = {"cell_id": step.cell_id, "outcome": DONE[step.action]}
+    if shown is not None:
+        entry["outputs"] = "restored" if shown["outputs"] else "cleared"
+    return entry, change
 
 
-async def _carry_out(step: Step, session: Session, document: NotebookDocument) -> Change:
+def _shown(step: Step, session: Session) -> dict[str, Any] | None:
+    """What a cell is to show, as ``NotebookDocument.edit`` takes it; ``None``: as it does now."""
+    if step.shows is None:
+        return None
+    raw = session.kept(step.shows.kept) if step.shows.kept else None
+    cell = json.loads(raw) if raw else {"metadata": {"trusted": True}}
+    return {
+        "outputs": cell.get("outputs", []),
+        "execution_count": cell.get("execution_count"),
+        "trusted": bool(cell.get("metadata", {}).get("trusted")),
+    }
+
+
+async def _carry_out(
+    step: Step, shown: dict[str, Any] | None, session: Session, document: NotebookDocument
+) -> Change:
     if step.action == "remove":
         return await document.delete(step.cell_id, step.expected_hash)
     if step.action == "restore":
-        return await document.edit(step.cell_id, step.source, step.expected_hash)
+        return await document.edit(step.cell_id, step.source, step.expected_hash, shown=shown)
     if step.action == "move":
         return await document.move(step.cell_id, step.after)
     raw = await asyncio.to_thread(session.kept, step.kept) if step.kept else None
-    return await document.bring_back(
-        step.cell_id, step.source, step.cell_type, step.after, json.loads(raw) if raw else None
-    )
+    cell = json.loads(raw) if raw else None
+    if shown is not None:
+        trusted = {**(cell or {}).get("metadata", {}), "trusted": shown["trusted"]}
+        show = {key: shown[key] for key in ("outputs", "execution_count")}
+        cell = {**(cell or {}), **show, "metadata": trusted}
+    return await document.bring_back(step.cell_id, step.source, step.cell_type, step.after, cell)
 
 
 def _left_alone(conflict: Conflict) -> dict[str, Any]:
@@ -232,6 +257,8 @@ def revert_event(record: Revert) -> str:
     }
     for entry in [*record.cells, *record.files]:
         name = f"cell {entry['cell_id']}" if "cell_id" in entry else str(entry["path"])
+        if "outputs" in entry:
+            name += f" (outputs {entry['outputs']})"
         group = "left" if entry["outcome"] in LEFT else entry["outcome"]
         groups[group][1].append(name)
     told = [f"{words}: {', '.join(names)}." for words, names in groups.values() if names]

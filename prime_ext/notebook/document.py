@@ -92,6 +92,8 @@ class SharedNotebook:
     seen: weakref.WeakKeyDictionary[Recorder, SeenCells] = field(
         default_factory=weakref.WeakKeyDictionary
     )
+    ran_in: dict[str, str | None] = field(default_factory=dict)
+    """Cell → turn that ran it last; what it showed before that turn is kept."""
     _runs: weakref.WeakValueDictionary[str, asyncio.Lock] = field(
         default_factory=weakref.WeakValueDictionary
     )
@@ -175,14 +177,25 @@ class NotebookDocument:
             }
         )
 
-    async def edit(self, cell_id: str, source: str, expected_hash: str | None = None) -> Change:
-        """Replace the source of a cell that still holds what is expected."""
+    async def edit(
+        self,
+        cell_id: str,
+        source: str,
+        expected_hash: str | None = None,
+        *,
+        shown: dict[str, Any] | None = None,
+    ) -> Change:
+        """Replace the source of a cell that still holds what is expected.
+
+        ``shown``, ``{outputs, execution_count, trusted}``, replaces what it shows as well.
+        """
         return await self._change(
             {
                 "op": "edit_cell",
                 "cell_id": cell_id,
                 "source": clean_source(source),
                 "expected_hash": expected_hash and expected_hash.lower(),
+                **(shown or {}),
             }
         )
 
@@ -226,6 +239,7 @@ class NotebookDocument:
         operation = {"op": "run_cell", "cell_id": cell_id, "expected_hash": expected_hash}
         op_id = uuid.uuid4().hex
         mirror = RunMirror(self._hub, self._browser, lambda: self.path, cell_id, self._log)
+        was: dict[str, Any] | None = None
         try:
             async with self._notebook.lock:
                 cell = await self._cell(cell_id)
@@ -239,7 +253,8 @@ class NotebookDocument:
                 if await self._hub.attached(self.path):
                     # A browser that goes away this moment is as good as none from the start.
                     with contextlib.suppress(LeaseLost):
-                        await mirror.start(operation["expected_hash"])
+                        started = await mirror.start(operation["expected_hash"])
+                        was = (started.before or {}).get("cell")
         except PrimeError as error:
             self._refused(op_id, operation, error)
             raise
@@ -269,7 +284,7 @@ class NotebookDocument:
         except BaseException as error:
             stopped = isinstance(error, asyncio.CancelledError)
             status = "aborted" if stopped else "error"
-            ending = _begin(self._finish(mirror, op_id, cell, mirror.outputs, count, status))
+            ending = _begin(self._finish(mirror, op_id, cell, was, mirror.outputs, count, status))
             await asyncio.wait([ending], timeout=STOP_S if stopped else None)
             raise
         mirror.update(execution.outputs)
@@ -278,6 +293,7 @@ class NotebookDocument:
                 mirror,
                 op_id,
                 cell,
+                was,
                 execution.outputs,
                 execution.execution_count,
                 execution.status,
@@ -391,6 +407,7 @@ class NotebookDocument:
         mirror: RunMirror,
         op_id: str,
         cell: Cell,
+        was: dict[str, Any] | None,
         outputs: Outputs,
         execution_count: int | None,
         status: str,
@@ -405,7 +422,7 @@ class NotebookDocument:
             else:
                 writer = self._contents.name
                 async with self._notebook.lock:
-                    await self._write_here(
+                    applied = await self._write_here(
                         {
                             "op": "run_result",
                             "cell_id": cell.id,
@@ -413,6 +430,7 @@ class NotebookDocument:
                             "execution_count": execution_count,
                         }
                     )
+                was = was or (applied.before or {}).get("cell")
         except PrimeError as error:
             deleted = isinstance(error, CellNotFound)
             reason = (
@@ -429,10 +447,14 @@ class NotebookDocument:
                 code="cell_deleted" if deleted else error.code,
             )
             return op, reason
+        if self._notebook.ran_in.get(cell.id) == self._operations.turn:
+            was = None  # kept already
+        self._notebook.ran_in[cell.id] = self._operations.turn
         op = self._operations.ran(
             op_id,
             operation,
             cell,
+            was=was,
             writer=writer,
             execution_count=execution_count,
             status=status,

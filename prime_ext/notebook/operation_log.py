@@ -26,6 +26,11 @@ class Recorder(Protocol):
     def keep(self, name: str, data: bytes, *, text: str) -> bool: ...
 
 
+MOST_KEPT = 2_000_000
+"""Characters of JSON of a cell that is kept because it is run; as ``PIECE`` in
+``src/notebook/operations.ts``."""
+
+
 class Unsaved(NamedTuple):
     """Why a change of the open notebook is not on disk."""
 
@@ -48,7 +53,7 @@ class OperationLog:
         self, recorder: Recorder, turn: str | None = None, *, reverts: str | None = None
     ) -> None:
         self._recorder = recorder
-        self._turn = turn
+        self.turn = turn
         self._reverts = reverts
 
     def applied(
@@ -84,10 +89,13 @@ class OperationLog:
         writer: str,
         execution_count: int | None,
         status: str,
+        was: dict[str, Any] | None = None,
         unsaved: Unsaved | None = None,
     ) -> NotebookOp:
-        """A cell was run, and shows what came of it."""
+        """A cell was run, and shows what came of it; ``was`` is all of it from before (nbformat),
+        whose outputs are kept if there are any."""
         before = cell_state(cell)
+        kept = self._keep(op_id, was, MOST_KEPT) if was and was.get("outputs") else None
         after = {**before, "execution_count": execution_count, "status": status}
         return self._record(
             op_id,
@@ -96,6 +104,7 @@ class OperationLog:
             writer=writer,
             before=before,
             after=after,
+            kept=kept,
             **_why(unsaved),
         )
 
@@ -139,11 +148,16 @@ class OperationLog:
             code=error.code,
         )
 
-    def _keep(self, op_id: str, cell: dict[str, Any] | None) -> str | None:
-        """Keep a deleted cell beside the log, outputs and all; the name it is kept under."""
+    def _keep(self, op_id: str, cell: dict[str, Any] | None, most: int | None = None) -> str | None:
+        """Keep a cell beside the log, outputs and all; the name it is kept under.
+
+        Not if it has more than ``most`` characters.
+        """
         if cell is None:
             return None
         name, text = f"cell-{op_id}.json", json.dumps(cell)
+        if most is not None and len(text) > most:
+            return None
         return name if self._recorder.keep(name, text.encode(), text=text) else None
 
     def _record(
@@ -154,7 +168,7 @@ class OperationLog:
             op=operation["op"],
             cell_id=operation["cell_id"],
             status=status,
-            turn=self._turn,
+            turn=self.turn,
             reverts=self._reverts,
             **fields,
         )

@@ -20,8 +20,8 @@ _VALID_ID = re.compile(r"[a-zA-Z0-9\-_]{1,64}")
 @dataclass(frozen=True)
 class Applied:
     """The cell as ``{source, cell_type, index, prev, next}`` before and after, the last two being
-    the ids of its neighbours; ``None``: it was not there. Before a deletion also ``cell``, all
-    of it as nbformat has it."""
+    the ids of its neighbours; ``None``: it was not there. Before a deletion, and before the
+    result of a run, also ``cell``, all of it as nbformat has it."""
 
     before: dict[str, Any] | None
     after: dict[str, Any] | None
@@ -72,6 +72,8 @@ def apply_operation(
             return Applied(before, before)
         _expect(cell, operation, proposed=operation["source"])
         cell["source"] = operation["source"]
+        if "outputs" in operation:
+            _show(cell, operation, trusted=operation["trusted"])
     elif kind == "delete_cell":
         _expect(cell, operation)
         del cells[index]
@@ -90,13 +92,19 @@ def apply_operation(
                 code="not_a_code_cell",
                 status=409,
             )
-        cell["outputs"] = operation["outputs"]
-        cell["execution_count"] = operation["execution_count"]
+        was = {**cell, "metadata": dict(cell.get("metadata") or {})}
         # As when a person runs it: these outputs come from the person's own kernel.
-        cell.setdefault("metadata", {})["trusted"] = True
+        _show(cell, operation, trusted=True)
+        return Applied({**before, "cell": was}, _state(cells, index))
     else:
         raise ValueError(f"Unknown operation {kind!r}")
     return Applied(before, _state(cells, index))
+
+
+def _show(cell: dict[str, Any], operation: dict[str, Any], *, trusted: bool) -> None:
+    cell["outputs"] = operation["outputs"]
+    cell["execution_count"] = operation["execution_count"]
+    cell.setdefault("metadata", {})["trusted"] = trusted
 
 
 def new_cell(cell_id: str, cell_type: str, source: str) -> dict[str, Any]:

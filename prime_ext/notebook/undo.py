@@ -8,14 +8,15 @@ conflict and stays as it is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from prime_ext.notebook.cell import Cell, source_hash
 from prime_ext.session.records import NotebookOp
 
 EDITS = frozenset({"insert_cell", "edit_cell", "delete_cell", "move_cell"})
-"""Operations that can be undone. What a run put out stays: the kernel has run it."""
+"""Operations that can be undone. What the kernel has run it has run; but where a source goes back,
+what a run of the undone one has put out goes with it."""
 
 CHANGED = "changed_since"
 DELETED = "deleted_since"
@@ -50,6 +51,16 @@ class Step:
     """Id of the cell it goes behind, ``""`` for the top: for ``insert`` and ``move``."""
     kept: str | None = None
     """What ``notebook_op.kept`` says of a deleted cell."""
+    shows: Shown | None = None
+    """For ``restore`` and ``insert``: what it shows besides, if that is undone as well."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a cell showed before the operations ran it."""
+
+    kept: str | None
+    """As ``notebook_op.kept`` of its first run; ``None``: nothing, or it was not kept."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +89,14 @@ def undoable(ops: Iterable[NotebookOp]) -> list[NotebookOp]:
     return [op for op in ops if op.status == "applied" and op.op in EDITS and op.reverts is None]
 
 
-def plan_undo(ops: Iterable[NotebookOp], cells: Sequence[Cell]) -> Undo:
+def runs_among(ops: Iterable[NotebookOp]) -> list[NotebookOp]:
+    """The runs that a cell shows, or has shown."""
+    return [op for op in ops if op.status == "applied" and op.op == "run_cell"]
+
+
+def plan_undo(
+    ops: Iterable[NotebookOp], cells: Sequence[Cell], runs: Sequence[NotebookOp] = ()
+) -> Undo:
     """What leads from ``cells`` back to how they were before ``ops``.
 
     Parameters
@@ -87,6 +105,8 @@ def plan_undo(ops: Iterable[NotebookOp], cells: Sequence[Cell]) -> Undo:
         In the order they were applied; what ``undoable`` leaves out is not undone.
     cells:
         The notebook as it is.
+    runs:
+        Runs of the same turn, in order.
     """
     edits = undoable(ops)
     present = {cell.id: cell for cell in cells}
@@ -97,10 +117,13 @@ def plan_undo(ops: Iterable[NotebookOp], cells: Sequence[Cell]) -> Undo:
         verdict = _verdict(cell_id, change, present.get(cell_id))
         if isinstance(verdict, Conflict):
             conflicts.append(verdict)
-        elif verdict is not None and verdict.action == "insert":
-            back[cell_id] = verdict
         elif verdict is not None:
-            steps.append(verdict)
+            of_cell = [op for op in runs if op.cell_id == cell_id]
+            step = _with_outputs(verdict, of_cell, present.get(cell_id))
+            if step.action == "insert":
+                back[cell_id] = step
+            else:
+                steps.append(step)
 
     left_alone = {conflict.cell_id for conflict in conflicts}
     removed = {step.cell_id for step in steps if step.action == "remove"}
@@ -186,6 +209,24 @@ def _undeleted(cell_id: str, change: _Change, cell: Cell | None) -> Step | Confl
     if deleted is not None and _holds(cell, deleted):
         return _restored(cell, goal)
     return Conflict(cell_id, CHANGED, cell.source, str(goal["source"]))
+
+
+def _with_outputs(step: Step, runs: Sequence[NotebookOp], cell: Cell | None) -> Step:
+    """The step that also brings back what the cell showed, if it shows a run of another source.
+
+    Parameters
+    ----------
+    runs:
+        Those of the cell, in order.
+    """
+    if step.action not in ("restore", "insert") or not runs:
+        return step
+    ran, result = runs[-1].before or {}, runs[-1].after or {}
+    if _hash(ran) == source_hash(step.source):
+        return step
+    if cell is not None and cell.execution_count != result.get("execution_count"):
+        return step  # it was run since
+    return replace(step, shows=Shown(runs[0].kept))
 
 
 def _restored(cell: Cell, state: State) -> Step | Conflict:
@@ -283,17 +324,7 @@ def _placing(
         after = target[index - 1] if index > 0 else ""
         at = order.index(after) + 1 if after else 0
         if cell_id in back:
-            step = back[cell_id]
-            steps.append(
-                Step(
-                    "insert",
-                    cell_id,
-                    source=step.source,
-                    cell_type=step.cell_type,
-                    after=after,
-                    kept=step.kept,
-                )
-            )
+            steps.append(replace(back[cell_id], after=after))
             order.insert(at, cell_id)
         elif cell_id in moved and order[at : at + 1] != [cell_id]:
             steps.append(Step("move", cell_id, after=after))

@@ -104,6 +104,8 @@ class SharedWriter:
         new = next((i for i, cell in enumerate(after) if cell["id"] == cell_id), None)
         if kind == "edit_cell":
             _replace_text(ycells[old]["source"], after[new]["source"])
+            if "outputs" in operation:
+                self._show_result(ycells[old], after[new])
         elif kind == "run_result":
             self._show_result(ycells[old], after[new])
         else:

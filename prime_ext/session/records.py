@@ -367,7 +367,8 @@ class NotebookOp(Record, frozen=True, kw_only=True, omit_defaults=True, tag="not
     code: str | None = None
     """Stable name of the error in ``reason``, if that is one."""
     kept: str | None = None
-    """Name in ``outputs/`` of a deleted cell, in nbformat."""
+    """Name in ``outputs/`` of the cell, in nbformat, as it was before it was deleted, or before the
+    turn ran it for the first time."""
     reverts: str | None = None
     """The operation undoes one of this turn, or, as a conflict, would have."""
 
@@ -395,7 +396,8 @@ class Revert(Record, frozen=True, kw_only=True, omit_defaults=True, tag="revert"
     cells: list[dict[str, Any]] = []
     """``{cell_id, outcome, current?, earlier?, code?, reason?}``: ``restored``, ``removed``,
     ``inserted``, ``moved``; ``conflict`` or ``failed`` if it is left as it is, with the source it
-    has now and the one it had before the turn. ``code`` names the reason, which is a sentence."""
+    has now and the one it had before the turn. ``code`` names the reason, which is a sentence.
+    ``outputs``: ``restored`` or ``cleared``, where the cell showed a run of what was reverted."""
     files: list[dict[str, Any]] = []
     """``{path, outcome, code?, reason?}``: ``restored``, ``removed``, ``conflict``, ``failed``."""
     unsaved: str | None = None

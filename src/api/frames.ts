@@ -103,6 +103,10 @@ export type INotebookOperation =
       source: string;
       /** SHA-256 hex of the source this edit expects. */
       expected_hash: string;
+      /** What the cell shows from then on, where that is undone with the source. */
+      outputs?: IOutput[];
+      execution_count?: number | null;
+      trusted?: boolean;
     }
   | { op: 'delete_cell'; cell_id: string; expected_hash: string }
   /** `after` as for `insert_cell`, but always given. */

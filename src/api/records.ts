@@ -221,6 +221,8 @@ export interface IRevertRecord extends IBase {
     reason?: string;
     current?: string | null;
     earlier?: string | null;
+    /** `restored` or `cleared`. */
+    outputs?: string;
   }[];
   files?: { path: string; outcome: string; code?: string; reason?: string }[];
   unsaved?: string;

@@ -191,6 +191,8 @@ export interface IRevertedCell {
   readonly current: string | null;
   /** … and the one before the turn, `null` if it was not there. */
   readonly earlier: string | null;
+  /** `restored` or `cleared`, where the cell showed a run of what was reverted. */
+  readonly outputs: string | null;
 }
 
 export interface IRevertedFile {

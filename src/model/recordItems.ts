@@ -148,7 +148,8 @@ export function revertedTurn(
     code: cell.code ?? null,
     reason: cell.reason ?? null,
     current: cell.current ?? null,
-    earlier: cell.earlier ?? null
+    earlier: cell.earlier ?? null,
+    outputs: cell.outputs ?? null
   }));
   const files = (record.files ?? []).map(file => ({
     path: file.path,

@@ -26,6 +26,9 @@ const CLOCK_MARGIN = 500;
 const COLLABORATIVE_LOOKS = 8;
 const LOOK_DELAY = 400;
 
+/** Longest wait, in milliseconds, for outputs to be drawn: a page in the background draws none. */
+const PAINT_DELAY = 1000;
+
 export type Ack = Extract<ClientFrame, { type: 'ack' }>;
 
 export class OpenNotebook {
@@ -163,13 +166,18 @@ export class OpenNotebook {
       case 'run_end': {
         const applied = applyRunStep(model.sharedModel, op, this._runs);
         if (op.op === 'run_start') {
-          this._trust(op.cell_id);
+          this._trust(op.cell_id, true);
           this._reveal(applied.after!.index);
+        } else if (op.op === 'run_outputs') {
+          await painted();
         }
         return applied;
       }
       default: {
         const applied = applyEdit(model.sharedModel, op);
+        if (op.op === 'edit_cell' && op.trusted !== undefined) {
+          this._trust(op.cell_id, op.trusted);
+        }
         if (applied.after) {
           this._reveal(applied.after.index);
         }
@@ -179,10 +187,10 @@ export class OpenNotebook {
   }
 
   /** Outputs of the user's own kernel are trusted, as they are when the user runs the cell. */
-  private _trust(cellId: string): void {
+  private _trust(cellId: string, trusted: boolean): void {
     for (const cell of this.context.model.cells) {
       if (cell.id === cellId) {
-        cell.trusted = true;
+        cell.trusted = trusted;
       }
     }
   }
@@ -265,4 +273,20 @@ function isMissing(reason: unknown): boolean {
     reason instanceof ServerConnection.ResponseError &&
     reason.response.status === 404
   );
+}
+
+/**
+ * Resolves when what was changed is on show. The server waits longer between two updates the longer
+ * one takes: a page that draws a long output is not told of more than it can draw.
+ */
+function painted(): Promise<void> {
+  return new Promise(resolve => {
+    const timer = window.setTimeout(resolve, PAINT_DELAY);
+    requestAnimationFrame(() => {
+      window.setTimeout(() => {
+        window.clearTimeout(timer);
+        resolve();
+      });
+    });
+  });
 }

@@ -9,7 +9,10 @@ import { INotebookOperation, IOutput } from '../api/frames';
 import { sourceHash } from './hash';
 import { shortenOutputs } from './outputs';
 
-/** Characters of JSON in one answer to `read`; a server's socket takes 10 MiB at most. */
+/**
+ * Characters of JSON in one answer to `read`, and of a cell that is about to be run; a server's
+ * socket takes 10 MiB at most.
+ */
 const PIECE = 2_000_000;
 
 /** Characters of JSON of a deleted cell that go with its acknowledgement. */
@@ -37,7 +40,7 @@ export interface ICellState {
 }
 
 export interface IApplied {
-  /** Before a deletion also all of the cell. */
+  /** Before a deletion, and before a run that takes the place of outputs, also all of the cell. */
   before: (ICellState & { cell?: nbformat.ICell }) | null;
   after: ICellState | null;
 }
@@ -83,6 +86,14 @@ export function applyEdit(notebook: ISharedNotebook, op: Edit): IApplied {
         expect(before, op.cell_id, op.expected_hash);
         keepIds(notebook);
         replaceSource(notebook.getCell(index), op.source);
+        const cell = codeCell(notebook, index);
+        if (cell && op.outputs) {
+          replaceOutputs(cell, 0, op.outputs);
+          notebook.transact(() => {
+            cell.execution_count = op.execution_count ?? null;
+            cell.deleteMetadata('execution');
+          }, false);
+        }
       }
       return { before, after: stateOf(notebook, index) };
     }
@@ -137,13 +148,18 @@ export function applyRunStep(
       expect(before, op.cell_id, op.expected_hash);
     }
     runs.set(op.cell_id, op.run_id);
+    const whole = cell.toJSON();
+    const shown =
+      cell.outputs.length > 0 && JSON.stringify(whole).length <= PIECE
+        ? { cell: whole }
+        : {};
     notebook.transact(() => {
       cell.clearOutputs(null);
       cell.execution_count = null;
       cell.deleteMetadata('execution');
       cell.executionState = 'running';
     }, false);
-    return { before, after: before };
+    return { before: { ...before, ...shown }, after: before };
   }
   if (runs.get(op.cell_id) !== op.run_id) {
     throw new OperationError('run_unknown', 'This page does not know the run.');

@@ -12,9 +12,29 @@ export function revertLine(revert: IRevert, trans: TranslationBundle): string {
   const cells = revert.cells.filter(cell => !isLeft(cell)).length;
   const files = revert.files.filter(file => !isLeft(file)).length;
   const left = revert.cells.length + revert.files.length - cells - files;
+  const restored = revert.cells.filter(c => c.outputs === 'restored').length;
+  const cleared = revert.cells.filter(c => c.outputs === 'cleared').length;
   const parts: string[] = [];
   if (cells > 0) {
     parts.push(trans._n('%1 cell reverted', '%1 cells reverted', cells));
+  }
+  if (restored > 0) {
+    parts.push(
+      trans._n(
+        'outputs of %1 cell as before',
+        'outputs of %1 cells as before',
+        restored
+      )
+    );
+  }
+  if (cleared > 0) {
+    parts.push(
+      trans._n(
+        'outputs of %1 cell cleared',
+        'outputs of %1 cells cleared',
+        cleared
+      )
+    );
   }
   if (files > 0) {
     parts.push(trans._n('%1 file reverted', '%1 files reverted', files));

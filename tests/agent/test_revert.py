@@ -95,6 +95,54 @@ async def test_every_kind_of_change_is_undone(
     assert disk()[0].source == "x = 1"
 
 
+async def test_outputs_of_what_is_undone_go_with_it(
+    changed: Changed, service: AgentService, disk: Callable[[], Any]
+) -> None:
+    before = disk()
+    session, turn = await changed(
+        look(),
+        call("edit_cell", cell_id="one", source="print('agent')"),
+        call("run_cell", cell_id="one"),
+        call("edit_cell", cell_id="two", source="print('agent')"),
+        call("run_cell", cell_id="two"),
+        call("run_cell", cell_id="two"),
+        call("run_cell", cell_id="three"),
+    )
+    assert [cell.outputs[0].text for cell in disk()[:2]] == ["agent\n", "agent\n"]
+    record = await service.revert(session.session, turn, None)
+    one, two, three = disk()
+    assert (one.source, one.outputs, one.execution_count) == ("x = 1", [], None)
+    assert (two.source, two.outputs, two.execution_count) == ("y = 2", before[1].outputs, None)
+    assert three.execution_count == 4, "its source is the one that was run"
+    assert [entry["outputs"] for entry in record["cells"]] == ["cleared", "restored"]
+    session.api.enqueue(reply("I see."))
+    await session.ask("And now?")
+    assert "cell one (outputs cleared), cell two (outputs restored)" in str(
+        session.api.requests[-1].messages
+    )
+
+
+async def test_a_cell_that_was_run_since_keeps_what_it_shows(
+    changed: Changed, service: AgentService, jp_root_dir: Path, disk: Callable[[], Any]
+) -> None:
+    session, turn = await changed(
+        look(),
+        call("edit_cell", cell_id="two", source="print('agent')"),
+        call("run_cell", cell_id="two"),
+        call("edit_cell", cell_id="three", source="print('agent')"),
+        call("run_cell", cell_id="three"),
+        call("delete_cell", cell_id="three"),
+    )
+    node = nbformat.read(jp_root_dir / "work.ipynb", as_version=4)
+    node.cells[1].execution_count = 9
+    nbformat.write(node, jp_root_dir / "work.ipynb")
+    record = await service.revert(session.session, turn, None)
+    _, two, three = disk()
+    assert (two.source, two.outputs[0].text) == ("y = 2", "agent\n")
+    assert (three.source, three.outputs) == ("z = 3", [])
+    assert [entry.get("outputs") for entry in record["cells"]] == [None, "cleared"]
+
+
 async def test_what_the_user_changed_since_is_left_and_shown(
     changed: Changed, service: AgentService, jp_root_dir: Path, disk: Callable[[], Any]
 ) -> None:

@@ -141,10 +141,11 @@ class FakeBrowser:
         if kind == "run_start":
             if op["expected_hash"] and op["expected_hash"] != source_hash(cell["source"]):
                 raise CellConflict(cell["id"], cell["source"], None)
+            was = {"cell": copy.deepcopy(cell)} if cell["outputs"] else {}
             cell["outputs"], cell["execution_count"] = [], None
             self.runs[cell["id"]] = op["run_id"]
             state = {"source": cell["source"], "cell_type": cell["cell_type"], "index": index}
-            return {"before": state, "after": state}
+            return {"before": {**state, **was}, "after": state}
         if self.runs.get(cell["id"]) != op["run_id"]:
             raise PrimeError("This page knows nothing of the run.", code="run_unknown")
         if kind == "run_outputs":

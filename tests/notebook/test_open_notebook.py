@@ -193,6 +193,25 @@ async def test_run_streams_into_the_open_notebook(
     ]
 
 
+async def test_what_a_cell_showed_before_the_turn_ran_it_is_kept_once(
+    document: NotebookDocument, page: FakeBrowser, recorded: Recorded
+) -> None:
+    mine = {"output_type": "stream", "name": "stdout", "text": "mine"}
+    page.cell("a")["outputs"] = [mine]
+    kernel = ScriptedKernel()
+    kernel.finish.set()
+    for _ in range(2):
+        await document.run("a", kernel)
+    first, second = recorded.records
+    assert first.kept is not None
+    assert second.kept is None
+    assert json.loads(recorded.files[first.kept])["outputs"] == [mine]
+    shown = {"outputs": [mine], "execution_count": 3, "trusted": True}
+    await document.edit("a", "x = 0", shown=shown)
+    assert page.saved[-1]["cells"][0]["outputs"] == [mine]
+    assert page.saved[-1]["cells"][0]["execution_count"] == 3
+
+
 async def test_a_cell_is_run_twice_in_turn(document: NotebookDocument, page: FakeBrowser) -> None:
     first, second = ScriptedKernel(), ScriptedKernel()
     runs = [asyncio.create_task(document.run("a", kernel)) for kernel in (first, second)]

@@ -165,6 +165,29 @@ describe('OpenNotebook', () => {
     expect(cell.getMetadata('trusted')).toBe(true);
   });
 
+  it('shows what was there before a run that is undone with its source', async () => {
+    const cell = document.model.cells.get(0) as any;
+    const before = {
+      output_type: 'stream' as const,
+      name: 'stdout',
+      text: 'before\n'
+    };
+    cell.sharedModel.setOutputs([{ ...before, text: 'agent\n' }]);
+    await notebook.apply('1', {
+      op: 'edit_cell',
+      cell_id: 'a',
+      source: '2',
+      expected_hash: sourceHash('1'),
+      outputs: [before],
+      execution_count: 7,
+      trusted: false
+    });
+    expect(sources()).toEqual(['2']);
+    expect(cell.outputs.toJSON()).toEqual([before]);
+    expect(cell.executionCount).toBe(7);
+    expect(cell.trusted).toBe(false);
+  });
+
   it('saves', async () => {
     expect((await notebook.apply('1', { op: 'save' })).ok).toBe(true);
     expect(document.log).toEqual(['save']);

@@ -28,6 +28,10 @@ describe('applyRunStep', () => {
     cell.execution_count = 3;
     const { before } = applyRunStep(shared, start, runs);
     expect(before!.source).toBe('1');
+    expect(before!.cell).toMatchObject({
+      outputs: [display('old')],
+      execution_count: 3
+    });
     expect(cell.executionState).toBe('running');
     expect(cell.getOutputs()).toEqual([]);
     expect(cell.execution_count).toBeNull();

@@ -158,8 +158,20 @@ describe('revertLine', () => {
     code: null,
     reason: null,
     current: null,
-    earlier: null
+    earlier: null,
+    outputs: null as string | null
   });
+
+  it('says what became of outputs', () => {
+    const cells = ['restored', 'cleared', 'cleared'].map(outputs => ({
+      ...cell('restored'),
+      outputs
+    }));
+    expect(revertLine({ cells, files: [], unsaved: null }, trans)).toBe(
+      '3 cells reverted · outputs of 1 cell as before · outputs of 2 cells cleared'
+    );
+  });
+
   it.each([
     [['restored', 'removed'], [], '2 cells reverted'],
     [['moved', 'conflict'], [], '1 cell reverted · 1 left as it is'],
