@@ -146,8 +146,13 @@ export class SteppedRun {
 
   /** Let the code go on behind the step, from 1, and wait until the next is done. */
   async go(step: 1 | 2): Promise<void> {
-    writeFileSync(join(this._folder, `${this.steps[step - 1]}.go`), '');
+    this.open(step);
     await this.said(step + 1);
+  }
+
+  /** Open the gate behind the step. */
+  open(step: number): void {
+    writeFileSync(join(this._folder, `${this.steps[step - 1]}.go`), '');
   }
 
   /** Wait until the code has come to the step, whoever can see that. */
