@@ -60,8 +60,8 @@ class SessionContext:
         self._log = services.log
         log_path = str(session.folder / "session.jsonl")
         self._projector = Projector(session.context_records, log_path)
-        self._prefire = Prefire(session, services.log)
         self._ledger = LedgerFile(session.folder, session.log, services.log)
+        self._prefire = Prefire(session, services.log, self._ledger.through)
         self._proof = PrefixProof()
         self._refills = RefillGuard()
         self._told: tuple[int, int] | None = None

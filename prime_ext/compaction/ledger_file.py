@@ -42,6 +42,8 @@ class LedgerFile:
     def _advance(self, ledger: Ledger | None, seq: int) -> Ledger:
         if ledger is None:
             ledger = self._read()
+        if ledger.through_seq == seq:
+            return ledger
         if ledger.through_seq > seq:  # what was asked for last has not come to be
             ledger = Ledger()
         ledger = ledger.extended(self._read_records(ledger.through_seq, seq), seq)

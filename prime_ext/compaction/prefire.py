@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -82,12 +82,22 @@ class Prefire:
 
     A note is used if it is there when the threshold is crossed and the context still begins with
     what it was made from. It is not waited for, but where it was begun beyond the threshold.
+
+    Parameters
+    ----------
+    on_note:
+        Called with the last record that a note covers once it is ready: what else will be needed
+        for those can be made ahead as well.
     """
 
-    def __init__(self, session: Session, log: logging.Logger) -> None:
+    def __init__(
+        self, session: Session, log: logging.Logger, on_note: Callable[[int], Awaitable[object]]
+    ) -> None:
         self._session = session
         self._log = log
+        self._on_note = on_note
         self._task: asyncio.Task[None] | None = None
+        self._preparing: asyncio.Task[None] | None = None
         self._note: Note | None = None
         self._failed = False
         """A note could not be made since the last compaction; a single pass will do."""
@@ -235,10 +245,9 @@ class Prefire:
 
     async def close(self) -> None:
         """Give up, and wait until that is recorded."""
-        task = self._task
+        tasks = [task for task in (self._task, self._preparing) if task is not None]
         self.cancel()
-        if task is not None:
-            await asyncio.gather(task, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _make(self, job: _Job, approach: Approach) -> None:
         started = time.monotonic()
@@ -297,6 +306,14 @@ class Prefire:
                     duration_ms=round((time.monotonic() - started) * 1000),
                 )
             )
+        if outcome == "ok":
+            self._preparing = asyncio.create_task(self._prepare(through))
+
+    async def _prepare(self, through_seq: int) -> None:
+        try:
+            await self._on_note(through_seq)
+        except Exception:  # it is made when it is needed, and then says what is wrong
+            self._log.exception("Session %s: nothing was prepared with the note", self._session.id)
 
 
 async def _measured(approach: Approach) -> Measured:

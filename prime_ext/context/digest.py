@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from prime_ext.clean_text import without_escapes
 from prime_ext.context.sections import (
     DONE_CALL,
     OPEN_REQUEST,
@@ -22,7 +23,7 @@ from prime_ext.context.sections import (
     render,
     shorten,
 )
-from prime_ext.context.traceback_text import TRACEBACK, error_line, places, without_colours
+from prime_ext.context.traceback_text import TRACEBACK, error_line, places
 
 _DONE_CHARS = 300
 """Of the result of a call for an open request."""
@@ -222,7 +223,7 @@ class _Notes:
 
     def _result(self, block: dict[str, Any]) -> None:
         text = "\n".join(_text(b.get("text")) for b in _blocks(block.get("content")))
-        text = without_colours(text).strip()
+        text = without_escapes(text).strip()
         failed = bool(block.get("is_error"))
         call = self.calls.get(_text(block.get("tool_use_id")))
         if call is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -44,8 +45,9 @@ def prefix_length(messages: Sequence[ProjectedMessage], tokens: Sequence[int], s
     """
     ends = _request_ends(messages)
     live = [end for end in ends if _is_cached(messages[end], messages[ends[-1]])]
-    budget = share * sum(tokens)
-    return min(live, key=lambda end: abs(sum(tokens[:end]) - budget), default=0)
+    before = list(accumulate(tokens, initial=0))
+    budget = share * before[-1]
+    return min(live, key=lambda end: abs(before[end] - budget), default=0)
 
 
 def rolled_length(messages: Sequence[ProjectedMessage], tokens: Sequence[int], leave: int) -> int:
@@ -54,7 +56,8 @@ def rolled_length(messages: Sequence[ProjectedMessage], tokens: Sequence[int], l
     As few as leave at most ``leave`` tokens verbatim behind them; failing that, all that was sent.
     """
     ends = _request_ends(messages)
-    enough = (end for end in ends if sum(tokens[end:]) <= leave)
+    before = list(accumulate(tokens, initial=0))
+    enough = (end for end in ends if before[-1] - before[end] <= leave)
     return next(enough, ends[-1] if ends else 0)
 
 

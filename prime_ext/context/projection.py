@@ -97,6 +97,11 @@ class Projection:
     messages: list[ProjectedMessage]
 
     def wire_messages(self) -> list[dict[str, Any]]:
+        """All messages in the Messages API's shape, in a list of the caller's own."""
+        return list(self._wire)
+
+    @cached_property
+    def _wire(self) -> list[dict[str, Any]]:
         return [message.wire for message in self.messages]
 
 

@@ -22,10 +22,18 @@ def edits(messages: Sequence[ProjectedMessage]) -> list[dict[str, Any]]:
     number grows with each call, so that it is always the same results that are left out, and the
     prompt cache holds.
     """
+    if not is_edited(messages):
+        return []
     cleared = sum(len(message.cleared) for message in messages)
     calls = sum(block["type"] == "tool_use" for message in messages for block in message.content)
     kept = {"type": "tool_uses", "value": max(1, calls - cleared)}
-    return [{"type": CLEAR_TOOL_USES, "trigger": kept, "keep": kept}] if cleared else []
+    return [{"type": CLEAR_TOOL_USES, "trigger": kept, "keep": kept}]
+
+
+def is_edited(messages: Sequence[ProjectedMessage]) -> bool:
+    """Whether anything is left out of them: if so, of the oldest results."""
+    oldest = next((message for message in messages if message.is_answer), None)
+    return oldest is not None and bool(oldest.cleared)
 
 
 def was_edited(asked: Sequence[dict[str, Any]], applied: Sequence[dict[str, Any]]) -> bool:

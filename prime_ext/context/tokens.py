@@ -61,7 +61,9 @@ async def load() -> bool:
 
     Counting loads it as well, but on the thread that counts (about 0.15 s).
     """
-    return await asyncio.to_thread(_tokenizer) is not None
+    if not _loaded.cache_info().currsize:
+        await asyncio.to_thread(_tokenizer)
+    return _tokenizer() is not None
 
 
 def _tokenizer() -> tiktoken.Encoding | None:

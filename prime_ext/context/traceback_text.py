@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+from prime_ext.clean_text import without_escapes
+
 _ERROR_LINE = re.compile(
     r"^\s*((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Warning|Interrupt|Exit|Iteration)\b.*)$"
 )
@@ -16,14 +17,9 @@ _PLACE = re.compile(
 TRACEBACK = "Traceback (most recent call last)"
 
 
-def without_colours(text: str) -> str:
-    """``text`` without the escape sequences of a terminal."""
-    return _ANSI.sub("", text)
-
-
 def error_line(text: str) -> str:
     """The last line that names an exception; failing that, the first that is not blank."""
-    lines = without_colours(text).splitlines()
+    lines = without_escapes(text).splitlines()
     named = next((m[1] for line in reversed(lines) if (m := _ERROR_LINE.match(line))), None)
     return named or next((line.strip() for line in lines if line.strip()), "")
 
@@ -32,6 +28,6 @@ def places(text: str) -> list[str]:
     """Cells and files (``path:line``) of a traceback, outermost first, each once."""
     found = (
         match["cell"] or match["bare"] or f"{match['quoted']}:{match['line']}"
-        for match in _PLACE.finditer(without_colours(text))
+        for match in _PLACE.finditer(without_escapes(text))
     )
     return list(dict.fromkeys(found))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -46,10 +47,20 @@ class Model:
         return reply(rows(200))
 
 
-async def ask_until(session: Driver, kind: str) -> Any:
+async def background_done(session: Driver) -> None:
+    """Wait until no note is being made: between two questions a person leaves it the time."""
+    context = session.service._agents[session.session.id]._context
+    task = context._prefire._task
+    if task is not None:
+        await asyncio.wait({task})
+
+
+async def ask_until(session: Driver, kind: str, *, patient: bool = True) -> Any:
     """Ask for rows until there is a record of ``kind``."""
     for number in range(20):
         await session.ask(f"Rows, part {number}.")
+        if patient:
+            await background_done(session)
         if session.records(kind):
             return session.records(kind)[0]
     raise AssertionError(f"No {kind} came.")
@@ -63,8 +74,8 @@ async def note_made(session: Driver) -> PrefireEnd:
     return end
 
 
-async def compacted(session: Driver) -> CompactionEnd:
-    end = await ask_until(session, "compaction_end")
+async def compacted(session: Driver, *, patient: bool = True) -> CompactionEnd:
+    end = await ask_until(session, "compaction_end", patient=patient)
     assert isinstance(end, CompactionEnd)
     assert end.outcome == "ok"
     return end
@@ -115,11 +126,11 @@ async def test_a_note_that_is_late_is_not_waited_for(new_session: NewSession) ->
     session = await new_session()
     model = Model(Reply((Text(SUMMARY),), fault=Fault("stall", after=3)))
     session.api.respond = model
-    await ask_until(session, "prefire_start")
+    await ask_until(session, "prefire_start", patient=False)
     asked = len(session.api.requests)
     await session.requests(asked + (not any(map(is_summary_request, session.api.requests))))
     model.summary = reply(SUMMARY)
-    assert (await compacted(session)).path == "single_pass"
+    assert (await compacted(session, patient=False)).path == "single_pass"
     assert (await session.record("prefire_end")).outcome == "cancelled"
 
 
@@ -266,6 +277,7 @@ class TestRolling:
         session.api.respond = Model(reply("## Goal\nRows, rolled."))
         for number in range(20):
             await session.ask(f"Rows, later part {number}.")
+            await background_done(session)
             rolls = [r for r in session.records("prefire_start") if is_rolled(r)]
             if rolls:
                 break
