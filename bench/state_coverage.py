@@ -1,7 +1,8 @@
 """Which objects people have in notebooks come back from a snapshot.
 
-Objects of many libraries are made in one process, saved together, and loaded in a fresh one, where
-each is checked by use. Libraries that are not installed are left out and named.
+Objects of many libraries are made in one process, saved together, read back by another, and loaded
+in a fresh one, where each is checked by use. Libraries that are not installed are left out and
+named.
 
     python bench/state_coverage.py --markdown docs/kernel-state-coverage.md
 """
@@ -221,10 +222,11 @@ def run(folder: Path) -> tuple[dict[str, tuple[str, str]], set[str]]:
             outcomes[name] = "not made", traceback.format_exc(limit=0).splitlines()[-1][:160]
     namespace.update(kept)
     directory = folder / "snapshot"
-    report = state.save(directory, namespace, key=KEY, names=list(kept), verify="off")
+    report = state.save(directory, namespace, key=KEY, names=list(kept), verify="wait")
     for name, status in report.names.items():
         if status.status == "skipped":
             outcomes[name] = "lost", status.reason
+    unverified = {n: s.reason for n, s in report.names.items() if s.status == "unverified"}
     listing = folder / "cases.json"
     listing.write_text(json.dumps(cases))
     arguments = [str(directory), str(folder), str(listing), KEY.hex()]
@@ -232,6 +234,8 @@ def run(folder: Path) -> tuple[dict[str, tuple[str, str]], set[str]]:
         [sys.executable, "-c", _CHECK, *arguments], check=True, stdout=subprocess.PIPE, text=True
     )
     for name, (outcome, reason) in json.loads(found.stdout.splitlines()[-1]).items():
+        if outcome == "restored" and name in unverified:
+            outcome, reason = "restored, unverified", unverified[name]
         outcomes.setdefault(name, (outcome, reason))
     return outcomes, missing
 

@@ -18,5 +18,6 @@ def load() -> None:
         reducers_msgspec,
         reducers_opaque,
         reducers_sqlalchemy,
+        reducers_torch,
         reducers_widgets,
     )

@@ -62,6 +62,19 @@ def _lend_parts(pickler: Reducing, whole: Any) -> None:
             pending.extend(gc.get_referents(part))
 
 
+@reduces("sklearn.tree._tree:Tree")
+def reduce_tree(_pickler: Reducing, tree: Any) -> Any:
+    """The nodes have some bytes behind their fields, in which anything may be: they would make each
+    copy of a tree another one."""
+    reduction = tree.__reduce__()
+    nodes = reduction[2].get("nodes") if isinstance(reduction[2], dict) else None
+    if nodes is not None and nodes.flags.c_contiguous and nodes.flags.writeable:
+        used = max(offset + kind.itemsize for kind, offset in nodes.dtype.fields.values())
+        if used < nodes.dtype.itemsize:
+            nodes.view("u1").reshape(len(nodes), -1)[:, used:] = 0
+    return reduction
+
+
 @reduces("PIL.ImageDraw:ImageDraw")
 def reduce_drawing(_pickler: Reducing, drawing: Any) -> Any:
     names = ("ink", "fill", "font", "fontmode")

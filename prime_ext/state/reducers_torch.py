@@ -1,0 +1,53 @@
+"""Memory of tensors of PyTorch, which the library itself would pickle as a file in the stream.
+
+Tensors that show the same memory share it again, and large memory stays out of the stream.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+from typing import Any
+
+from .packing import MIN_BUFFER
+from .pickling import Reducing
+from .plans import reduces
+from .restorers import restorer
+
+
+@reduces("torch.storage:UntypedStorage")
+def reduce_storage(pickler: Reducing, storage: Any) -> Any:
+    if storage.device.type != "cpu":
+        return NotImplemented
+    if storage.is_shared():
+        pickler.notes.append("memory that processes share comes back as the kernel's own")
+    if not storage.nbytes():
+        return restore_storage, (b"",)
+    torch: Any = importlib.import_module("torch")
+    memory = torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
+    return restore_storage, (pickle.PickleBuffer(memory),)
+
+
+@reduces("torch.storage:TypedStorage")
+def reduce_typed_storage(_pickler: Reducing, storage: Any) -> Any:
+    untyped = storage._untyped_storage
+    if untyped.device.type != "cpu":
+        return NotImplemented
+    return restore_typed_storage, (untyped, storage.dtype)
+
+
+@restorer
+def restore_storage(memory: Any) -> Any:
+    torch: Any = importlib.import_module("torch")
+    nbytes = len(memory)
+    if not nbytes:
+        return torch.UntypedStorage(0)
+    found = torch.frombuffer(memory, dtype=torch.uint8)
+    # Owns its memory if it is small, as with arrays.
+    return (found if nbytes >= MIN_BUFFER else found.clone()).untyped_storage()
+
+
+@restorer
+def restore_typed_storage(untyped: Any, dtype: Any) -> Any:
+    torch: Any = importlib.import_module("torch")
+    return torch.storage.TypedStorage(wrap_storage=untyped, dtype=dtype, _internal=True)

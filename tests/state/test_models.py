@@ -1,0 +1,63 @@
+"""Models: what they learned comes back, is verified, and finds itself unchanged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prime_ext import state
+
+from .snapshots import load, save
+
+
+def saved_faithfully(directory: Path, namespace: dict[str, Any], key: bytes) -> dict[str, Any]:
+    """Loaded anew, after a look at what the report says of the save."""
+    report = save(directory, namespace, key, verify="wait")
+    wrong = {n: s.reason for n, s in report.names.items() if s.status != "verified"}
+    assert not wrong
+    assert save(directory, namespace, key).unchanged
+    return load(directory, key)
+
+
+def test_trees(tmp_path: Path, key: bytes) -> None:
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    selection = pytest.importorskip("sklearn.model_selection")
+    points, labels = [[n, n % 3] for n in range(40)], [n % 2 for n in range(40)]
+    forest = ensemble.RandomForestClassifier(10, random_state=0).fit(points, labels)
+    boosted = ensemble.GradientBoostingRegressor(n_estimators=3).fit(points, labels)
+    model = ensemble.ExtraTreesClassifier(5, random_state=0)
+    search = selection.GridSearchCV(model, {"max_depth": [2, 3]}, cv=2).fit(points, labels)
+    models = {"forest": forest, "boosted": boosted, "search": search}
+    found = saved_faithfully(tmp_path, models, key)
+    for name, model in models.items():
+        assert (found[name].predict(points) == model.predict(points)).all()
+
+
+def test_tensors(tmp_path: Path, key: bytes) -> None:
+    torch = pytest.importorskip("torch")
+    whole = torch.arange(100_000.0)
+    layers = torch.nn.Linear(300, 300)
+    namespace = {
+        "whole": whole,
+        "part": whole[10:20],
+        "layers": layers,
+        "weights": layers.state_dict(),
+        "small": torch.ones(3, dtype=torch.bfloat16),
+        "empty": torch.empty(0),
+        "shared": torch.ones(3).share_memory_(),
+        "drawn": torch.Generator().manual_seed(3),
+    }
+    found = saved_faithfully(tmp_path, namespace, key)
+    found["whole"][10] = -5
+    assert found["part"][0] == -5
+    assert found["weights"]["weight"].data_ptr() == found["layers"].weight.data_ptr()
+    assert torch.equal(found["layers"].weight, layers.weight)
+    assert found["small"].resize_(8).dtype == torch.bfloat16
+    names = state.inspect(tmp_path, key=key).names
+    assert "as the kernel's own" in names["shared"]["reason"]
+    stream = next(
+        c.stream for c in state.inspect(tmp_path, key=key).components if len(c.roots) == 2
+    )
+    assert stream.length < 10_000, "large memory stays out of the stream"
