@@ -20,7 +20,7 @@ Status = Literal["ok", "error", "aborted", "died"]
 BUSY_NOTICE_SECONDS = 0.3
 """How long a run may stand in the queue before the caller is told that it waits."""
 
-OUTPUT_INTERVAL_SECONDS = 0.05
+OUTPUT_INTERVAL_SECONDS = 0.1
 OUTPUT_SHARE = 0.1
 """Live outputs are handed on at most this often, and take at most this share of the time: those
 with many figures are large."""

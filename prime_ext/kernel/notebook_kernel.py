@@ -272,7 +272,7 @@ class NotebookKernel:
             ``Out``, ``_`` and the execution count stay as they were (in kernels built on
             ipykernel; elsewhere the kernel's own handling of ``store_history`` holds).
         on_outputs:
-            Called with all outputs so far, at most twenty times a second.
+            Called with all outputs so far, at most ten times a second.
         on_busy:
             Called once if the run has to wait for its turn.
         on_count:

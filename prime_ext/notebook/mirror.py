@@ -20,7 +20,7 @@ INTERVAL_S = 0.2
 """Shortest time between two updates of a cell's outputs."""
 SHARE = 4.0
 """An update that took the browser t seconds is followed by SHARE * t seconds of rest, …"""
-LONGEST_S = 2.0
+LONGEST_S = 5.0
 """… but by no more than this. To a page that has just taken over, all is sent without rest."""
 ATTEMPTS = 8
 """Times the end of a run is sent while one page after another takes over."""
