@@ -30,6 +30,9 @@ PNG = (
     "rkJggg=="
 )
 
+BLOCK: dict[str, Any] = {"type": "compaction", "content": "What was.", "signature": "s"}
+"""A summary that the model's server has signed."""
+
 texts = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=40) | st.sampled_from(
     ["", "  \n", "fit <|endoftext|> model", "模型 数据"]
 )
@@ -119,7 +122,10 @@ def sessions(draw: st.DrawFn) -> list[AnyRecord]:
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[AnyRecord]:
-    """A session with prunes, compactions and changes of model at any point, cut off anywhere."""
+    """A session with prunes, compactions and changes of model at any point, cut off anywhere.
+
+    Some of them are left to the model's server, which may refuse to go on with it.
+    """
     records = draw(sessions())
     for _ in range(draw(st.integers(0, 3))):
         at = draw(st.integers(1, len(records)))
@@ -132,6 +138,7 @@ def histories(draw: st.DrawFn) -> list[AnyRecord]:
                 pruned=draw(st.lists(st.sampled_from(results), unique=True)),
                 tokens_before=2,
                 tokens_after=1,
+                by_server=draw(st.booleans()),
             )
         elif what == "compaction":
             record = CompactionEnd(
@@ -143,9 +150,11 @@ def histories(draw: st.DrawFn) -> list[AnyRecord]:
                 tokens_after=1,
                 summary="<compaction-summary>s</compaction-summary>",
                 kept_from_seq=draw(st.none() | st.integers(2, max(2, at))),
+                block=draw(st.none() | st.just(BLOCK)),
+                keeps_thinking=draw(st.booleans()),
             )
         else:
-            record = Settings(model="other")
+            record = draw(st.sampled_from([Settings(model="other"), Settings(server_side=False)]))
         records = [*records[:at], record, *records[at:]]
     return numbered(records[: draw(st.integers(1, len(records)))])
 

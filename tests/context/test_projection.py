@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,16 +10,19 @@ from hypothesis import strategies as st
 from prime_ext.context.breakpoints import place_marks
 from prime_ext.context.cut import cut_index
 from prime_ext.context.projection import LOST_RESULT, open_calls, project
+from prime_ext.context.server_side import edits
 from prime_ext.session.records import (
     AnyRecord,
     AssistantMessage,
     CompactionEnd,
+    Prune,
     Settings,
     ToolResult,
     UserMessage,
 )
-from tests.context.conversations import histories, numbered, sessions, start, text_block
-from tests.messages_api import shape
+from tests.context.conversations import BLOCK, histories, numbered, sessions, start, text_block
+from tests.messages_api import server_side, shape
+from tests.messages_api.catalogue import MODELS
 from tests.messages_api.conversation import check_marks, check_order, check_pairing, marks
 
 
@@ -124,8 +128,6 @@ def test_a_model_chosen_before_the_first_reply_counts_at_once_and_a_later_one_do
 def test_a_compaction_brings_in_the_model_that_was_chosen() -> None:
     records = numbered([start(), question(), calling("a"), result("a")])
     end = compacted(records, None)
-    import msgspec
-
     records.append(msgspec.structs.replace(end, model="claude-opus-5-5"))
     records.append(msgspec.structs.replace(end, seq=end.seq + 1))
     assert project(records).model == "claude-opus-5-5"
@@ -147,7 +149,49 @@ def test_every_context_is_a_conversation_the_api_takes(records: list[AnyRecord])
     if messages:
         system, marked = place_marks(projection.system, messages)
         check_marks(marks(system, projection.tools, marked), None)
-        shape.messages(messages)
+        shape.messages(messages, compacted=True)
+    places = [
+        (i, j)
+        for i, message in enumerate(messages)
+        for j, block in enumerate(message["content"])
+        if block["type"] == "compaction"
+    ]
+    assert places in ([], [(0, 0)])
+    asked = edits(projection.messages)
+    if asked:
+        server_side.check_edits({"edits": asked}, MODELS[0])
+
+
+def test_what_is_kept_follows_at_once_on_a_block_of_the_servers() -> None:
+    thinking = {"type": "thinking", "thinking": "hm", "signature": "s"}
+    before = AssistantMessage(content=[thinking, text_block("before")], model="m")
+    records = numbered([start(), question(), question(1), before])
+    end = msgspec.structs.replace(compacted(records, kept_from=4), block=BLOCK, keeps_thinking=True)
+    later = numbered([*records, end, question(2)])
+    block, kept, code, asked = project(later).messages
+    assert (block.role, block.content) == ("assistant", [BLOCK])
+    assert kept.content == [thinking, text_block("before")]
+    assert code.content == [text_block(end.summary or "")]
+    assert asked.content == [text_block("question 2")]
+    # Once the server has refused it, it is a summary like any other.
+    text, kept, asked = project(numbered([*later, Settings(server_side=False)])).messages
+    assert text.role == "user"
+    assert kept.content == [text_block("before")]
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_what_the_server_leaves_out_is_sent_whole_until_it_refuses(refused: bool) -> None:
+    long = result("a", "row " * 1_000)
+    records: list[AnyRecord] = [start(), question(), calling("a"), long, calling("b"), result("b")]
+    prune = Prune(compaction_id="p", pruned=[4], tokens_before=2, tokens_after=1, by_server=True)
+    after = numbered([*records, prune, *([Settings(server_side=False)] if refused else [])])
+    messages = project(after).messages
+    whole = messages[2].content[0]["content"][0]["text"] == "row " * 1_000
+    assert whole is not refused
+    assert messages[2].cleared == (frozenset() if refused else {"a"})
+    kept = {"type": "tool_uses", "value": 1}
+    expected = [{"type": "clear_tool_uses_20250919", "trigger": kept, "keep": kept}]
+    assert edits(messages) == ([] if refused else expected)
 
 
 @given(sessions(), st.data())

@@ -30,7 +30,7 @@ def check(
     if body.get("context_management") is not None:
         if EDITING_BETA not in betas:
             raise refuse("context_management", "Extra inputs are not permitted")
-        _check_edits(body["context_management"], spec)
+        check_edits(body["context_management"], spec)
     _check_block(messages, spec)
 
 
@@ -94,7 +94,8 @@ def _check_block(messages: list[dict[str, Any]], spec: ModelSpec) -> None:
         )
 
 
-def _check_edits(asked: dict[str, Any], spec: ModelSpec) -> None:
+def check_edits(asked: dict[str, Any], spec: ModelSpec) -> None:
+    """What a request may have left out of its messages."""
     for key in asked:
         if key != "edits":
             raise refuse(f"context_management.{key}", "Extra inputs are not permitted")
