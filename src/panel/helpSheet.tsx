@@ -16,7 +16,7 @@ export function HelpSheet(): JSX.Element {
     ],
     [trans.__('Shift Enter'), trans.__('New line')],
     [
-      trans.__('@'),
+      '@',
       trans.__(
         'Mention a cell, a selection, a variable, a file, the last error'
       )

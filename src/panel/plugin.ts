@@ -25,6 +25,7 @@ import {
   ISessionStreams
 } from '../tokens';
 import { PanelController } from './controller';
+import { describedImageFactory } from './describedImage';
 import { Drafts } from './drafts';
 import { DropTarget } from './dropTarget';
 import { NotebookFollower } from './notebookFollower';
@@ -125,18 +126,21 @@ export const panel: JupyterFrontEndPlugin<IChatPanel> = {
       resolver.path = controller.notebook ?? '';
     });
 
+    const untrusted = rendermime.clone({
+      resolver,
+      sanitizer: new UntrustedSanitizer(
+        rendermime.sanitizer,
+        trans,
+        () => settings.value.loadRemoteImages
+      )
+    });
+    untrusted.addFactory(describedImageFactory(trans));
+
     const widget: PanelWidget = new PanelWidget(
       {
         controller,
         trans,
-        rendermime: rendermime.clone({
-          resolver,
-          sanitizer: new UntrustedSanitizer(
-            rendermime.sanitizer,
-            trans,
-            () => settings.value.loadRemoteImages
-          )
-        }),
+        rendermime: untrusted,
         languages,
         notebookView: new NotebookFollower(
           tracker,

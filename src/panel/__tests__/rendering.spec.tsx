@@ -1,0 +1,61 @@
+import { MimeModel, RenderMimeRegistry } from '@jupyterlab/rendermime';
+import { nullTranslator } from '@jupyterlab/translation';
+import { Widget } from '@lumino/widgets';
+import * as React from 'react';
+import { createRoot } from 'react-dom/client';
+
+import { IPanelContext, PanelProvider } from '../context';
+import { describedImageFactory } from '../describedImage';
+import { MarkdownView } from '../markdownView';
+
+(globalThis as any).IS_REACT_ACT_ENVIRONMENT = true;
+
+const trans = nullTranslator.load('prime_ext');
+
+describe('MarkdownView', () => {
+  it('shows the text as it is if it cannot be rendered', async () => {
+    const warn = jest.spyOn(console, 'warn').mockReturnValue();
+    const rendermime = new RenderMimeRegistry();
+    rendermime.addFactory({
+      safe: true,
+      mimeTypes: ['text/markdown'],
+      createRenderer: () =>
+        Object.assign(new Widget(), {
+          renderModel: () => Promise.reject(new Error('No.'))
+        })
+    });
+    const host = document.body.appendChild(document.createElement('div'));
+    const root = createRoot(host);
+    await React.act(async () =>
+      root.render(
+        <PanelProvider
+          value={{ rendermime, trans } as unknown as IPanelContext}
+        >
+          <MarkdownView text="*strange*" />
+        </PanelProvider>
+      )
+    );
+    expect(host.textContent).toBe('*strange*');
+    expect(warn).toHaveBeenCalled();
+    React.act(() => root.unmount());
+    warn.mockRestore();
+  });
+});
+
+describe('an image', () => {
+  it.each([
+    [{ 'text/plain': '<Figure with 1 Axes>' }, '<Figure with 1 Axes>'],
+    [{ 'text/plain': ['<Figure ', 'with 1 Axes>'] }, '<Figure with 1 Axes>'],
+    [{}, 'Figure']
+  ])('of %j is described', async (words, alt) => {
+    const rendermime = new RenderMimeRegistry({
+      initialFactories: [describedImageFactory(trans)]
+    });
+    const widget = rendermime.createRenderer('image/png');
+    await widget.renderModel(
+      new MimeModel({ data: { 'image/png': 'iVBORw0KGgo=', ...words } })
+    );
+    expect(widget.node.querySelector('img')?.alt).toBe(alt);
+    widget.dispose();
+  });
+});
