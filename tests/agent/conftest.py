@@ -32,6 +32,8 @@ def jp_server_config(
 ) -> dict[str, Any]:
     config = {
         **jp_server_config,
+        # A dead kernel is noticed and replaced at once instead of after seconds.
+        "KernelRestarter": {"time_to_dead": 0.2},
         "PrimeExtension": {"data_dir": str(tmp_path / "prime")},
         "ModelConfig": {"base_url": messages_api.url, "api_key": messages_api.key},
     }
