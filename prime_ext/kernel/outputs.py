@@ -18,13 +18,6 @@ MAX_DISPLAY_BYTES = 64 * 1024 * 1024
 
 _CONTROL = re.compile(r"([\n\r\b])")
 
-_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-
-
-def plain(text: str) -> str:
-    """``text`` without the escape sequences that colour it in a terminal."""
-    return _ANSI.sub("", text)
-
 
 class StreamText:
     """Text of a stream as a terminal shows it: ``\\r`` and ``\\b`` move back and overwrite."""

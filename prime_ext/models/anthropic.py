@@ -12,6 +12,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from prime_ext.clean_text import well_formed
 from prime_ext.models import failures, server_side
 from prime_ext.models.capabilities import known_capabilities, reported_capabilities
 from prime_ext.models.connection import Connection
@@ -268,7 +269,7 @@ def _encodable(request: ModelRequest) -> ModelRequest:
 
     def clean(value: Any) -> Any:
         if isinstance(value, str):
-            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            return well_formed(value)
         if isinstance(value, list):
             return [clean(item) for item in value]
         if isinstance(value, dict):

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from prime_ext.clean_text import well_formed
 from prime_ext.errors import PrimeError
 
 CellType = Literal["code", "markdown", "raw"]
@@ -65,15 +66,6 @@ def source_hash(source: str) -> str:
     A lone surrogate counts as U+FFFD: that is what a browser's ``TextEncoder`` makes of it.
     """
     return hashlib.sha256(well_formed(source).encode()).hexdigest()
-
-
-def well_formed(text: str) -> str:
-    """``text`` with surrogate pairs joined and lone surrogates replaced, so that it is UTF-8."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
 
 
 def clean_source(source: str) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
+from prime_ext.clean_text import without_escapes
 from prime_ext.notebook.cell import Cell, fence
 
 OUTPUT_CHARS = 1000
@@ -12,8 +12,6 @@ OUTPUT_CHARS = 1000
 OUTPUTS_SHOWN = 10
 END_CHARS = 2000
 """As in ``src/notebook/outputs.ts``: characters of text kept at either end of an output."""
-
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
 def describe_cell(cell: Cell, total: int | None = None, *, outputs: bool = True) -> str:
@@ -70,7 +68,7 @@ def _rich(mime: str, value: Any) -> str:
 
 def short(text: str, limit: int = OUTPUT_CHARS) -> str:
     """``text`` without terminal colours, its middle left out if it is long."""
-    text = _ANSI.sub("", text).rstrip()
+    text = without_escapes(text).rstrip()
     if len(text) <= limit:
         return text
     half = limit // 2

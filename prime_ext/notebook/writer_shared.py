@@ -102,12 +102,11 @@ class SharedWriter:
         kind, cell_id = operation["op"], operation["cell_id"]
         old = next((i for i, cell in enumerate(before) if cell["id"] == cell_id), None)
         new = next((i for i, cell in enumerate(after) if cell["id"] == cell_id), None)
-        if kind == "edit_cell":
-            _replace_text(ycells[old]["source"], after[new]["source"])
+        if old is not None and kind in ("edit_cell", "run_result"):
+            if kind == "edit_cell":
+                _replace_text(ycells[old]["source"], after[old]["source"])
             if "outputs" in operation:
-                self._show_result(ycells[old], after[new])
-        elif kind == "run_result":
-            self._show_result(ycells[old], after[new])
+                self._show_result(ycells[old], after[old])
         else:
             state = None
             if old is not None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 
+from prime_ext.clean_text import well_formed
 from prime_ext.session.records import AnyRecord
 
 if TYPE_CHECKING:
@@ -386,11 +387,7 @@ def mend(value: Any) -> Any:
     beyond 64 bits become strings of hexadecimal digits.
     """
     if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        return value
+        return well_formed(value)
     if isinstance(value, dict):
         return {mend(key): mend(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from prime_ext.kernel.outputs import plain
+from prime_ext.clean_text import without_escapes
 from tests.kernel.conftest import text_of, until
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ async def test_error_comes_back_in_full(kernel: NotebookKernel) -> None:
     assert run.status == "error"
     assert run.error is not None
     assert run.error["ename"] == "ZeroDivisionError"
-    assert "return 1 / 0" in plain("\n".join(run.error["traceback"]))
+    assert "return 1 / 0" in without_escapes("\n".join(run.error["traceback"]))
     assert run.outputs[-1]["output_type"] == "error"
 
 

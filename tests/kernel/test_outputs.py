@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prime_ext.clean_text import without_escapes
 from prime_ext.kernel import outputs as outputs_module
-from prime_ext.kernel.outputs import OutputCollector, StreamText, plain
+from prime_ext.kernel.outputs import OutputCollector, StreamText
 
 
 def stream(text: str, name: str = "stdout") -> tuple[str, dict[str, Any]]:
@@ -132,7 +133,7 @@ def test_rich_outputs_beyond_the_budget_are_named(monkeypatch: pytest.MonkeyPatc
 
 
 def test_colours_are_taken_out() -> None:
-    assert plain("\x1b[0;31mZeroDivisionError\x1b[0m: \x1b[38;5;28mdivision\x1b[39m") == (
+    assert without_escapes("\x1b[0;31mZeroDivisionError\x1b[0m: \x1b[38;5;28mdivision\x1b[39m") == (
         "ZeroDivisionError: division"
     )
-    assert plain("\x1b]8;;http://x\x07link\x1b]8;;\x07") == "link"
+    assert without_escapes("\x1b]8;;http://x\x07link\x1b]8;;\x07") == "link"

@@ -130,6 +130,23 @@ async def test_the_outcome_of_a_run_is_shown_to_all(
     assert shared.ycells[1]["execution_state"] == "idle"
 
 
+async def test_what_a_run_put_out_is_undone_with_the_source(
+    document: NotebookDocument, share: Share, recorded: Recorded
+) -> None:
+    before = {**code_cell("1", "a"), "outputs": [STREAM], "execution_count": 3}
+    shared = share(notebook_of([before]))
+    kernel = ScriptedKernel()
+    kernel.finish.set()
+    await document.run("a", kernel)
+    assert shared.get_cell(0)["outputs"] == []
+    kept = json.loads(recorded.files[recorded.records[0].kept or ""])
+    assert (kept["outputs"], kept["execution_count"]) == ([STREAM], 3)
+    shown = {"outputs": [STREAM], "execution_count": 3, "trusted": True}
+    await document.edit("a", "2", shown=shown)
+    cell = shared.get_cell(0)
+    assert (cell["source"], cell["outputs"], cell["execution_count"]) == ("2", [STREAM], 3)
+
+
 async def test_a_running_cell_that_is_moved_still_runs(
     document: NotebookDocument, share: Share
 ) -> None:

@@ -29,9 +29,10 @@ from prime_ext.agent.tools.text_files import (
     unified_diff,
 )
 from prime_ext.agent.tools.tool import Tool, ToolContext, ToolOutcome
+from prime_ext.clean_text import well_formed
 from prime_ext.context.image_limits import refusal
 from prime_ext.errors import PrimeError
-from prime_ext.notebook.cell import Cell, clean_source, fence, well_formed
+from prime_ext.notebook.cell import Cell, clean_source, fence
 from prime_ext.notebook.describe import describe_cell
 
 MAX_ENTRIES = 500

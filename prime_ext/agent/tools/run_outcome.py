@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING, Any
 
 from prime_ext.agent.tools.tool import ToolOutcome
+from prime_ext.clean_text import without_escapes
 
 if TYPE_CHECKING:
     from prime_ext.kernel.execution import Execution
@@ -37,8 +37,6 @@ NO_INPUT = (
     "input() and getpass() cannot be answered here. Put the value into the code, or ask the user "
     "for it in your reply."
 )
-
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
 def run_outcome(execution: Execution, *notes: str) -> ToolOutcome:
@@ -112,7 +110,7 @@ def _taken_apart(
         kept.append(left)
     if left_out:
         texts.append(f"[{left_out} more images, which you are not shown: {MAX_IMAGES} at most]")
-    texts = [text for text in (_ANSI.sub("", t).rstrip() for t in texts) if text]
+    texts = [text for text in (without_escapes(t).rstrip() for t in texts) if text]
     return texts, images, kept
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from prime_ext.clean_text import without_escapes
 from prime_ext.context.sections import DONE_CALL, LEFT_OUT, OPEN_REQUEST, TOUR_STEP
 from prime_ext.models.model import ModelRequest
 
@@ -31,7 +32,6 @@ _TOUR_STEP = re.compile(rf"^- {TOUR_STEP}(\d+) of \d+", re.M)
 _NOTEBOOK = re.compile(r"`([^`\n]+\.ipynb)`")
 _DECLINED = ("The user declined", "Plan mode")
 """How the results begin of calls that the user, or the permission mode, did not allow."""
-_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ def _result(block: dict[str, Any]) -> Result:
     parts = list(blocks(block))
     text = "\n".join(str(part.get("text", "")) for part in parts if part.get("type") == "text")
     images = sum(part.get("type") == "image" for part in parts)
-    return Result(_ANSI.sub("", text), bool(block.get("is_error")), images)
+    return Result(without_escapes(text), bool(block.get("is_error")), images)
 
 
 def _summed_up_rounds(summary: str) -> Iterator[Round]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+from prime_ext.clean_text import without_escapes
+
 _LAST_LINE = re.compile(
     r"^\s*(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning|Iteration|"
     r"NotFound|Fault|Timeout|Break)|[A-Z]\w*Error)\s*(?::\s?(?P<message>.*))?$"
@@ -58,7 +59,7 @@ class Traceback:
 
 def parse(text: str) -> Traceback | None:
     """The last traceback in ``text``, IPython's or Python's own; ``None`` without one."""
-    lines = _ANSI.sub("", text).splitlines()
+    lines = without_escapes(text).splitlines()
     end = next(
         (n for n in range(len(lines) - 1, -1, -1) if _LAST_LINE.match(lines[n])
          and not re.search(r"Traceback \(most recent call last\)\s*$", lines[n])),
