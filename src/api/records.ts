@@ -116,6 +116,8 @@ export interface ICompactionEnd extends IBase {
   compaction_count?: number;
   kernel_state?: IKernelStateInfo;
   summary?: string;
+  /** The summary, where the model's server has made and signed it. */
+  block?: { content?: string };
   reason?: string;
   /** In force from here on, if this compaction changed them. */
   model?: string;

@@ -200,7 +200,10 @@ export function endedCompaction(record: ICompactionEnd): ICompactionItem {
     waitMs: record.wait_ms ?? null,
     count: record.compaction_count ?? null,
     kernelState: record.kernel_state ?? {},
-    summary: record.summary ?? null,
+    // What the model's server has summarised stands in a block of its own.
+    summary:
+      [record.block?.content, record.summary].filter(Boolean).join('\n\n') ||
+      null,
     reason: record.reason ?? null
   };
 }
