@@ -6,8 +6,8 @@ import { usePanel, usePanelState } from './context';
 import { MarkdownView } from './markdownView';
 
 /**
- * The three answers. The group takes the focus when it appears, unless the person is typing, so
- * that a decision is one key away and none is made by a key meant for something else.
+ * The three answers. The group takes the focus when it appears, but never from where one writes:
+ * no key that was meant for a text decides.
  */
 export function ApprovalButtons(props: {
   approval: IApprovalState;
@@ -37,7 +37,7 @@ export function ApprovalButtons(props: {
       tabIndex={-1}
       ref={group}
       onKeyDown={event => {
-        if (event.ctrlKey || event.metaKey || event.altKey) {
+        if (event.repeat || event.ctrlKey || event.metaKey || event.altKey) {
           return;
         }
         const key = event.key.toLowerCase();
@@ -171,12 +171,14 @@ function buttonLabels(
   }
 }
 
-/** Only from within the panel, and not from a text that is being written. */
+/** Only from within the panel, and not from a text, which may be about to be written. */
 function mayTakeFocus(element: HTMLElement): boolean {
   const active = document.activeElement;
   const panel = element.closest('.jp-prime-Panel');
-  if (!panel || !active || !panel.contains(active)) {
-    return false;
-  }
-  return !(active instanceof HTMLTextAreaElement && active.value !== '');
+  return (
+    !!panel &&
+    !!active &&
+    panel.contains(active) &&
+    !(active instanceof HTMLTextAreaElement)
+  );
 }

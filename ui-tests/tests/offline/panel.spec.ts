@@ -1,6 +1,17 @@
 import type { IJupyterLabPageFixture } from '@jupyterlab/galata';
-import type { WebSocketRoute } from '@playwright/test';
+import type { Locator, WebSocketRoute } from '@playwright/test';
 import { accessible, expect, PrimePanel, test } from '../panel';
+
+/** Shift+Tab until the focus is in `target`. */
+async function backTo(
+  page: IJupyterLabPageFixture,
+  target: Locator
+): Promise<void> {
+  await expect(async () => {
+    await page.keyboard.press('Shift+Tab');
+    await expect(target.locator(':focus')).toBeVisible({ timeout: 100 });
+  }).toPass();
+}
 
 test('by keyboard alone: write, approve, deny, open cards, find the help', async ({
   page,
@@ -27,9 +38,15 @@ test('by keyboard alone: write, approve, deny, open cards, find the help', async
     await keyboard.type('insert a cell with `marker = 12`');
     await keyboard.press('Enter');
     const question = panel.root.getByRole('group', { name: /insert/i });
-    await expect(question).toBeFocused();
+    await expect(question).toBeVisible();
     await expect(panel.tools('insert_cell')).toContainText('marker = 12');
+    // What is typed meanwhile is text, and no answer.
+    await keyboard.type('a');
+    await expect(panel.composer).toHaveValue('a');
+    await expect(question).toBeVisible();
     await expect(panel.cells).toHaveCount(cells);
+    await keyboard.press('Backspace');
+    await backTo(page, question);
     await keyboard.press('d');
     await panel.answered(2);
     await expect(
@@ -42,7 +59,8 @@ test('by keyboard alone: write, approve, deny, open cards, find the help', async
     await keyboard.press('ArrowUp');
     await expect(panel.composer).toHaveValue(/marker = 12/);
     await keyboard.press('Enter');
-    await expect(question).toBeFocused();
+    await expect(question).toBeVisible();
+    await backTo(page, question);
     await keyboard.press('a');
     await panel.answered(3);
     await expect(panel.cells).toHaveCount(cells + 1);
