@@ -125,14 +125,17 @@ class Hints:
 _hints: dict[int, Hints] = {}
 
 
-def pickle_all(namespace: dict[str, Any], names: list[str], budget: Budget) -> Pickled:
+def pickle_all(
+    namespace: dict[str, Any], names: list[str], budget: Budget, in_place: bool = True
+) -> Pickled:
     """Pickle the names with all reducers in place, minding what the last time was like."""
     reducers.load()
     restorers.publish()
     if id(namespace) not in _hints:
         _hints.clear()  # a process has one namespace that is saved again and again
     hints = _hints.setdefault(id(namespace), Hints())
-    return pickle_namespace(SaveContext(namespace), names, budget, hints)
+    context = SaveContext(namespace, in_place=in_place)
+    return pickle_namespace(context, names, budget, hints)
 
 
 def pickle_namespace(

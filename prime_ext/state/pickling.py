@@ -77,6 +77,7 @@ class SaveContext:
     sources: file name → text, for code whose file is not on disk (notebook cells).
     modules: name → file, for modules that are not part of an installation.
     tried: risky kinds that a trial has shown to be harmless in this component; None: no trials.
+    in_place: buffers are read before the user's program goes on, or by a process with a copy.
     keeps_owners: a small view keeps the array it shows a part of, also where nobody else does.
     """
 
@@ -94,6 +95,7 @@ class SaveContext:
     sources: dict[str, str] = field(default_factory=dict)
     modules: dict[str, str] = field(default_factory=dict)
     tried: set[type] | None = None
+    in_place: bool = True
     keeps_owners: bool = False
     importable: dict[int, tuple[Any, bool]] = field(default_factory=dict)
     sentinels: dict[type, dict[int, tuple[str, str]]] = field(default_factory=dict)

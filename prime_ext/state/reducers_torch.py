@@ -24,7 +24,11 @@ def reduce_storage(pickler: Reducing, storage: Any) -> Any:
     if not storage.nbytes():
         return restore_storage, (b"",)
     torch: Any = importlib.import_module("torch")
-    memory = torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
+    numpy: Any = importlib.import_module("numpy")
+    # Not by `Tensor.numpy`: after that, no tensor on this memory could be resized any more.
+    memory = numpy.from_dlpack(torch.empty(0, dtype=torch.uint8).set_(storage))
+    if not pickler.context.in_place:
+        memory = memory.copy()  # resizing a tensor frees what others look at
     return restore_storage, (pickle.PickleBuffer(memory),)
 
 

@@ -148,6 +148,7 @@ def begin(
             namespace,
             _chosen(namespace, names, exclude),
             Budget(seconds_per_variable, seconds_total),
+            in_place=wait or (fork and forking.is_safe()),
         )
         pickling_ms = monotonic_ms(pickling)
         dill_judge.judge(pickled)
