@@ -15,7 +15,7 @@ from prime_ext.config import SnapshotConfig
 from prime_ext.errors import PrimeError
 from prime_ext.kernel.freshness import Moment, kernel_status
 from prime_ext.kernel.snapshot import MAX_CRASH_RESTORES, SnapshotKeeper
-from prime_ext.kernel.snapshot_files import MAX_KEPT, SnapshotFiles, derive_key
+from prime_ext.kernel.snapshot_files import SnapshotFiles, derive_key
 from tests.kernel.conftest import leave, occupy, text_of, until
 
 if TYPE_CHECKING:
@@ -407,13 +407,17 @@ async def test_each_state_that_was_left_by_a_restart_stays_within_reach(
 
 
 async def test_of_the_states_that_were_left_the_oldest_goes(
-    kernel: NotebookKernel, keeper: SnapshotKeeper, folder: Path, jp_fetch: Any
+    kernel: NotebookKernel, keeper: SnapshotKeeper, jp_fetch: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for number in range(MAX_KEPT + 3):
+    monkeypatch.setattr("prime_ext.kernel.snapshot_files.MAX_KEPT", 2)
+    saved = []
+    for number in range(4):
+        if number:
+            await jp_fetch("api", "kernels", kernel.kernel_id, "restart", method="POST", body="{}")
         await kernel.execute(f"state = {number}", store_history=True)
-        await keeper.capture("turn")
-        await jp_fetch("api", "kernels", kernel.kernel_id, "restart", method="POST", body="{}")
-    assert len(list((folder / "kernel-state.d").glob("kept-*.dill"))) == MAX_KEPT
+        saved.append((await keeper.capture("turn")).snapshot_id)
+    listed = [entry["snapshot_id"] for entry in await keeper.snapshots()]
+    assert set(listed) == set(saved[1:])
 
 
 async def test_unknown_snapshot(kernel: NotebookKernel, keeper: SnapshotKeeper) -> None:
