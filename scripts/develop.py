@@ -13,8 +13,8 @@ from . import frontend
 from .browser import find_browser
 from .environment import Environment
 from .machine import ImpossibleError, free_ports, say
-from .runner import JEST, PLAYWRIGHT, PYTEST, Runner, judge
-from .suite import close, run_all, run_one
+from .runner import JEST, PLAYWRIGHT, PYTEST, Outcome, Runner, judge, run
+from .suite import close, each_of, run_all, run_one
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -98,12 +98,12 @@ def setup(arguments: Sequence[str] = ()) -> int:
 
 def lint(arguments: Sequence[str]) -> int:
     """Run ruff, eslint, prettier and stylelint."""
-    return close(run_all(CHECKS, _developed()))
+    return close(run_all(each_of(CHECKS, _developed())))
 
 
 def types(arguments: Sequence[str]) -> int:
     """Run mypy and tsc."""
-    return close(run_all(TYPES, _developed()))
+    return close(run_all(each_of(TYPES, _developed())))
 
 
 def pytest(arguments: Sequence[str]) -> int:
@@ -124,19 +124,17 @@ def ui(arguments: Sequence[str]) -> int:
 def test(arguments: Sequence[str]) -> int:
     """Run everything: lint, types and all tests."""
     environment = _developed()
+
+    def in_browser() -> Outcome:
+        try:
+            ready = _with_browser(environment)
+        except ImpossibleError as problem:
+            return judge(BROWSER_TESTS, 1, str(problem), 0.0)
+        return run(BROWSER_TESTS, cwd=ready.root, env=ready.variables)
+
     # The longest first: beside them there is time for the others.
-    runners = [MOST_PYTHON_TESTS, BROWSER_TESTS, PACKAGE_TESTS, PLUGIN_TESTS, *TYPES, *CHECKS]
-    problem = None
-    try:
-        environment = _with_browser(environment)
-    except ImpossibleError as error:
-        problem = error
-        runners.remove(BROWSER_TESTS)
-    outcomes = run_all(runners, environment)
-    if problem is not None:
-        say(str(problem))
-        outcomes.append(judge(BROWSER_TESTS, 1, "", 0.0))
-    return close(outcomes)
+    others = each_of([PACKAGE_TESTS, PLUGIN_TESTS, *TYPES, *CHECKS], environment)
+    return close(run_all([*each_of([MOST_PYTHON_TESTS], environment), in_browser, *others]))
 
 
 def soak(arguments: Sequence[str]) -> int:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from . import runner
 from .environment import Environment
 from .machine import say
 from .runner import Outcome, Runner, Tally
+
+Work = Callable[[], Outcome]
+"""Runs one of them to its end."""
 
 
 def run_one(each: Runner, arguments: Sequence[str], environment: Environment) -> list[Outcome]:
@@ -21,24 +25,30 @@ def run_one(each: Runner, arguments: Sequence[str], environment: Environment) ->
     return [runner.run(each, arguments, cwd=environment.root, env=environment.variables, show=show)]
 
 
-def run_all(
-    runners: Sequence[Runner], environment: Environment, *, at_once: int = 2
-) -> list[Outcome]:
-    """Run them, the first ones first and always ``at_once`` of them, so that none waits for long.
+def each_of(runners: Sequence[Runner], environment: Environment) -> list[Work]:
+    return [
+        partial(runner.run, each, cwd=environment.root, env=environment.variables)
+        for each in runners
+    ]
+
+
+def run_all(works: Sequence[Work], *, at_once: int = 2) -> list[Outcome]:
+    """Do them, the first ones first and always ``at_once`` of them, so that none waits for long.
 
     The output of each is shown when it has ended.
     """
     printing = threading.Lock()
 
-    def run_quietly(each: Runner) -> Outcome:
-        outcome = runner.run(each, cwd=environment.root, env=environment.variables)
+    def show(work: Work) -> Outcome:
+        outcome = work()
         with printing:
-            say(f"{each.name}: {'ok' if outcome.ok else 'FAILED'} ({outcome.seconds:.0f} s)")
+            state = "ok" if outcome.ok else "FAILED"
+            say(f"{outcome.runner.name}: {state} ({outcome.seconds:.0f} s)")
             print(outcome.output, flush=True)
         return outcome
 
     with ThreadPoolExecutor(at_once) as threads:
-        return list(threads.map(run_quietly, runners))
+        return list(threads.map(show, works))
 
 
 def close(outcomes: Sequence[Outcome]) -> int:
