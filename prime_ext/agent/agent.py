@@ -96,6 +96,7 @@ class Agent:
         self._work: asyncio.Task[Any] | None = None
         self._stop_at_once = False
         """Stop was pressed before the work had begun."""
+        self._stopped_by: str | None = None
         self._background: set[asyncio.Task[Any]] = set()
         self._resumes = False
         """Go on with the queue once the restore under way is over."""
@@ -210,10 +211,11 @@ class Agent:
             )
         self._append(Unqueued(queued_seq=seq, reason="deleted", user=user))
 
-    def interrupt(self) -> bool:
+    def interrupt(self, user: str | None = None) -> bool:
         """Stop what goes on; ``False`` if nothing does. Queued messages stay queued."""
         if self._driver is None:
             return False
+        self._stopped_by = user
         if self._work is None:
             self._stop_at_once = True
         else:
@@ -325,6 +327,7 @@ class Agent:
             self._driver = None
             self._work = None
             self._stop_at_once = False
+            self._stopped_by = None
             self._context.drop_compaction("The work was stopped before its turn came.")
             self._set_phase("idle", None)
 
@@ -383,7 +386,7 @@ class Agent:
     def _end_early(self, status: str, turn: str) -> str:
         """End a turn that did not get as far as its first request."""
         if status == "interrupted":
-            self._append(Interrupt(phase=self._phase, turn=turn))
+            self._append(Interrupt(phase=self._phase, turn=turn, user=self._stopped_by))
         self._calls.close_open(turn)
         self._append(TurnEnd(status=status, turn=turn), sync=True)
         return status
@@ -402,6 +405,7 @@ class Agent:
             self.approvals,
             phase=self._set_phase,
             after_run=self.variables.after_run,
+            stopped_by=lambda: self._stopped_by,
             log=self._log,
         )
 

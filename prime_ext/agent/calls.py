@@ -20,7 +20,7 @@ from prime_ext.agent.permissions import DECLINED, PLAN_REFUSAL, decide
 from prime_ext.agent.tools.packages import call_handler
 from prime_ext.agent.tools.registry import ToolRegistry
 from prime_ext.agent.tools.runs import INTERRUPT_RUN, WAIT_FOR_RUN, Runs
-from prime_ext.agent.tools.tool import ApprovalClass, Tool, ToolContext, ToolOutcome
+from prime_ext.agent.tools.tool import ApprovalClass, Question, Tool, ToolContext, ToolOutcome
 from prime_ext.context.cap import cap_text
 from prime_ext.context.projection import open_calls
 from prime_ext.errors import PrimeError
@@ -155,7 +155,6 @@ class ToolCalls:
     async def _answer(self, call: Block, turn: str, cap_tokens: int) -> bool:
         """Carry a call out and record its result; whether it failed."""
         call_id = str(call["id"])
-        started = time.monotonic()
         generation = self._kernel.generation
         progress = _Progress(self._session, turn, call_id)
         try:
@@ -169,7 +168,7 @@ class ToolCalls:
                     outputs=progress.outputs,
                     is_error=True,
                 ),
-                started,
+                progress.duration_ms,
                 cap_tokens,
                 synthetic=True,
             )
@@ -191,7 +190,7 @@ class ToolCalls:
         for told in filter(None, [event, self.runs.ended()]):
             content = [*outcome.content, {"type": "text", "text": told}]
             outcome = replace(outcome, content=content)
-        await self._record(call, turn, outcome, started, cap_tokens)
+        await self._record(call, turn, outcome, progress.duration_ms, cap_tokens)
         return outcome.is_error
 
     async def _outcome(self, call: Block, turn: str, progress: _Progress) -> ToolOutcome:
@@ -227,7 +226,7 @@ class ToolCalls:
     async def _approved(
         self, tool: Tool, context: ToolContext, arguments: dict[str, Any], turn: str
     ) -> bool:
-        detail = await tool.preview(context, arguments) if tool.preview else tool.detail(arguments)
+        question = await _question(tool, context, arguments)
         before = self._approvals.asked(context.call_id)
         self._phase("approval")
         answer = await self._approvals.ask(
@@ -236,14 +235,15 @@ class ToolCalls:
                 what="tool",
                 tool=tool.name,
                 input=arguments,
-                summary=tool.summary(arguments),
-                detail=detail,
+                summary=question.summary,
+                detail=question.detail,
                 turn=turn,
             )
         )
         if answer.decision != "allow":
             return False
-        if before is not None and not _same_detail(before.detail, self._session.clean(detail)):
+        detail = self._session.clean(question.detail)
+        if before is not None and not _same_detail(before.detail, detail):
             raise PrimeError(
                 "This was approved before the server was restarted, and what it is about has "
                 "changed since. Nothing was done.",
@@ -258,7 +258,7 @@ class ToolCalls:
         call: Block,
         turn: str,
         outcome: ToolOutcome,
-        started: float,
+        duration_ms: int,
         cap_tokens: int,
         *,
         synthetic: bool = False,
@@ -274,7 +274,7 @@ class ToolCalls:
                 outputs=for_record(outcome.outputs),
                 output_file=output_file,
                 left_out=outcome.left_out,
-                duration_ms=round((time.monotonic() - started) * 1000),
+                duration_ms=duration_ms,
                 synthetic=synthetic,
                 turn=turn,
             )
@@ -308,12 +308,21 @@ class _Progress:
         self._turn = turn
         self._call_id = call_id
         self.outputs: list[dict[str, Any]] = []
-        self.begun = False
+        self._begun_at: float | None = None
         self.event: str | None = None
         """What happened to the kernel before the call, for the model."""
 
+    @property
+    def begun(self) -> bool:
+        return self._begun_at is not None
+
+    @property
+    def duration_ms(self) -> int:
+        """Since it was begun: not while a person was asked."""
+        return 0 if self._begun_at is None else round((time.monotonic() - self._begun_at) * 1000)
+
     def begin(self) -> None:
-        self.begun = True
+        self._begun_at = time.monotonic()
         self({"started": datetime.now(timezone.utc).isoformat(timespec="milliseconds")})
 
     def plain(self, body: dict[str, Any]) -> None:
@@ -326,6 +335,11 @@ class _Progress:
             body = {**body, "outputs": for_panel(self.outputs)}
         frame = {"type": "progress", "what": "tool", "turn": self._turn, "call_id": self._call_id}
         self._session.publish({**body, **frame})
+
+
+async def _question(tool: Tool, context: ToolContext, arguments: dict[str, Any]) -> Question:
+    shown = await tool.preview(context, arguments) if tool.preview else tool.detail(arguments)
+    return shown if isinstance(shown, Question) else Question(tool.summary(arguments), shown)
 
 
 def _same_detail(one: str | None, other: str | None) -> bool:

@@ -78,9 +78,9 @@ def user_content(
     blocks: list[dict[str, Any]] = []
     shown: list[dict[str, Any]] = []
     for event in kernel_events:
-        blocks.append({"type": "text", "text": f"<kernel-event>\n{event}\n</kernel-event>"})
+        blocks.append(_tagged("kernel-event", event))
     for event in notebook_events:
-        blocks.append({"type": "text", "text": f"<notebook-event>\n{event}\n</notebook-event>"})
+        blocks.append(_tagged("notebook-event", event))
     for attachment in attachments:
         facts = {key: value for key, value in attachment.items() if key != "content"}
         blocks += attachment.get("content", [])
@@ -91,14 +91,15 @@ def user_content(
     return blocks, shown
 
 
-_CLOSING = re.compile(r"<(\s*/\s*attachment)", re.IGNORECASE)
+def _tagged(tag: str, text: str, attributes: str = "") -> dict[str, Any]:
+    body = _CLOSING.sub(r"<\\\1", text)
+    return {"type": "text", "text": f"<{tag}{attributes}>\n{body}\n</{tag}>"}
+
+
+_CLOSING = re.compile(r"<(\s*/\s*(?:attachment|kernel-event|notebook-event))", re.IGNORECASE)
 
 
 def attachment_block(kind: str, name: str, text: str) -> dict[str, Any]:
     """A block that says what it holds and where that is from, and cannot be left from within."""
     name = " ".join(name.replace('"', "'").replace("<", "&lt;").split())
-    body = _CLOSING.sub(r"<\\\1", text)
-    return {
-        "type": "text",
-        "text": f'<attachment type="{kind}" name="{name}">\n{body}\n</attachment>',
-    }
+    return _tagged("attachment", text, f' type="{kind}" name="{name}"')

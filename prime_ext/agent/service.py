@@ -135,8 +135,7 @@ class AgentService:
         context is empty. ``snapshots`` holds for all sessions of the notebook; off deletes what
         was saved."""
         await self.agent(session)
-        if snapshots is not None:
-            await self._switch_snapshots(session, snapshots, user)
+        # What is refused is refused before anything is changed.
         mode = self._allowed_mode(permission_mode) if permission_mode else None
         provider = None
         if model:
@@ -145,12 +144,14 @@ class AgentService:
             notebook = None
         if notebook is not None:
             await self._services.kernel_name(notebook)
-            if await self._is_gone(session.notebook):
-                # A client tells of a rename, perhaps before the server's own news of it: the
-                # turn that may be running goes on.
-                await self._services.kernels.move_along(session.notebook, notebook)
-                await self.renamed(session.notebook, notebook, user)
-                notebook = None
+        if snapshots is not None:
+            await self._switch_snapshots(session, snapshots, user)
+        if notebook is not None and await self._is_gone(session.notebook):
+            # A client tells of a rename, perhaps before the server's own news of it: the turn that
+            # may be running goes on.
+            await self._services.kernels.move_along(session.notebook, notebook)
+            await self.renamed(session.notebook, notebook, user)
+            notebook = None
         if title is not None:
             session.append(Title(title=clean_title(title) or "", user=user))
         if mode or model or notebook or restore:
@@ -178,8 +179,9 @@ class AgentService:
         session.append(Settings(snapshots=on, user=user), sync=True)
         if not on:
             for summary in await asyncio.to_thread(self._services.store.list, session.notebook):
-                other = await asyncio.to_thread(self._services.store.get, summary.id)
-                await (await self.agent(other)).variables.forget(user)
+                with contextlib.suppress(PrimeError):  # in use by another server, or damaged
+                    other = await asyncio.to_thread(self._services.store.get, summary.id)
+                    await (await self.agent(other)).variables.forget(user)
             await self.agent(session)  # which stays the one in use
         for agent in self._agents.values():
             if agent.session.notebook == session.notebook:
@@ -224,6 +226,9 @@ class AgentService:
 
     async def close_session(self, session: Session) -> None:
         """Stop whatever goes on in a session that is about to be deleted."""
+        opening = self._opening.get(session.id)
+        if opening is not None:
+            await asyncio.wait([opening])
         agent = self._agents.pop(session.id, None)
         if agent is not None:
             await agent.close()
@@ -245,7 +250,11 @@ class AgentService:
     def describe(self, session: Session) -> dict[str, Any]:
         """What ``GET sessions/{id}`` adds to the session's own facts."""
         agent = self._agents.get(session.id)
-        return agent.describe() if agent else {}
+        permissions = self._services.permission_config
+        mode = in_force(
+            session.permission_mode, permissions.allowed_modes, permissions.default_mode
+        )
+        return {"permission_mode": mode, **(agent.describe() if agent else {})}
 
     async def saved(self, session: Session) -> dict[str, Any]:
         """What ``GET sessions/{id}`` says of the session's snapshots."""
@@ -302,7 +311,7 @@ class AgentService:
 
     async def interrupt(self, session: Session, user: str | None) -> bool:
         """Stop what goes on; ``False`` if nothing does."""
-        return (await self.agent(session)).interrupt()
+        return (await self.agent(session)).interrupt(user)
 
     async def compact(
         self, session: Session, instructions: str | None, user: str | None

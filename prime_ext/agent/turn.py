@@ -112,6 +112,8 @@ class Turn:
         Called with ``model``, ``tool``, ``approval``, ``compaction`` or ``retry``.
     after_run:
         Called when calls of a reply have run code.
+    stopped_by:
+        The person who has stopped the turn, once it is cancelled; ``None`` if nobody has.
     """
 
     def __init__(
@@ -127,6 +129,7 @@ class Turn:
         *,
         phase: Callable[[str], None],
         after_run: Callable[[], None],
+        stopped_by: Callable[[], str | None],
         log: logging.Logger,
     ) -> None:
         self._turn = turn
@@ -139,6 +142,7 @@ class Turn:
         self._approvals = approvals
         self._phase_callback = phase
         self._after_run = after_run
+        self._stopped_by = stopped_by
         self._log = log
         self._phase = "model"
         self._spent = _Spent()
@@ -178,7 +182,9 @@ class Turn:
             await self._requests(calls)
         except asyncio.CancelledError:
             status = "interrupted"
-            self._session.append(Interrupt(phase=self._phase, turn=self._turn))
+            self._session.append(
+                Interrupt(phase=self._phase, turn=self._turn, user=self._stopped_by())
+            )
         except _LimitReached:
             status = "limit"
         except _Refilled:
@@ -198,7 +204,9 @@ class Turn:
             await self._calls.runs.stop()
         elif not await self._settle():
             status = "interrupted"
-            self._session.append(Interrupt(phase=self._phase, turn=self._turn))
+            self._session.append(
+                Interrupt(phase=self._phase, turn=self._turn, user=self._stopped_by())
+            )
         self._calls.close_open(self._turn)
         return self._end(status)
 
@@ -442,6 +450,9 @@ class Turn:
             )
         else:
             streamed.discard()
+
+    def _interrupted(self) -> None:
+        self._session.append(Interrupt(phase=self._phase, turn=self._turn, user=self._stopped_by()))
 
     def _error(self, code: str, message: str, hint: str) -> None:
         self._session.append(

@@ -264,7 +264,10 @@ class Session:
 
         ``delta`` frames are kept until the message is a record or a ``delta_reset``, the newest
         ``progress`` frame of each thing until that thing ends, for subscribers who join later.
+        Secrets are taken out of ``progress`` frames, which show what code puts out.
         """
+        if frame["type"] == "progress" and self.redact is not None:
+            frame = _map_strings(frame, self.redact)
         self._stream.publish(frame)
 
     @asynccontextmanager

@@ -29,6 +29,9 @@ async def test_off_deletes_what_was_saved_and_holds_for_every_session_of_the_not
     await service.snapshot(other.session, "ada")
     assert (await service.saved(session.session))["bytes"] > 0
 
+    with pytest.raises(PrimeError, match="not available"):
+        await service.update(session.session, snapshots=False, permission_mode="root")
+    assert (await service.saved(session.session))["bytes"] > 0, "refused as a whole"
     await service.update(session.session, snapshots=False, user="ada")
     for one in (session, other):
         saved = await service.saved(one.session)

@@ -251,12 +251,29 @@ async def test_stop_while_code_runs_interrupts_the_kernel_and_closes_the_calls(
     assert "2" in str(session.records("tool_result")[-1])
 
 
+async def test_a_key_that_code_puts_out_is_not_shown_on_the_way_either(
+    new_session: NewSession, messages_api: MessagesAPI
+) -> None:
+    session = await new_session()
+    code = f"import time\nprint({messages_api.key!r}[::1], flush=True)\ntime.sleep(0.5)"
+    hidden = code.replace(messages_api.key, "' + '".join(messages_api.key.partition("-")))
+    session.api.enqueue(reply(call("run_code", code=hidden)), reply("Done."))
+    shown = asyncio.create_task(
+        session.frame(lambda f: f["type"] == "progress" and bool(f.get("outputs")))
+    )
+    await session.send("Print it.")
+    assert (await shown)["outputs"][0]["text"] == "[key]\n"
+    await session.record("turn_end")
+
+
 async def test_stop_before_anything_has_happened(new_session: NewSession) -> None:
     session = await new_session()
     await session.send("Hello")
     await session.stop()
     end = await session.record("turn_end")
     assert end.status == "interrupted"
+    (interrupt,) = session.records("interrupt")
+    assert interrupt.user == "ada"
 
 
 async def test_stop_while_a_retry_waits(new_session: NewSession) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from prime_ext.agent.tools.run_outcome import run_outcome
 from prime_ext.agent.tools.runs import Progress, begin_run
 from prime_ext.agent.tools.text_files import unified_diff
-from prime_ext.agent.tools.tool import Tool, ToolContext, ToolOutcome
+from prime_ext.agent.tools.tool import Preview, Question, Tool, ToolContext, ToolOutcome
 from prime_ext.errors import PrimeError
 from prime_ext.notebook.cell import Cell, clean_source, fence
 from prime_ext.notebook.describe import describe_cell
@@ -158,47 +158,84 @@ def _changed(change: Change, text: str) -> ToolOutcome:
     return ToolOutcome.text(text)
 
 
-async def _preview_edit(context: ToolContext, arguments: dict[str, Any]) -> str | None:
+async def _preview_edit(context: ToolContext, arguments: dict[str, Any]) -> Question | str:
     cell = await _present(context, arguments["cell_id"])
     if isinstance(cell, str):
         return cell
     diff = unified_diff(cell.source, clean_source(arguments["source"]), f"cell {cell.id}")
-    return fence(diff, "diff") if diff else "The cell holds exactly this already."
+    return Question(
+        f"Edit {_named(cell)}",
+        fence(diff, "diff") if diff else "The cell holds exactly this already.",
+    )
 
 
-async def _preview_source(context: ToolContext, arguments: dict[str, Any]) -> str | None:
-    cell = await _present(context, arguments["cell_id"])
-    if isinstance(cell, str):
-        return cell
-    return fence(cell.source, _language(context) if cell.cell_type == "code" else "markdown")
+def _preview_source(verb: str) -> Preview:
+    async def preview(context: ToolContext, arguments: dict[str, Any]) -> Question | str:
+        cell = await _present(context, arguments["cell_id"])
+        if isinstance(cell, str):
+            return cell
+        return Question(f"{verb} {_named(cell)}", _shown(context, cell))
+
+    return preview
 
 
-async def _preview_move(context: ToolContext, arguments: dict[str, Any]) -> str | None:
+async def _preview_move(context: ToolContext, arguments: dict[str, Any]) -> Question | str:
     cell = await _present(context, arguments["cell_id"])
     if isinstance(cell, str):
         return cell
     if arguments["after"] == "":
-        return f"“{cell.first_line}” goes to the top."
-    after = await _present(context, arguments["after"])
+        return Question(f"Move {_named(cell)}", "It goes to the top.")
+    after = await _cell(context, arguments["after"])
     if isinstance(after, str):
         return after
-    return f"“{cell.first_line}” goes behind “{after.first_line}”."
+    return Question(
+        f"Move {_named(cell)}",
+        f"It goes below cell {after.index + 1}:\n{_shown(context, after)}",
+    )
 
 
-async def _preview_insert(context: ToolContext, arguments: dict[str, Any]) -> str | None:
+async def _preview_insert(context: ToolContext, arguments: dict[str, Any]) -> Question | str:
     kind = arguments.get("cell_type", "code")
-    return fence(arguments["source"], _language(context) if kind == "code" else kind)
+    after = arguments.get("after")
+    if after:
+        cell = await _cell(context, after)
+        if isinstance(cell, str):
+            return cell
+        after = _named(cell)
+    return Question(
+        f"Insert a {kind} cell {_place(after)}",
+        fence(arguments["source"], _language(context) if kind == "code" else kind),
+    )
+
+
+def _named(cell: Cell) -> str:
+    """The cell as a person knows it."""
+    return f"cell {cell.index + 1}: {cell.first_line}"
 
 
 async def _present(context: ToolContext, cell_id: str) -> Cell | str:
     """The cell as the person who decides is shown it; what changes after that is a conflict."""
-    try:
-        cell = await context.document.cell(cell_id)
-    except PrimeError as error:
-        return f"This will fail: {error.message}"
-    if context.document.seen.hash(cell.id) is None:
+    cell = await _cell(context, cell_id)
+    if isinstance(cell, Cell) and context.document.seen.hash(cell.id) is None:
         context.document.seen.shown(cell)
     return cell
+
+
+async def _cell(context: ToolContext, cell_id: str) -> Cell | str:
+    try:
+        return await context.document.cell(cell_id)
+    except PrimeError as error:
+        return f"This will fail: {error.message}"
+
+
+def _place(after: str | None) -> str:
+    if after:
+        return f"below {after}"
+    return "at the end" if after is None else "at the top"
+
+
+def _shown(context: ToolContext, cell: Cell) -> str:
+    return fence(cell.source, _language(context) if cell.cell_type == "code" else "markdown")
 
 
 def _language(context: ToolContext) -> str:
@@ -260,7 +297,10 @@ TOOLS = [
         },
         approval="edit",
         handler=_insert_cell,
-        summary=lambda i: f"Insert a {i.get('cell_type', 'code')} cell",
+        summary=lambda i: (
+            f"Insert a {i.get('cell_type', 'code')} cell "
+            + _place(i.get("after") and f"cell {i['after']}")
+        ),
         detail=lambda i: fence(i["source"]),
         preview=_preview_insert,
     ),
@@ -305,7 +345,7 @@ TOOLS = [
         approval="edit",
         handler=_delete_cell,
         summary=lambda i: f"Delete cell {i['cell_id']}",
-        preview=_preview_source,
+        preview=_preview_source("Delete"),
     ),
     Tool(
         name="move_cell",
@@ -344,6 +384,6 @@ TOOLS = [
         approval="run",
         handler=_run_cell,
         summary=lambda i: f"Run cell {i['cell_id']}",
-        preview=_preview_source,
+        preview=_preview_source("Run"),
     ),
 ]
