@@ -130,8 +130,17 @@ def _is_output(output: Any) -> bool:
     return output.get("output_type") in ("stream", "display_data", "execute_result", "error")
 
 
+@dataclass(frozen=True)
+class Question:
+    """What a person is asked, where only the present state can put it: the id of a cell says
+    nothing to a person, its position and first line do."""
+
+    summary: str
+    detail: str | None = None
+
+
 Handler = Callable[[ToolContext, dict[str, Any]], Awaitable[ToolOutcome]]
-Preview = Callable[[ToolContext, dict[str, Any]], Awaitable[str | None]]
+Preview = Callable[[ToolContext, dict[str, Any]], Awaitable["Question | str | None"]]
 
 
 @dataclass(frozen=True)
@@ -154,8 +163,8 @@ class Tool:
     """Markdown shown with the approval: the code or the diff."""
     preview: Preview | None = None
     """As ``detail``, where the present state of a cell or file is needed, e.g. for a diff. If
-    set it is awaited, before the approval is asked for, in place of ``detail``. It never fails:
-    what cannot be previewed is ``None``."""
+    set it is awaited, before the approval is asked for, in place of ``detail``; a ``Question`` also
+    stands in for ``summary``. It never fails: what cannot be previewed is ``None``."""
 
     def definition(self) -> dict[str, Any]:
         """The Messages API's tool definition."""
