@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
 from prime_ext.agent.tools.notebook import FULL_CHARS, TOOLS
-from prime_ext.agent.tools.tool import ToolContext, ToolOutcome
+from prime_ext.agent.tools.tool import Question, ToolContext, ToolOutcome
 from prime_ext.errors import PrimeError
 from prime_ext.kernel.notebook_kernel import NotebookKernels
 from prime_ext.notebook.cell import source_hash
@@ -73,7 +73,7 @@ class Bench:
     async def text(self, name: str, **arguments: Any) -> str:
         return str((await self(name, **arguments)).content[0]["text"])
 
-    async def preview(self, name: str, **arguments: Any) -> str:
+    async def preview(self, name: str, **arguments: Any) -> Question | str:
         tool = next(tool for tool in TOOLS if tool.name == name)
         assert tool.preview is not None
         return await tool.preview(self.context, arguments) or ""
@@ -285,18 +285,48 @@ async def test_a_change_that_is_not_on_disk_says_so(bench: Bench) -> None:
     assert "The notebook is not saved: It was changed on disk." in said
 
 
-async def test_previews_for_the_person_who_decides(bench: Bench) -> None:
+async def test_a_question_names_cells_as_a_person_knows_them(bench: Bench) -> None:
     bench.write(notebook("x = 1", "y = 2"))
-    diff = await bench.preview("edit_cell", cell_id="a", source="x = 2")
+
+    async def asked(name: str, **arguments: Any) -> tuple[str, str]:
+        question = await bench.preview(name, **arguments)
+        assert isinstance(question, Question)
+        return question.summary, question.detail or ""
+
+    summary, diff = await asked("edit_cell", cell_id="a", source="x = 2")
+    assert summary == "Edit cell 1: x = 1"
     assert diff.startswith("```diff\n")
     assert "-x = 1\n+x = 2" in diff
-    assert await bench.preview("run_cell", cell_id="a") == "```python\nx = 1\n```"
-    assert "y = 2" in await bench.preview("delete_cell", cell_id="b")
-    assert await bench.preview("move_cell", cell_id="a", after="b") == (
-        "“x = 1” goes behind “y = 2”."
+    assert await asked("run_cell", cell_id="a") == ("Run cell 1: x = 1", "```python\nx = 1\n```")
+    assert await asked("delete_cell", cell_id="b") == (
+        "Delete cell 2: y = 2",
+        "```python\ny = 2\n```",
     )
-    assert "new" in await bench.preview("insert_cell", source="new")
-    assert (await bench.preview("run_cell", cell_id="7")).startswith("This will fail")
+    assert await asked("move_cell", cell_id="a", after="b") == (
+        "Move cell 1: x = 1",
+        "It goes below cell 2:\n```python\ny = 2\n```",
+    )
+    assert await asked("move_cell", cell_id="b", after="") == (
+        "Move cell 2: y = 2",
+        "It goes to the top.",
+    )
+    new = "```python\nnew\n```"
+    assert await asked("insert_cell", source="new") == ("Insert a code cell at the end", new)
+    assert await asked("insert_cell", source="new", after="") == (
+        "Insert a code cell at the top",
+        new,
+    )
+    assert await asked("insert_cell", source="new", after="a") == (
+        "Insert a code cell below cell 1: x = 1",
+        new,
+    )
+    for name, arguments in {
+        "run_cell": {"cell_id": "7"},
+        "insert_cell": {"source": "new", "after": "7"},
+    }.items():
+        preview = await bench.preview(name, **arguments)
+        assert isinstance(preview, str)
+        assert preview.startswith("This will fail")
 
 
 async def test_what_was_approved_is_what_runs(bench: Bench) -> None:
