@@ -15,7 +15,7 @@ from .conftest import ROOT
 # Used where it is present: an extra, a part of ipykernel, or what the user's own kernel has loaded.
 OPTIONAL = {
     *("IPython", "PIL", "blake3", "h5py", "lxml", "matplotlib", "numpy", "pandas", "pyarrow"),
-    *("fsspec", "pycrdt", "sqlalchemy", "xgboost", "xxhash"),
+    *("fsspec", "pycrdt", "sklearn", "sqlalchemy", "torch", "xgboost", "xxhash"),
 }
 
 
