@@ -253,7 +253,7 @@ class Agent:
                 status=409,
             )
         # What is sent meanwhile waits, as it would for a turn.
-        async with self._services.turns.one(self.session.notebook, lambda: None):
+        async with self._services.turns.one(self.kernel, lambda: None):
             document = self._services.documents.get(
                 self.session.notebook, self.session, reverts=turn
             )
@@ -360,9 +360,7 @@ class Agent:
                 # Before anything else: neither model nor kernel is needed to wait.
                 for call_id in list(self.history.pending):
                     await self.approvals.answered(call_id)
-            async with self._services.turns.one(
-                self.session.notebook, lambda: self._wait_for_kernel(turn)
-            ):
+            async with self._services.turns.one(self.kernel, lambda: self._wait_for_kernel(turn)):
                 model = self._model.get(message.text)
                 await self._model.ask_consent(model, turn, message.user)
                 run = await self._make_turn(turn, model)
@@ -413,7 +411,7 @@ class Agent:
 
     async def _compact_alone(self) -> str:
         try:
-            async with self._services.turns.one(self.session.notebook, lambda: None):
+            async with self._services.turns.one(self.kernel, lambda: None):
                 model = self._model.get()
                 asked = self._context.asked
                 await self._model.ask_consent(model, None, asked.user if asked else None)

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from prime_ext.agent.consent import ConsentStore
@@ -29,15 +30,16 @@ class KernelTurns:
     """Lets one turn at a time work in a notebook's kernel."""
 
     def __init__(self) -> None:
-        self._locks: dict[str, asyncio.Lock] = {}
+        # Not by path: the notebook may be renamed in the middle of a turn.
+        self._locks: WeakKeyDictionary[NotebookKernel, asyncio.Lock] = WeakKeyDictionary()
 
     @asynccontextmanager
-    async def one(self, notebook: str, on_wait: Callable[[], None]) -> AsyncIterator[None]:
+    async def one(self, kernel: NotebookKernel, on_wait: Callable[[], None]) -> AsyncIterator[None]:
         """Wait for the notebook's kernel to be free of other sessions' turns.
 
         ``on_wait`` is called once if that takes any time.
         """
-        lock = self._locks.setdefault(notebook, asyncio.Lock())
+        lock = self._locks.setdefault(kernel, asyncio.Lock())
         if lock.locked():
             on_wait()
         async with lock:

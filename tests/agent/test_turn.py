@@ -503,11 +503,18 @@ class TestConsent:
 # --- one kernel -------------------------------------------------------------------------------
 
 
-async def test_two_sessions_of_one_notebook_take_turns(new_session: NewSession) -> None:
+@pytest.mark.parametrize("renamed", [False, True])
+async def test_two_sessions_of_one_notebook_take_turns(
+    new_session: NewSession, jp_fetch: Any, notebook: str, renamed: bool
+) -> None:
     first, second = await new_session(), await new_session()
     first.api.enqueue(reply("One.", fault=Fault("pause", after=4)), reply("Two."))
     await first.send("one")
     await first.frame(lambda f: f["type"] == "delta", after=0)
+    if renamed:
+        body = '{"path": "renamed.ipynb"}'
+        await jp_fetch("api", "contents", notebook, method="PATCH", body=body)
+        await second.record("settings", notebook="renamed.ipynb")
     await second.send("two")
     waiting = await second.frame(lambda f: f["type"] == "progress" and f["what"] == "wait", after=0)
     assert waiting["message"]
