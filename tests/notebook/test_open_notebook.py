@@ -115,7 +115,7 @@ async def test_missing_cells_are_explained_by_what_the_browser_has(
 
 
 async def test_a_change_that_could_not_be_saved_says_so(
-    document: NotebookDocument, page: FakeBrowser
+    document: NotebookDocument, page: FakeBrowser, recorded: Recorded
 ) -> None:
     real_apply = page.apply
 
@@ -128,6 +128,14 @@ async def test_a_change_that_could_not_be_saved_says_so(
     change = await document.edit("a", "2")
     assert page.cell("a")["source"] == "2"
     assert "changed on disk" in (change.unsaved or "")
+    kernel = ScriptedKernel()
+    kernel.finish.set()
+    run = await document.run("a", kernel)
+    assert run.unsaved is not None
+    assert run.unsaved.startswith("The notebook is not saved: ")
+    for record in recorded.records:
+        assert (record.status, record.code) == ("applied", "save_conflict")
+        assert "changed on disk" in (record.reason or "")
 
 
 async def test_the_server_writes_when_the_browser_does_not_come_back(
@@ -360,7 +368,10 @@ async def test_the_user_deletes_the_cell_that_runs(
     run = await running
     assert run.execution.outputs == kernel.outputs
     assert "deleted while it ran" in (run.unsaved or "")
-    assert recorded.records[-1].status == "failed"
+    (record,) = recorded.records
+    assert (record.status, record.code) == ("failed", "cell_deleted")
+    assert record.before is not None
+    assert record.before["source"] == "1"
     assert sources(page.notebook) == ["2"]
 
 
