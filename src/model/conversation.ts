@@ -55,7 +55,8 @@ export class Conversation {
     if (this._snapshot === null) {
       this._snapshot = {
         ...this._facts,
-        items: [...this._transcript.items, ...(this._live?.items ?? [])],
+        // With each word that streams by: a long session is copied in one piece.
+        items: this._transcript.items.concat(this._live?.items ?? []),
         queue: this._queue,
         activity: this._activity
       };
