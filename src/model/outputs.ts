@@ -40,6 +40,13 @@ export function contentText(content: readonly IBlock[]): string {
     .join('\n');
 }
 
+/** What happened, as the first sentence says it, and what follows that. */
+export function firstSentence(text: string): [string, string] {
+  const end = /[.!?…](?=\s|$)|\n|$/.exec(text)!;
+  const length = end.index + end[0].length;
+  return [text.slice(0, length).trim(), text.slice(length).trim()];
+}
+
 /** Images of a tool's answer as notebook outputs, for a tool that has no outputs of its own. */
 export function contentImages(content: readonly IBlock[]): IOutput[] {
   const outputs: IOutput[] = [];

@@ -65,6 +65,15 @@ export function ApprovalButtons(props: {
         >
           {labels.once}
         </button>
+        <button
+          type="button"
+          className="jp-prime-Button"
+          disabled={busy}
+          title={trans.__('Key: D')}
+          onClick={() => decide('deny')}
+        >
+          {labels.deny}
+        </button>
         {labels.session && (
           <button
             type="button"
@@ -76,15 +85,6 @@ export function ApprovalButtons(props: {
             {labels.session}
           </button>
         )}
-        <button
-          type="button"
-          className="jp-prime-Button"
-          disabled={busy}
-          title={trans.__('Key: D')}
-          onClick={() => decide('deny')}
-        >
-          {labels.deny}
-        </button>
       </div>
     </div>
   );

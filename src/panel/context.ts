@@ -13,6 +13,8 @@ import { IPanelState } from './state';
 export interface INotebookView {
   /** Scroll to a cell and select it; `false` if the notebook or the cell is not open. */
   revealCell(notebook: string, cellId: string): boolean;
+  /** What a cell holds now; `null` if the notebook or the cell is not open. */
+  cellSource(notebook: string, cellId: string): string | null;
   /** Put code into a new cell below the active one, as the person's own edit. */
   insertCell(source: string): void;
   /** Language of the notebook's code, as the editors name it. */

@@ -1,29 +1,67 @@
-import { diffLines } from 'diff';
 import * as React from 'react';
 
+import { IDiffLine, lineDiff } from '../model/diff';
 import { usePanel } from './context';
+import { CopyButton } from './codeView';
 
-/** Unchanged lines kept around a change. */
-const CONTEXT_LINES = 2;
-
-export interface IDiffLine {
-  readonly kind: 'added' | 'removed' | 'same' | 'gap';
-  readonly text: string;
-}
-
-/** What changed, line by line, with a little of what did not. */
-export function DiffView(props: {
+/** From one text to another, line by line. */
+export function TextDiff(props: {
   before: string;
   after: string;
 }): JSX.Element {
-  const { trans } = usePanel();
   const lines = React.useMemo(
     () => lineDiff(props.before, props.after),
     [props.before, props.after]
   );
+  return <DiffView lines={lines} />;
+}
+
+/** Two versions of which one is in the notebook: what either has that the other has not. */
+export function Versions(props: {
+  here: string;
+  other: string;
+  otherName: string;
+}): JSX.Element {
+  const { here, other, otherName } = props;
+  const { trans } = usePanel();
+  const hereName = trans.__('In the notebook');
+  const lines = React.useMemo(() => lineDiff(here, other), [here, other]);
+  return (
+    <div className="jp-prime-Versions">
+      <div className="jp-prime-Versions-names">
+        <span data-kind="removed">
+          <span aria-hidden="true">− </span>
+          {hereName}
+        </span>
+        <span data-kind="added">
+          <span aria-hidden="true">+ </span>
+          {otherName}
+        </span>
+        <CopyButton
+          label={trans.__('Copy: %1', otherName)}
+          text={() => other}
+        />
+      </div>
+      <DiffView lines={lines} added={otherName} removed={hereName} />
+    </div>
+  );
+}
+
+/**
+ * Lines of a change.
+ *
+ * @param props.added - What a screen reader says of a line that is only in the second text.
+ * @param props.removed - … and of one that is only in the first.
+ */
+export function DiffView(props: {
+  lines: readonly IDiffLine[];
+  added?: string;
+  removed?: string;
+}): JSX.Element {
+  const { trans } = usePanel();
   const labels = {
-    added: trans.__('added'),
-    removed: trans.__('removed'),
+    added: props.added ?? trans.__('added'),
+    removed: props.removed ?? trans.__('removed'),
     same: undefined,
     gap: trans.__('unchanged lines')
   };
@@ -34,7 +72,7 @@ export function DiffView(props: {
       tabIndex={0}
       aria-label={trans.__('Changes')}
     >
-      {lines.map((line, index) => (
+      {props.lines.map((line, index) => (
         <span key={index} className="jp-prime-Diff-line" data-kind={line.kind}>
           <span className="jp-prime-Diff-mark" aria-hidden="true">
             {marks[line.kind]}
@@ -47,30 +85,4 @@ export function DiffView(props: {
       ))}
     </pre>
   );
-}
-
-export function lineDiff(before: string, after: string): IDiffLine[] {
-  const lines: IDiffLine[] = [];
-  for (const part of diffLines(endLine(before), endLine(after))) {
-    const kind = part.added ? 'added' : part.removed ? 'removed' : 'same';
-    for (const text of part.value.replace(/\n$/, '').split('\n')) {
-      lines.push({ kind, text });
-    }
-  }
-  const near = lines.map((_, index) =>
-    lines
-      .slice(Math.max(0, index - CONTEXT_LINES), index + CONTEXT_LINES + 1)
-      .some(({ kind }) => kind !== 'same')
-  );
-  return lines.flatMap((line, index): IDiffLine[] => {
-    if (near[index]) {
-      return [line];
-    }
-    return index > 0 && !near[index - 1] ? [] : [{ kind: 'gap', text: '' }];
-  });
-}
-
-/** A last line without its newline would count as changed when one is added below it. */
-function endLine(text: string): string {
-  return text === '' || text.endsWith('\n') ? text : `${text}\n`;
 }

@@ -26,9 +26,7 @@ export class NotebookFollower implements INotebookView {
   }
 
   revealCell(notebook: string, cellId: string): boolean {
-    const panel = this._tracker.find(
-      candidate => this._path(candidate) === notebook
-    );
+    const panel = this._find(notebook);
     const cells = panel?.content.widgets ?? [];
     const index = cells.findIndex(cell => cell.model.id === cellId);
     if (!panel || index < 0) {
@@ -49,6 +47,11 @@ export class NotebookFollower implements INotebookView {
     return true;
   }
 
+  cellSource(notebook: string, cellId: string): string | null {
+    const cells = this._find(notebook)?.model?.sharedModel.cells ?? [];
+    return cells.find(cell => cell.id === cellId)?.getSource() ?? null;
+  }
+
   insertCell(source: string): void {
     const notebook = this._panel?.content;
     if (notebook?.model) {
@@ -63,6 +66,10 @@ export class NotebookFollower implements INotebookView {
   language(): string {
     const info = this._panel?.model?.getMetadata('language_info');
     return info?.name ?? DEFAULT_LANGUAGE;
+  }
+
+  private _find(notebook: string): NotebookPanel | undefined {
+    return this._tracker.find(panel => this._path(panel) === notebook);
   }
 
   private _follow(): void {

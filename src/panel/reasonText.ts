@@ -5,7 +5,11 @@ import { TranslationBundle } from '@jupyterlab/translation';
  * that is known here, else as the server says it.
  */
 export function reasonText(
-  entry: { readonly code: string | null; readonly reason: string | null },
+  entry: {
+    readonly op?: string;
+    readonly code: string | null;
+    readonly reason: string | null;
+  },
   trans: TranslationBundle
 ): string {
   switch (entry.code) {
@@ -20,9 +24,9 @@ export function reasonText(
     case 'not_kept':
       return trans.__('What it held before was not kept.');
     case 'cell_conflict':
-      return trans.__(
-        'The cell was changed since the agent last saw it. Nothing was done.'
-      );
+      return entry.op === 'run_cell'
+        ? trans.__('You changed this cell meanwhile; it was not run.')
+        : trans.__('You changed this cell meanwhile; yours stays.');
     case 'cell_unread':
       return trans.__(
         'The agent has not read the cell since the server was started. Nothing was done.'

@@ -1,3 +1,4 @@
+import { TranslationBundle } from '@jupyterlab/translation';
 import {
   caretDownIcon,
   caretRightIcon,
@@ -8,13 +9,15 @@ import {
 } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
-import { IToolItem, ToolStatus } from '../model/items';
-import { contentImages, contentText } from '../model/outputs';
+import { ICellChange, IToolItem, ToolStatus } from '../model/items';
+import { fencedDiff } from '../model/diff';
+import { contentImages, contentText, firstSentence } from '../model/outputs';
 import { parsePartialObject } from '../model/partialJson';
 import { ApprovalButtons, DecisionLine } from './approval';
 import { CodeView } from './codeView';
 import { usePanel } from './context';
-import { DiffView } from './diffView';
+import { PanelController } from './controller';
+import { DiffView, TextDiff, Versions } from './diffView';
 import { duration, fullCount } from './format';
 import { failedIcon } from './icons';
 import { MarkdownView } from './markdownView';
@@ -36,8 +39,9 @@ export const ToolCard = React.memo(
     // What the person chose holds; until then the card decides.
     const [chosen, setChosen] = React.useState<boolean | null>(null);
     const open = chosen ?? opensByItself(item, settings.toolCards);
-    const source = item.change?.after?.source ?? item.change?.before?.source;
+    const source = useCellSource(item, input);
     const summary = toolSummary(face, input) || codeLine(source ?? '');
+    const [failure, rest] = failureText(item, trans);
     const bodyId = React.useId();
     const Caret = open ? caretDownIcon : caretRightIcon;
     return (
@@ -66,11 +70,11 @@ export const ToolCard = React.memo(
         {item.message && item.status === 'running' && (
           <div className="jp-prime-Tool-message">{item.message}</div>
         )}
+        {failure && <div className="jp-prime-Tool-failure">{failure}</div>}
         {open && (
           <div className="jp-prime-Tool-body" id={bodyId}>
-            <ToolReason item={item} />
-            <ToolInput item={item} face={face} input={input} />
-            <ToolAnswer item={item} />
+            <ToolInput item={item} face={face} input={input} source={source} />
+            <ToolAnswer item={item} text={rest} />
             <ToolLinks item={item} input={input} />
           </div>
         )}
@@ -103,39 +107,111 @@ function opensByItself(
       return true;
     case 'auto':
       return (
-        item.status === 'error' ||
-        // A conflict, outputs without a cell, or a change that is not on disk.
-        (item.change !== null &&
-          (item.change.status !== 'applied' || item.change.reason !== null)) ||
-        (item.name === 'run_code' && item.outputs.length > 0)
+        bothSides(item.change) !== null ||
+        // An error, or outputs without a cell.
+        (item.outputs.length > 0 &&
+          (item.status === 'error' ||
+            item.name === 'run_code' ||
+            !!item.change?.reason))
       );
   }
+}
+
+function notebookOf(controller: PanelController): string | null {
+  return controller.snapshot().conversation?.notebook ?? controller.notebook;
+}
+
+/** What the cell of a call holds: by what the call did with it, or as it is open. */
+function useCellSource(
+  item: IToolItem,
+  input: Readonly<Record<string, unknown>>
+): string | undefined {
+  const { controller, notebookView } = usePanel();
+  const { change } = item;
+  const known = change?.after?.source ?? change?.before?.source;
+  const cellId = input.cell_id;
+  const notebook = notebookOf(controller);
+  if (known !== undefined || typeof cellId !== 'string' || notebook === null) {
+    return known;
+  }
+  return notebookView.cellSource(notebook, cellId) ?? undefined;
+}
+
+/** What the notebook holds, and what the agent wanted it to hold; `null` unless they conflict. */
+function bothSides(
+  change: ICellChange | null
+): { here: string; wanted: string } | null {
+  const here = change?.before?.source;
+  const wanted = change?.after?.source;
+  return change?.status === 'conflict' &&
+    here !== undefined &&
+    wanted !== undefined &&
+    here !== wanted
+    ? { here, wanted }
+    : null;
+}
+
+/**
+ * What went wrong, for the person, and what else the model was told. It is spoken to: where the
+ * reason is known, what it was told of that is left out.
+ */
+function failureText(
+  item: IToolItem,
+  trans: TranslationBundle
+): [string, string] {
+  if (item.change?.reason) {
+    return [reasonText(item.change, trans), ''];
+  }
+  if (item.status === 'denied') {
+    return ['', ''];
+  }
+  const text = contentText(item.content);
+  return item.status === 'error' && item.outputs.length === 0
+    ? firstSentence(text)
+    : ['', text];
 }
 
 function ToolInput(props: {
   item: IToolItem;
   face: IToolFace;
   input: Readonly<Record<string, unknown>>;
+  /** What the call's cell holds. */
+  source: string | undefined;
 }): JSX.Element | null {
   const { item, face, input } = props;
   const { trans } = usePanel();
   const { change, approval } = item;
   if (approval?.detail && approval.decision === null) {
-    return <MarkdownView text={approval.detail} />;
+    const lines = fencedDiff(approval.detail);
+    return lines ? (
+      <DiffView lines={lines} />
+    ) : (
+      <MarkdownView text={approval.detail} />
+    );
+  }
+  const sides = bothSides(change);
+  if (sides) {
+    return (
+      <Versions
+        here={sides.here}
+        other={sides.wanted}
+        otherName={trans.__('The agent’s version')}
+      />
+    );
   }
   const before = change?.before?.source;
   const after = change?.after?.source;
   if (before !== undefined && after !== undefined && before !== after) {
-    return <DiffView before={before} after={after} />;
+    return <TextDiff before={before} after={after} />;
   }
   if (
     item.name === 'edit_file' &&
     typeof input.old === 'string' &&
     typeof input.new === 'string'
   ) {
-    return <DiffView before={input.old} after={input.new} />;
+    return <TextDiff before={input.old} after={input.new} />;
   }
-  const body = (face.body ? input[face.body] : undefined) ?? after ?? before;
+  const body = (face.body ? input[face.body] : undefined) ?? props.source;
   if (typeof body === 'string') {
     return (
       <CodeView
@@ -166,46 +242,36 @@ function ToolInput(props: {
   );
 }
 
-/** Why the notebook, or the file, is not as the call wanted it. Stands for what the model is told. */
-function ToolReason(props: { item: IToolItem }): JSX.Element | null {
-  const { change } = props.item;
-  const { trans } = usePanel();
-  if (!change?.reason) {
-    return null;
-  }
-  const bothSides =
-    change.status === 'conflict' && change.before !== null && change.after;
-  return (
-    <div className="jp-prime-Tool-reason">
-      {reasonText(change, trans)}
-      {bothSides &&
-        ' ' + trans.__('− is in the notebook, + is what the agent wanted.')}
-    </div>
-  );
-}
-
-function ToolAnswer(props: { item: IToolItem }): JSX.Element | null {
-  const { item } = props;
+function ToolAnswer(props: {
+  item: IToolItem;
+  text: string;
+}): JSX.Element | null {
+  const { item, text } = props;
   const { trans } = usePanel();
   const images = React.useMemo(
     () => (item.outputs.length ? [] : contentImages(item.content)),
     [item.outputs, item.content]
   );
-  const text = React.useMemo(() => contentText(item.content), [item.content]);
   return (
     <>
       {item.outputs.length > 0 ? (
         <OutputsView outputs={item.outputs} />
       ) : (
-        text &&
-        !item.change?.reason && (
-          <pre
-            className="jp-prime-Tool-text"
-            tabIndex={0}
-            aria-label={trans.__('Result')}
-          >
-            {text}
-          </pre>
+        text && (
+          <>
+            {item.status === 'error' && (
+              <div className="jp-prime-Tool-note">
+                {trans.__('The agent is also told:')}
+              </div>
+            )}
+            <pre
+              className="jp-prime-Tool-text"
+              tabIndex={0}
+              aria-label={trans.__('Result')}
+            >
+              {text}
+            </pre>
+          </>
         )
       )}
       {images.length > 0 && <OutputsView outputs={images} />}
@@ -244,8 +310,7 @@ function ToolLinks(props: {
           type="button"
           className="jp-prime-Link"
           onClick={() => {
-            const { conversation } = controller.snapshot();
-            const notebook = conversation?.notebook ?? controller.notebook;
+            const notebook = notebookOf(controller);
             setMissing(
               notebook === null || !notebookView.revealCell(notebook, cellId)
             );

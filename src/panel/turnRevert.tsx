@@ -3,7 +3,7 @@ import * as React from 'react';
 
 import { IRevertedCell, ITurnItem } from '../model/items';
 import { usePanel, usePanelState } from './context';
-import { DiffView } from './diffView';
+import { Versions } from './diffView';
 import { reasonText } from './reasonText';
 import { isLeft, revertLine } from './revertText';
 import { isBusy } from './state';
@@ -75,12 +75,11 @@ function LeftCell(props: { cell: IRevertedCell }): JSX.Element {
         )}
       </div>
       {current !== earlier && (
-        <>
-          <div className="jp-prime-Restore-detail">
-            {trans.__('From what it holds now (−) to what it held before (+):')}
-          </div>
-          <DiffView before={current ?? ''} after={earlier ?? ''} />
-        </>
+        <Versions
+          here={current ?? ''}
+          other={earlier ?? ''}
+          otherName={trans.__('Before the turn')}
+        />
       )}
     </div>
   );

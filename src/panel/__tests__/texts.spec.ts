@@ -8,7 +8,6 @@ import { announcement } from '../announcements';
 import { likelyFirst } from '../attachSession';
 import { compactionLine, summaryParts } from '../compactionText';
 import { meterReading } from '../contextMeter';
-import { lineDiff } from '../diffView';
 import { age, cost, duration, fileSize, shortCount } from '../format';
 import { hintFor } from '../hints';
 import { InputHistory } from '../inputHistory';
@@ -40,8 +39,12 @@ const compaction: ICompactionItem = {
 describe('reasonText', () => {
   it('is the panel’s own where the code is known, else the server’s', () => {
     const reason = 'Cell a1 does not hold what you expect: …';
-    expect(reasonText({ code: 'cell_conflict', reason }, trans)).toBe(
-      'The cell was changed since the agent last saw it. Nothing was done.'
+    const conflict = { code: 'cell_conflict', reason };
+    expect(reasonText({ ...conflict, op: 'edit_cell' }, trans)).toBe(
+      'You changed this cell meanwhile; yours stays.'
+    );
+    expect(reasonText({ ...conflict, op: 'run_cell' }, trans)).toBe(
+      'You changed this cell meanwhile; it was not run.'
     );
     expect(reasonText({ code: 'of_a_newer_server', reason }, trans)).toBe(
       reason
@@ -401,27 +404,6 @@ describe('tools', () => {
 
   it('shows a tool it does not know by its name', () => {
     expect(toolFace('launch_rocket', trans).name).toBe('launch_rocket');
-  });
-});
-
-describe('lineDiff', () => {
-  it('shows what changed with a little around it', () => {
-    const before = 'a\nb\nc\nd\ne\nf\ng';
-    expect(lineDiff(before, before.replace('f', 'F'))).toEqual([
-      { kind: 'gap', text: '' },
-      { kind: 'same', text: 'd' },
-      { kind: 'same', text: 'e' },
-      { kind: 'removed', text: 'f' },
-      { kind: 'added', text: 'F' },
-      { kind: 'same', text: 'g' }
-    ]);
-  });
-
-  it('does not call the last line changed when one is added below it', () => {
-    expect(lineDiff('a', 'a\nb').map(({ kind }) => kind)).toEqual([
-      'same',
-      'added'
-    ]);
   });
 });
 

@@ -32,7 +32,9 @@ test('the cell that the agent is about to change is changed by the person', asyn
   ): Promise<void> => {
     const turns = await panel.turns.count();
     await panel.send(`edit cell ${cell} to \`${source}\``);
-    const question = panel.root.getByRole('group', { name: /^Edit cell/ });
+    const question = panel.root.getByRole('group', {
+      name: new RegExp(`^Edit cell ${cell}: `)
+    });
     await expect(question).toBeVisible();
     await meanwhile();
     await question.getByRole('button', { name: 'Allow once' }).click();
@@ -44,8 +46,9 @@ test('the cell that the agent is about to change is changed by the person', asyn
     expect((await sources())[2]).toBe('mine = 1');
     await expect(card.getByRole('img', { name: 'failed' })).toBeVisible();
     await expect(card).toContainText(
-      'The cell was changed since the agent last saw it.'
+      'You changed this cell meanwhile; yours stays.'
     );
+    await expect(card).toContainText('In the notebook');
     await expect(card).toContainText('mine = 1');
     await expect(card).toContainText('agent = 1');
     // The agent knows of it, and says so.

@@ -1,0 +1,71 @@
+import { diffLines } from 'diff';
+
+/** Unchanged lines kept around a change. */
+const CONTEXT_LINES = 2;
+
+export interface IDiffLine {
+  readonly kind: 'added' | 'removed' | 'same' | 'gap';
+  readonly text: string;
+}
+
+/** What changed, line by line, with a little of what did not. */
+export function lineDiff(before: string, after: string): IDiffLine[] {
+  const lines: IDiffLine[] = [];
+  for (const part of diffLines(endLine(before), endLine(after))) {
+    const kind = part.added ? 'added' : part.removed ? 'removed' : 'same';
+    for (const text of part.value.replace(/\n$/, '').split('\n')) {
+      lines.push({ kind, text });
+    }
+  }
+  const near = lines.map((_, index) =>
+    lines
+      .slice(Math.max(0, index - CONTEXT_LINES), index + CONTEXT_LINES + 1)
+      .some(({ kind }) => kind !== 'same')
+  );
+  return lines.flatMap((line, index): IDiffLine[] => {
+    if (near[index]) {
+      return [line];
+    }
+    return index > 0 && !near[index - 1] ? [] : [{ kind: 'gap', text: '' }];
+  });
+}
+
+/** A last line without its newline would count as changed when one is added below it. */
+function endLine(text: string): string {
+  return text === '' || text.endsWith('\n') ? text : `${text}\n`;
+}
+
+const FENCED_DIFF = /^(`{3,})diff\n([^]*?)\n\1\s*$/;
+
+/**
+ * The lines of a unified diff that stands in Markdown as a fenced block, and alone; `null` if
+ * something else stands there.
+ */
+export function fencedDiff(markdown: string): IDiffLine[] | null {
+  const patch = FENCED_DIFF.exec(markdown)?.[2].split('\n');
+  const first = patch?.findIndex(line => line.startsWith('@@')) ?? -1;
+  if (!patch || first < 0) {
+    return null;
+  }
+  // Above the first hunk stand names only.
+  return patch.slice(first).flatMap((line, index): IDiffLine[] => {
+    switch (line[0]) {
+      case '@':
+        return index === 0 && startsAtTop(line)
+          ? []
+          : [{ kind: 'gap', text: '' }];
+      case '+':
+        return [{ kind: 'added', text: line.slice(1) }];
+      case '-':
+        return [{ kind: 'removed', text: line.slice(1) }];
+      case ' ':
+        return [{ kind: 'same', text: line.slice(1) }];
+      default:
+        return [{ kind: 'gap', text: line }];
+    }
+  });
+}
+
+function startsAtTop(hunk: string): boolean {
+  return /^@@ -[01](,\d+)? /.test(hunk);
+}
