@@ -58,6 +58,7 @@ class PrimeExtension(ExtensionApp):
         from prime_ext.agent.snapshot_limit import SnapshotLimit
         from prime_ext.agent.snapshot_switch import SnapshotSwitch
         from prime_ext.agent.tools.registry import ToolRegistry
+        from prime_ext.events.emitter import register_schemas
         from prime_ext.kernel.notebook_kernel import NotebookKernels
         from prime_ext.kernel.server_kernels import before_shutdown, follow_starts
         from prime_ext.models.credentials import CredentialStore
@@ -116,6 +117,8 @@ class PrimeExtension(ExtensionApp):
                 log=self.log,
             )
         )
+        # Who listens to all events hears of those that were known when it began to listen.
+        register_schemas(server.event_logger)
         self._parts = (service, kernels, models, store)
         self._stop_following: list[Callable[[], None]] = [
             follow_renames(server.event_logger, service.renamed),

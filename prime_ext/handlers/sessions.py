@@ -89,6 +89,7 @@ class SessionsHandler(PrimeHandler):
             user=self.user,
         )
         emit_session_start(self.event_logger, session)
+        self.settings["prime_leases"].announce(session.notebook)
         self.set_header("Location", f"{self.request.path.rstrip('/')}/{session.id}")
         self.answer(await describe(self, session), HTTPStatus.CREATED)
 

@@ -155,6 +155,7 @@ class LeaseHub:
         self._settle_s = settle_s
         self._clients: set[LeaseClient] = set()
         self._leases: dict[str, _Lease] = {}
+        self._announced: dict[str, float] = {}
         self._spoke: set[asyncio.Future[None]] = set()
         self.on_granted: set[Callable[[str], None]] = set()
         """Called with the path whenever a client becomes the holder."""
@@ -240,11 +241,15 @@ class LeaseHub:
         lease = self._leases.get(normal_path(path))
         return lease.epoch if lease is not None else 0
 
+    def announce(self, path: str) -> None:
+        """Pages were told of a new session: one that has the notebook open gets time to say so."""
+        self._announced[normal_path(path)] = time.monotonic()
+
     async def attached(self, path: str) -> bool:
         """Whether a client holds the notebook, once that is certain.
 
-        Waits out a grace period, and gives a connection that was just made the time to say
-        whether it has the notebook open.
+        Waits out a grace period, and gives a connection that was just made, and pages that were
+        just told of the session, the time to say whether they have the notebook open.
         """
         path = normal_path(path)
         while True:
@@ -255,8 +260,11 @@ class LeaseHub:
                 await self._wait(lease.waiters, None)
                 continue
             fresh = [c.connected_at for c in self._clients if not c.spoken]
+            if path in self._announced:
+                fresh.append(self._announced[path])
             left = max(fresh, default=0.0) + self._settle_s - time.monotonic()
             if not fresh or left <= 0:
+                self._announced.pop(path, None)
                 return False
             await self._wait(self._spoke, left)
 

@@ -186,6 +186,9 @@ class NotedLeases:
         self.send: Callable[[dict[str, Any]], None] | None = None
         self.connected = 0
 
+    def announce(self, path: str) -> None:
+        self.received.append({"announced": path})
+
     def connect(self, send: Callable[[dict[str, Any]], None]) -> NotedLeases:
         self.send = send
         self.connected += 1

@@ -194,6 +194,25 @@ async def test_a_connection_that_never_says_is_waited_for_but_not_for_long(hub: 
     assert not await hub.attached(PATH)
 
 
+async def test_pages_told_of_a_session_are_given_time_to_claim(hub: LeaseHub) -> None:
+    hub = LeaseHub(settle_s=3600)
+    hub.announce(PATH)
+    attached = asyncio.create_task(hub.attached(PATH))
+    await asyncio.sleep(0)
+    assert not attached.done()
+    browser(hub).connect()
+    assert await attached
+
+
+async def test_nobody_claims_and_the_file_is_written_without_further_waiting() -> None:
+    hub = LeaseHub(settle_s=0.1)
+    hub.announce(PATH)
+    assert not await hub.attached(PATH)
+    waiting = hub.attached(PATH)
+    with pytest.raises(StopIteration):
+        waiting.send(None)
+
+
 async def test_renaming_keeps_lease_and_operations(hub: LeaseHub) -> None:
     one = browser(hub).connect()
     one.answers = False

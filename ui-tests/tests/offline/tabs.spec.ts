@@ -297,3 +297,26 @@ test('in two pages: one of them writes, both show the same', async ({
     );
   }
 });
+
+test('a session that a program starts writes through the page', async ({
+  page,
+  tmpPath
+}) => {
+  const notebook = `${tmpPath}/tour.ipynb`;
+  const panel = await PrimePanel.onExample(page, tmpPath);
+  await typeInto(page, 1, 'mine = "not saved yet"');
+  const started = await page.request.post('/prime/api/sessions', {
+    data: { notebook, permission_mode: 'auto' }
+  });
+  const { id } = await started.json();
+  await page.request.post(`/prime/api/sessions/${id}/messages`, {
+    data: { text: 'insert a cell with `from_elsewhere = 1`' }
+  });
+  await panel.answered(1);
+  const sources = (await cellsOf(page, notebook)).map(cell => cell.source);
+  expect(sources).toContain('mine = "not saved yet"');
+  expect(sources).toContain('from_elsewhere = 1');
+  expect(
+    savedCells(join(folderOf(tmpPath), 'tour.ipynb')).map(cell => cell.source)
+  ).toEqual(sources);
+});
