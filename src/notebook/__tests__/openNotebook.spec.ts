@@ -239,6 +239,20 @@ describe('OpenNotebook', () => {
     );
   });
 
+  it('tells a file that is gone from a server that fails', async () => {
+    const { ResponseError } = ServerConnection;
+    for (const [status, code] of [
+      [404, 'file_missing'],
+      [500, 'save_failed']
+    ] as const) {
+      document.get = async () => {
+        throw new ResponseError({ status, statusText: '' } as Response);
+      };
+      expect(error(await notebook.apply(code, { op: 'save' }))).toBe(code);
+    }
+    expect(document.log).toEqual([]);
+  });
+
   it('says when it was closed', async () => {
     document.isDisposed = true;
     expect(error(await notebook.apply('1', insert('b')))).toBe(
@@ -261,20 +275,6 @@ describe('OpenNotebook', () => {
       await notebook.refresh();
       expect(document.log).toEqual(['revert']);
     });
-
-  it('tells a file that is gone from a server that fails', async () => {
-    const { ResponseError } = ServerConnection;
-    for (const [status, code] of [
-      [404, 'file_missing'],
-      [500, 'save_failed']
-    ] as const) {
-      document.get = async () => {
-        throw new ResponseError({ status, statusText: '' } as Response);
-      };
-      expect(error(await notebook.apply(code, { op: 'save' }))).toBe(code);
-    }
-    expect(document.log).toEqual([]);
-  });
 
     it('never over cells that are not saved', async () => {
       type('typed');
