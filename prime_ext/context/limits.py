@@ -10,7 +10,7 @@ RESERVE_TOKENS = 20_000
 
 SUMMARY_TOKENS = 8_000
 """Tokens that a summary may have, at most."""
-LEDGER_TOKENS = 4_000
+LEDGER_TOKENS = 5_000
 """Tokens of the ledger that a summary turn shows, at most."""
 
 LAST_MESSAGE_TOKENS = 2_000
