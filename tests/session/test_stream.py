@@ -117,7 +117,7 @@ def test_no_gap_and_no_duplicate(
                 await asyncio.sleep(0)
         last = session.log.last_seq + 1
         session.append(title("the last"))
-        await asyncio.wait_for(asyncio.gather(*readers), 2)
+        await asyncio.wait_for(asyncio.gather(*readers), 30)
         for after, seqs in received:
             assert seqs == list(range(after + 1, last + 1))
         assert not session._stream.subscribers

@@ -315,7 +315,7 @@ def test_budgets(tmp_path: Path, key: bytes) -> None:
     namespace = {"slow": slow, "quick": 1, "slower": [Slow() for _ in range(50)]}
     started = time.monotonic()
     report = save(tmp_path, namespace, key, seconds_per_variable=0.5, seconds_total=3.0)
-    assert time.monotonic() - started < 8
+    assert time.monotonic() - started < 15, "without budgets it takes 20 s"
     assert report.names["slow"].status == "skipped"
     assert "longer than 0.5 s" in report.names["slow"].reason
     assert report.names["quick"].status != "skipped"
