@@ -288,6 +288,8 @@ class NotebookDocument:
             await asyncio.wait([ending], timeout=STOP_S if stopped else None)
             raise
         mirror.update(execution.outputs)
+        # A kernel that is given nothing answers with the count of the run before.
+        count = execution.execution_count if cell.source.strip() else None
         op, unsaved = await self._uninterrupted(
             self._finish(
                 mirror,
@@ -295,7 +297,7 @@ class NotebookDocument:
                 cell,
                 was,
                 execution.outputs,
-                execution.execution_count,
+                count,
                 execution.status,
             )
         )

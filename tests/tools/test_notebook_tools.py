@@ -304,7 +304,7 @@ async def test_a_question_names_cells_as_a_person_knows_them(bench: Bench) -> No
     )
     assert await asked("move_cell", cell_id="a", after="b") == (
         "Move cell 1: x = 1",
-        "It goes below cell 2:\n```python\ny = 2\n```",
+        "It goes below cell 2:\n```\ny = 2\n```",
     )
     assert await asked("move_cell", cell_id="b", after="") == (
         "Move cell 2: y = 2",
@@ -341,7 +341,7 @@ async def test_what_was_approved_is_what_runs(bench: Bench) -> None:
 
 
 async def test_running_a_closed_notebook(bench: Bench) -> None:
-    bench.write(notebook("x = 20\nprint('out')\nx + 1", FIGURE, "1/0"))
+    bench.write(notebook("x = 20\nprint('out')\nx + 1", FIGURE, "1/0", " "))
     outcome = await bench("run_cell", cell_id="a")
     assert outcome.content == [{"type": "text", "text": "out\n21"}]
     figure = await bench("run_cell", cell_id="b")
@@ -354,8 +354,9 @@ async def test_running_a_closed_notebook(bench: Bench) -> None:
     assert failed.is_error
     assert "ZeroDivisionError" in failed.content[0]["text"]
     assert "\x1b" not in failed.content[0]["text"]
+    assert await bench.text("run_cell", cell_id="d") == "Ran without output."
     nb = await bench.disk()
-    assert [cell["execution_count"] for cell in nb["cells"]] == [1, 2, 3]
+    assert [cell["execution_count"] for cell in nb["cells"]] == [1, 2, 3, None]
     assert nb["cells"][0]["outputs"][1]["data"]["text/plain"] == "21"
     assert nb["cells"][1]["outputs"][0]["data"]["image/png"].strip() == PNG
     assert nb["cells"][2]["outputs"][0]["ename"] == "ZeroDivisionError"
