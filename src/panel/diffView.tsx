@@ -37,12 +37,16 @@ export function Versions(props: {
           <span aria-hidden="true">+ </span>
           {otherName}
         </span>
-        <CopyButton
-          label={trans.__('Copy: %1', otherName)}
-          text={() => other}
-        />
       </div>
-      <DiffView lines={lines} added={otherName} removed={hereName} />
+      <div className="jp-prime-Code">
+        <DiffView lines={lines} added={otherName} removed={hereName} />
+        <div className="jp-prime-CodeActions">
+          <CopyButton
+            label={trans.__('Copy: %1', otherName)}
+            text={() => other}
+          />
+        </div>
+      </div>
     </div>
   );
 }

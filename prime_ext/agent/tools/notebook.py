@@ -174,7 +174,8 @@ def _preview_source(verb: str) -> Preview:
         cell = await _present(context, arguments["cell_id"])
         if isinstance(cell, str):
             return cell
-        return Question(f"{verb} {_named(cell)}", _shown(context, cell))
+        language = _language(context) if cell.cell_type == "code" else "markdown"
+        return Question(f"{verb} {_named(cell)}", fence(cell.source, language))
 
     return preview
 
@@ -190,7 +191,7 @@ async def _preview_move(context: ToolContext, arguments: dict[str, Any]) -> Ques
         return after
     return Question(
         f"Move {_named(cell)}",
-        f"It goes below cell {after.index + 1}:\n{_shown(context, after)}",
+        f"It goes below cell {after.index + 1}:\n{fence(after.first_line)}",
     )
 
 
@@ -232,10 +233,6 @@ def _place(after: str | None) -> str:
     if after:
         return f"below {after}"
     return "at the end" if after is None else "at the top"
-
-
-def _shown(context: ToolContext, cell: Cell) -> str:
-    return fence(cell.source, _language(context) if cell.cell_type == "code" else "markdown")
 
 
 def _language(context: ToolContext) -> str:
