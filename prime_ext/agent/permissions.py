@@ -16,8 +16,8 @@ def decide(mode: str, approval: ApprovalClass, tool: str, granted: Collection[st
     Parameters
     ----------
     mode:
-        ``ask``: looking is free, changing and running ask. ``edit``: changes are free, running
-        asks. ``auto``: all is free. ``plan``: looking is free, all else is refused.
+        ``ask``: looking is free, changing and running ask. ``edit``: changes of cells are free, the
+        rest asks. ``auto``: all is free. ``plan``: looking is free, all else is refused.
     approval:
         Class of the tool.
     tool:

@@ -28,7 +28,7 @@ export function modeDescription(
       return trans.__('Ask: looks freely, asks before it changes or runs');
     case 'edit':
       return trans.__(
-        'Edit: changes cells and files freely, asks before it runs'
+        'Edit: changes cells freely, asks before it writes files or runs'
       );
     case 'auto':
       return trans.__('Auto: changes and runs without asking');

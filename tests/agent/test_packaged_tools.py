@@ -81,7 +81,7 @@ def ours(found: list[Any]) -> list[str]:
         ({"name": "has space"}, "letters, digits"),
         ({"name": "x" * 129}, "1 to 128"),
         ({"description": " "}, "no description"),
-        ({"approval": "admin"}, "read, edit, run"),
+        ({"approval": "admin"}, "read, edit, write, run"),
         ({"handler": "run"}, "handler is not a function"),
         ({"preview": 1}, "preview"),
         ({"input_schema": {"type": "array"}}, "object"),

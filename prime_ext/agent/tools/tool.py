@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from prime_ext.notebook.document import NotebookDocument
     from prime_ext.session.session import Session
 
-ApprovalClass = Literal["read", "edit", "run"]
-"""``read`` looks only; ``edit`` changes the notebook or files; ``run`` executes code."""
+ApprovalClass = Literal["read", "edit", "write", "run"]
+"""``read`` looks only; ``edit`` changes cells; ``write`` changes files; ``run`` executes code."""
 
 
 @dataclass(frozen=True)
