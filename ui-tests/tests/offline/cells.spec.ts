@@ -315,31 +315,32 @@ test('a change on the disk is not overwritten, and holds nobody up', async ({
     await expect(dialog).toHaveCount(0);
   });
 
-  await test.step('while Lab asks, the agent goes on', async () => {
-    await panel.send('insert a cell with `second = 1`');
+  await test.step('the version on the disk is taken, and worked on', async () => {
     await command(page, 'docmanager:save');
     await expect(dialog).toContainText('changed on disk');
-    await panel.answered(3);
+    await dialog.getByRole('button', { name: 'Revert' }).click();
+    await expect(panel.cells.first()).toContainText('from git');
+    await panel.ask('insert a cell with `second = 1`');
     await expect(panel.cells.last()).toContainText('second = 1');
+    const cells = await cellsOf(page, tour);
+    expect(cells[0].source).toBe('from git');
+    expect(savedCells(file)).toEqual(cells);
+    await expect(panel.tools('insert_cell').last()).not.toContainText(
+      'another program'
+    );
+  });
+
+  await test.step('while Lab asks, the agent goes on', async () => {
+    changeOnDisk('from git again');
+    await panel.send('insert a cell with `third = 1`');
+    await command(page, 'docmanager:save');
+    await expect(dialog).toContainText('changed on disk');
+    await panel.answered(4);
+    await expect(panel.cells.last()).toContainText('third = 1');
     await dialog.getByRole('button', { name: 'Overwrite' }).click();
     await expect(dialog).toHaveCount(0);
     await expect
       .poll(() => savedCells(file))
       .toEqual(await cellsOf(page, tour));
-  });
-
-  await test.step('the version on the disk is taken, and worked on', async () => {
-    changeOnDisk('from git again');
-    await command(page, 'docmanager:save');
-    await dialog.getByRole('button', { name: 'Revert' }).click();
-    await expect(panel.cells.first()).toContainText('from git again');
-    await panel.ask('insert a cell with `third = 1`');
-    await expect(panel.cells.last()).toContainText('third = 1');
-    const cells = await cellsOf(page, tour);
-    expect(cells[0].source).toBe('from git again');
-    expect(savedCells(file)).toEqual(cells);
-    await expect(panel.tools('insert_cell').last()).not.toContainText(
-      'another program'
-    );
   });
 });
