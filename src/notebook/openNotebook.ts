@@ -203,6 +203,9 @@ export class OpenNotebook {
     if (this.context.contentsModel?.writable === false) {
       throw new OperationError('save_failed', 'The file is read-only.');
     }
+    if (this.context.model.collaborative && (await this._isSavedByServer())) {
+      return;
+    }
     // A collaborative document is saved by the server too, and this page hears of that a little
     // later: only what lasts is a change by somebody else.
     let looks = this.context.model.collaborative ? COLLABORATIVE_LOOKS : 1;
@@ -220,6 +223,20 @@ export class OpenNotebook {
     } catch (reason) {
       throw new OperationError('save_failed', String(reason));
     }
+  }
+
+  /**
+   * The server saves a collaborative document by itself, unless everybody has switched that off.
+   * Lab, saving at the same time, would take that for a change by another program, and ask.
+   */
+  private async _isSavedByServer(): Promise<boolean> {
+    for (let looks = COLLABORATIVE_LOOKS; looks > 0; looks--) {
+      if (!this.context.model.dirty) {
+        return true;
+      }
+      await new Promise(resolve => window.setTimeout(resolve, LOOK_DELAY));
+    }
+    return false;
   }
 
   private async _changedOnDisk(): Promise<boolean> {

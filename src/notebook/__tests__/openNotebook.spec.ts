@@ -210,8 +210,19 @@ describe('OpenNotebook', () => {
     );
   });
 
+  it('leaves the saving of a collaborative document to the server', async () => {
+    Object.defineProperty(document.model, 'collaborative', { value: true });
+    document.save = jest.fn();
+    document.model.dirty = true;
+    const saved = notebook.apply('1', { op: 'save' });
+    document.model.dirty = false;
+    expect((await saved).ok).toBe(true);
+    expect(document.save).not.toHaveBeenCalled();
+  });
+
   it('waits for news of saves by the server of a collaborative document', async () => {
     Object.defineProperty(document.model, 'collaborative', { value: true });
+    document.model.dirty = true;
     let looks = 0;
     document.get = async () => {
       looks++;
@@ -222,6 +233,7 @@ describe('OpenNotebook', () => {
     };
     expect((await notebook.apply('1', { op: 'save' })).ok).toBe(true);
     expect(looks).toBe(3);
+    document.model.dirty = true;
     document.get = async () => ({ ...document.disk, hash: 'by git' });
     expect(error(await notebook.apply('2', { op: 'save' }))).toBe(
       'save_conflict'

@@ -19,6 +19,8 @@ test('two people, one agent: all see the same, a conflict is told, a turn is und
   tmpPath,
   waitForApplication
 }) => {
+  // Two pages in one browser, on a machine that may be busy.
+  test.slow();
   const tour = `${tmpPath}/tour.ipynb`;
   const one = await PrimePanel.onExample(page, tmpPath);
   const second = await galata.initTestPage(
