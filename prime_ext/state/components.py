@@ -249,6 +249,7 @@ class _Work:
         try:
             component = self._pickle(roots)
         except BaseException as error:
+            self.alarm.pause()  # it may have gone off while it was being paused
             if is_interrupt(error):
                 raise
             if len(roots) > 1:
