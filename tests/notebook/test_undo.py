@@ -107,7 +107,7 @@ def edits(draw: st.DrawFn, ids: list[str], prefix: str, most: int = 8) -> list[t
 IDS = list("abcde")
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(edits(IDS, "agent"))
 def test_undone_by_itself_everything_is_as_before(done: list[tuple[Any, ...]]) -> None:
     content = notebook(*IDS)
@@ -121,7 +121,7 @@ def test_undone_by_itself_everything_is_as_before(done: list[tuple[Any, ...]]) -
     assert shape(content) == before
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(st.data(), edits(IDS, "agent"))
 def test_what_others_did_since_stays(data: st.DataObject, done: list[tuple[Any, ...]]) -> None:
     content = notebook(*IDS)
