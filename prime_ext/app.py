@@ -118,7 +118,8 @@ class PrimeExtension(ExtensionApp):
             )
         )
         # Who listens to all events hears of those that were known when it began to listen.
-        register_schemas(server.event_logger)
+        if server.event_logger is not None:
+            register_schemas(server.event_logger)
         self._parts = (service, kernels, models, store)
         self._stop_following: list[Callable[[], None]] = [
             follow_renames(server.event_logger, service.renamed),

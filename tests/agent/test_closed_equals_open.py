@@ -62,7 +62,8 @@ def script() -> Callable[[Received], Any]:
             call("move_cell", cell_id=cell(r, 1), after=cell(r, 2)),
             call("delete_cell", cell_id=cell(r, 4)),
         ),
-        lambda r: reply(call("run_cell", cell_id=cell(r, 2)), call("run_cell", cell_id=cell(r, 0))),
+        lambda r: reply(call("run_cell", cell_id=cell(r, 2)), call("run_cell", cell_id=cell(r, 1))),
+        lambda r: reply(call("run_cell", cell_id=cell(r, 0))),
         lambda _: reply("All of it."),
     ]
     return lambda request: steps.pop(0)(request)
@@ -100,7 +101,7 @@ async def test_cell_for_cell(
         messages_api.respond = script()
         session = await service.start_session(name, permission_mode="auto")
         end = await Driver(service, session, messages_api).ask("Do everything.")
-        assert (end.status, end.requests) == ("ok", 5)
+        assert (end.status, end.requests) == ("ok", 6)
     page.release()
 
     messages_api.respond = script()

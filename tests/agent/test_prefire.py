@@ -183,7 +183,7 @@ class TestLeap:
         await session.ask("Rows, very many.")
         kinds = session.kinds()
         assert kinds.count("assistant_message") == 2  # the turn went on over the threshold
-        assert kinds.index("prefire_start") < kinds.index("compaction_start")
+        assert kinds.count("prefire_start") == 1
         (end,) = session.records("compaction_end")
         assert isinstance(end, CompactionEnd)
         assert (end.trigger, end.path, end.outcome) == ("turn_end", "swap", "ok")

@@ -70,12 +70,13 @@ async def test_a_session_from_start_to_end(
 async def test_the_event_of_a_session_that_starts(
     request_api: Callable[..., Any], jp_serverapp: ServerApp
 ) -> None:
-    register_schemas(jp_serverapp.event_logger)
     heard: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
 
-    async def listener(data: dict[str, Any], **_: Any) -> None:
+    async def listener(logger: Any, schema_id: str, data: dict[str, Any]) -> None:
         heard.put_nowait(data)
 
+    assert jp_serverapp.event_logger is not None
+    register_schemas(jp_serverapp.event_logger)
     jp_serverapp.event_logger.add_listener(
         schema_id=SCHEMA_ID.format(SESSION_START), listener=listener
     )

@@ -18,7 +18,7 @@ from prime_ext.agent.tools import files
 from prime_ext.agent.tools.file_writing import FileWriting
 from prime_ext.agent.tools.files import TOOLS
 from prime_ext.agent.tools.paths import is_secret
-from prime_ext.agent.tools.tool import ToolContext
+from prime_ext.agent.tools.tool import Preview, ToolContext
 from prime_ext.context.image_limits import decoded_size
 from prime_ext.errors import PrimeError
 from tests.messages_api.pictures import png
@@ -383,12 +383,17 @@ async def test_previews_show_the_difference(context: ToolContext, root: Path) ->
     edit, write = tools["edit_file"].preview, tools["write_file"].preview
     assert edit is not None
     assert write is not None
-    shown = await edit(context, {"path": "a.txt", "old": "one", "new": "two"})
-    assert "```diff" in (shown or "")
-    assert "-one\n+two" in (shown or "")
-    assert "+new" in (await write(context, {"path": "b.txt", "content": "new"}) or "")
-    failing = await edit(context, {"path": "a.txt", "old": "none", "new": "two"})
-    assert (failing or "").startswith("This will fail")
+
+    async def shown(preview: Preview, **arguments: str) -> str:
+        text = await preview(context, arguments)
+        assert isinstance(text, str)
+        return text
+
+    diff = await shown(edit, path="a.txt", old="one", new="two")
+    assert "```diff" in diff
+    assert "-one\n+two" in diff
+    assert "+new" in await shown(write, path="b.txt", content="new")
+    assert (await shown(edit, path="a.txt", old="none", new="two")).startswith("This will fail")
     assert (root / "a.txt").read_text() == "one\n"
 
 
