@@ -56,11 +56,36 @@ type RunStep = Operation<'run_start' | 'run_outputs' | 'run_end'>;
 export type Runs = Map<string, string>;
 
 /**
- * Apply an edit.
+ * Apply an edit, as a step of its own for the editor's undo.
  *
  * @throws OperationError with `cell_not_found` or `cell_conflict`
  */
 export function applyEdit(notebook: ISharedNotebook, op: Edit): IApplied {
+  endUndoStep(notebook, op.cell_id);
+  try {
+    return edit(notebook, op);
+  } finally {
+    endUndoStep(notebook, op.cell_id);
+  }
+}
+
+/** What follows within half a second would else be undone together with what was before. */
+function endUndoStep(notebook: ISharedNotebook, cellId: string): void {
+  const index = indexOf(notebook, cellId);
+  const models: unknown[] = [notebook];
+  if (index !== -1) {
+    models.push(notebook.getCell(index));
+  }
+  for (const model of models) {
+    // In the models as Lab makes them, though not in their interfaces.
+    const { undoManager } = model as {
+      undoManager?: { stopCapturing(): void } | null;
+    };
+    undoManager?.stopCapturing();
+  }
+}
+
+function edit(notebook: ISharedNotebook, op: Edit): IApplied {
   if (op.op === 'insert_cell') {
     let index = indexOf(notebook, op.cell_id);
     if (index === -1) {

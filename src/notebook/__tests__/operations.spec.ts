@@ -90,6 +90,26 @@ describe('applyEdit', () => {
     expect(shared.getCell(0).ysource.toString()).toBe(to);
   });
 
+  it('is undone apart from what was done a moment before and after', () => {
+    const shared = notebook('1', '2');
+    const remove = (id: string, source: string) =>
+      applyEdit(shared, {
+        op: 'delete_cell',
+        cell_id: id,
+        expected_hash: sourceHash(source)
+      });
+    remove('a', '1');
+    remove('b', '2');
+    shared.addCell({ cell_type: 'code', source: 'mine' });
+    expect(sources(shared)).toEqual(['mine']);
+    shared.undo();
+    expect(sources(shared)).toEqual([]);
+    shared.undo();
+    expect(sources(shared)).toEqual(['2']);
+    shared.undo();
+    expect(sources(shared)).toEqual(['1', '2']);
+  });
+
   it('can be undone in the cell, in one step', () => {
     const shared = notebook('x = 1');
     const cell = shared.getCell(0);
