@@ -27,7 +27,7 @@ class Calls:
     def __init__(self, kernel: NotebookKernel) -> None:
         self.progress: list[dict[str, Any]] = []
         self.context = cast(
-            "ToolContext", SimpleNamespace(kernel=kernel, progress=self.progress.append)
+            "ToolContext", SimpleNamespace(kernel=kernel, progress=self.progress.append, runs=None)
         )
 
     async def __call__(self, tool: str, /, **arguments: Any) -> ToolOutcome:
@@ -108,7 +108,7 @@ async def test_death_says_what_happens_next(call: Calls, kernel: NotebookKernel)
     outcome = await call("run_code", code="import os; os._exit(1)")
     assert outcome.is_error
     assert "The kernel died" in text(outcome)
-    assert "variables of the last snapshot are restored" in text(outcome)
+    assert "unless it is said here that they were restored" in text(outcome)
     await kernel.ensure()
 
 
