@@ -123,6 +123,8 @@ export interface INotebookWriter {
    * Resolves once the server knows that this page has the notebook open: what the agent is asked
    * for before goes past it, into the file. Does not wait for ever for a server that is silent,
    * nor for a notebook that is not open here.
+   *
+   * Rejects, with a message for the person, where this page could not show what is changed.
    */
   claimed(notebook: string): Promise<void>;
 }

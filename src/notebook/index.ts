@@ -11,6 +11,7 @@ import {
   INotebookTracker,
   NotebookPanel
 } from '@jupyterlab/notebook';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { INotebookWriter, ISessions, ISessionStreams } from '../tokens';
 import type { NotebookLease } from './notebookLease';
@@ -18,7 +19,7 @@ import type { NotebookLease } from './notebookLease';
 type Context = DocumentRegistry.IContext<INotebookModel>;
 
 /** Longest wait for the server to answer a claim, in milliseconds. */
-const CLAIM_PATIENCE = 5000;
+const CLAIM_PATIENCE = 15_000;
 
 export const notebookWriter: JupyterFrontEndPlugin<INotebookWriter> = {
   id: 'prime_ext:notebook-writer',
@@ -26,12 +27,15 @@ export const notebookWriter: JupyterFrontEndPlugin<INotebookWriter> = {
   autoStart: true,
   provides: INotebookWriter,
   requires: [INotebookTracker, ISessions, ISessionStreams],
+  optional: [ITranslator],
   activate: (
     app: JupyterFrontEnd,
     tracker: INotebookTracker,
     sessions: ISessions,
-    streams: ISessionStreams
+    streams: ISessionStreams,
+    translator: ITranslator | null
   ): INotebookWriter => {
+    const trans = (translator ?? nullTranslator).load('prime_ext');
     const leases = new Map<Context, NotebookLease>();
     const opening = new Map<Context, Promise<void>>();
 
@@ -66,12 +70,11 @@ export const notebookWriter: JupyterFrontEndPlugin<INotebookWriter> = {
       if (opening.has(context)) {
         return;
       }
-      opening.set(
-        context,
-        open(context).catch(reason => {
-          console.error('The agent cannot write this notebook.', reason);
-        })
-      );
+      const opened = open(context);
+      opened.catch(reason => {
+        console.error('The agent cannot write this notebook.', reason);
+      });
+      opening.set(context, opened);
       context.disposed.connect(() => opening.delete(context));
     };
     tracker.widgetAdded.connect(onAdded);
@@ -85,7 +88,15 @@ export const notebookWriter: JupyterFrontEndPlugin<INotebookWriter> = {
     const claim = async (path: string): Promise<void> => {
       for (const [context, opened] of opening) {
         if (context.localPath === path) {
-          await opened;
+          await opened.catch(() => {
+            // Parts of a page are loaded when they are needed; the package may be newer by then.
+            // Without them the file would be written behind the page's back.
+            throw new Error(
+              trans.__(
+                'This page cannot show what the agent changes. Save the notebook and reload the page.'
+              )
+            );
+          });
           await leases.get(context)?.answered;
         }
       }

@@ -320,3 +320,28 @@ test('a session that a program starts writes through the page', async ({
     savedCells(join(folderOf(tmpPath), 'tour.ipynb')).map(cell => cell.source)
   ).toEqual(sources);
 });
+
+test.describe('a page that is older than the server', () => {
+  test.use({ expectedErrors: [/lib_notebook|cannot write this/] });
+
+  test('lets nothing be written behind its back', async ({ page, tmpPath }) => {
+    await page.route(/lib_notebook_(notebookLease|openNotebook)/, route =>
+      route.fulfill({ status: 404 })
+    );
+    const panel = await PrimePanel.onExample(page, tmpPath);
+    const file = join(folderOf(tmpPath), 'tour.ipynb');
+    const before = savedCells(file);
+    await panel.composer.fill('insert a cell with `x = 1`');
+    await panel.button('Send').click();
+    await expect(panel.failure).toContainText('reload the page');
+    // What was written is not lost, and goes out behind a reload.
+    await expect(panel.composer).toHaveValue(/x = 1/);
+    expect(savedCells(file)).toEqual(before);
+    await page.unroute(/lib_notebook_(notebookLease|openNotebook)/);
+    await page.reload();
+    await panel.open();
+    await panel.button('Send').click();
+    await panel.answered(1);
+    expect(savedCells(file)).toHaveLength(before.length + 1);
+  });
+});
