@@ -172,8 +172,10 @@ class KernelRecovery:
 
         Returns what the model is to be told, ``None`` in most cases.
         """
-        if self._awaited is None:
-            return None
+        # A death that fell between two calls, or that nobody saw to because a call was on.
+        missed = await self.after_death(turn, self._kernel.loss or "crash")
+        if missed is not None or self._awaited is None:
+            return missed
         async with self._lock:
             return await self._bring_what_waits(turn)
 

@@ -397,3 +397,37 @@ async def test_an_offer_is_taken_back_when_saving_is_switched_off(
     told = str(session.api.requests[-1].messages[-1])
     assert "has not done so yet" not in told
     assert "the user has switched saving off for this notebook" in told
+
+
+async def test_a_message_on_the_heels_of_a_death_finds_the_variables(
+    new_session: NewSession, jp_serverapp: ServerApp, notebook: str
+) -> None:
+    session = await new_session()
+    await saved(session, "x = 7")
+    agent = await session.service.agent(session.session)
+    noticed = asyncio.Event()
+    before = agent.kernel.generation
+
+    def changed(_state: str) -> None:
+        if agent.kernel.generation != before:
+            noticed.set()
+
+    agent.kernel.on_state.append(changed)
+    await kill(jp_serverapp, notebook)
+    await asyncio.wait_for(noticed.wait(), 60)
+    agent.kernel.on_state.remove(changed)
+    assert "7" in await ran(session, "print(x)")
+    assert [r.outcome for r in session.records("restore")] == ["ok"]  # type: ignore[union-attr]
+
+
+async def test_sessions_about_one_notebook_restore_it_side_by_side(
+    new_session: NewSession, jp_serverapp: ServerApp, notebook: str
+) -> None:
+    one, two = await new_session(), await new_session()
+    await saved(one, "x = 7")
+    await saved(two, "y = [8]")
+    await kill(jp_serverapp, notebook)
+    for session in (one, two):
+        restored = await session.record("restore")
+        assert restored.outcome in ("ok", "unchanged"), restored
+    assert "7 [8]" in await ran(two, "print(x, y)")

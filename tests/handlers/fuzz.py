@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import requests
 import schemathesis
+import schemathesis.specs.openapi.schemas
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error

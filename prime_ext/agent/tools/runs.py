@@ -65,7 +65,10 @@ class _Run:
         """
         if not self.task.cancelled():
             return self.task.result()
-        notice = f"{self.what} was interrupted. What it had done by then stays done."
+        notice = (
+            f"{self.what} was interrupted. What it had done by then stays done; code that ignores "
+            "interrupts may go on, and the kernel is then busy with it."
+        )
         return outcome_so_far(self.outputs, notice, is_error=True)
 
 

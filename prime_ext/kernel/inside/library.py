@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -12,15 +13,20 @@ if TYPE_CHECKING:
 NAME = "_prime_state"
 
 _installed: dict[str, str] = {}
+_installing = threading.Lock()
+"""Of several sessions about one notebook each may send it, on a thread of its own."""
 
 
 def install(_kernel: Any, params: dict[str, Any], _buffers: Any) -> dict[str, Any]:
     """Make the library available in this process, once."""
-    try:
-        exec(params["code"], {"__name__": "_prime_state_loader"})  # noqa: S102
-    except RuntimeError as error:
-        raise bootstrap.Refusal("kernel_python", str(error)) from None
-    _installed["digest"] = params["digest"]
+    with _installing:
+        if NAME in sys.modules and _installed.get("digest") == params["digest"]:
+            return {}
+        try:
+            exec(params["code"], {"__name__": "_prime_state_loader"})  # noqa: S102
+        except RuntimeError as error:
+            raise bootstrap.Refusal("kernel_python", str(error)) from None
+        _installed["digest"] = params["digest"]
     return {}
 
 
