@@ -214,6 +214,9 @@ class ToolCalls:
             return ToolOutcome.text(PLAN_REFUSAL, is_error=True)
         if decision == "ask" and not await self._approved(tool, context, arguments, turn):
             return ToolOutcome.text(DECLINED, is_error=True)
+        # The mode may have become another while the person was asked.
+        if decide(self._mode(), tool.approval, tool.name, self._history.granted) == "refuse":
+            return ToolOutcome.text(PLAN_REFUSAL, is_error=True)
         self._phase("tool")
         progress.event = await self._recovery.before_call(turn)
         progress.begin()

@@ -423,6 +423,17 @@ async def test_plan_mode_runs_nothing(new_session: NewSession) -> None:
     assert result.content[0]["text"] == PLAN_REFUSAL
 
 
+async def test_plan_mode_holds_for_a_question_that_waited(new_session: NewSession) -> None:
+    session = await new_session(permission_mode="ask")
+    session.api.enqueue(reply(call("run_code", code="1")), reply("I would run 1."))
+    await session.send("Run it.")
+    request = await session.record("approval_request")
+    await session.service.update(session.session, permission_mode="plan", user="ada")
+    await session.allow(request.call_id)
+    result = await session.record("tool_result")
+    assert result.content[0]["text"] == PLAN_REFUSAL
+
+
 async def test_stop_reaches_a_pending_approval(new_session: NewSession) -> None:
     session = await new_session(permission_mode="ask")
     session.api.enqueue(reply(call("run_code", code="1")))
