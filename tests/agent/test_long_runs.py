@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from prime_ext.agent.tools.runs import Runs
+from prime_ext.agent.tools.tool import ToolOutcome
 from tests.agent.conftest import NewSession
 from tests.agent.driver import Driver
 from tests.messages_api.script import Fault, call, reply
@@ -113,6 +116,28 @@ class TestOutlasting:
         await driver.ask("Was it stopped?")
         told = driver.records("user_message")[-1].content[0]["text"]  # type: ignore[union-attr]
         assert "KeyboardInterrupt" in told
+
+
+async def test_what_ended_a_moment_ago_is_told_with_the_next_run() -> None:
+    runs, go = Runs(0.01), asyncio.Event()
+
+    async def first(_show: Any) -> ToolOutcome:
+        await go.wait()
+        return ToolOutcome.text("first result")
+
+    async def second(_show: Any) -> ToolOutcome:
+        return ToolOutcome.text("second result")
+
+    going = await runs.begin("Cell [a]", first, lambda _body: None, may_outlast=True)
+    assert "still running" in going.content[0]["text"]
+    go.set()
+    await runs.settle()
+    both = await runs.begin("Cell [b]", second, lambda _body: None, may_outlast=True)
+    assert [block["text"] for block in both.content] == [
+        "second result",
+        "Cell [a], which was still running, has ended:\nfirst result",
+    ]
+    assert runs.ended() is None
 
 
 async def test_what_stands_behind_a_run_that_failed_is_not_run(new_session: NewSession) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prime_ext.agent.tools.run_outcome import outcome_so_far
@@ -109,7 +110,7 @@ class Runs:
         PrimeError
             ``run_going_on`` (409): another run has not ended.
         """
-        if self._run is not None and not self._run.task.done():
+        if self._run is not None and self.is_going_on:
             raise PrimeError(
                 f"Not run: {self._run.what} is still running.",
                 code="run_going_on",
@@ -117,8 +118,13 @@ class Runs:
                 status=409,
             )
         run = _Run(what, progress)
-        run.task = asyncio.ensure_future(_carried_out(work, run))
-        return await self._until(run, self.notice_seconds if may_outlast else 0.0)
+        run.task = asyncio.ensure_future(work(run.show))
+        # The run before may have ended a moment ago, with nobody told of it yet.
+        before = self.ended()
+        outcome = await self._until(run, self.notice_seconds if may_outlast else 0.0)
+        if before is None:
+            return outcome
+        return replace(outcome, content=[*outcome.content, {"type": "text", "text": before}])
 
     async def wait(self, seconds: float, progress: Progress) -> ToolOutcome:
         """What the run came to, or that it goes on after so many seconds.
@@ -207,12 +213,6 @@ class Runs:
             return run.so_far()
         self._run = None
         return run.result()
-
-
-async def _carried_out(
-    work: Callable[[Progress], Awaitable[ToolOutcome]], run: _Run
-) -> ToolOutcome:
-    return await work(run.show)
 
 
 async def begin_run(

@@ -236,8 +236,5 @@ def _check_aggregate(item: Any) -> None:
         for part in item:
             _check_aggregate(part)
     elif type(item) is not str or item not in _AGGREGATES:
-        raise Refused(f"agg() runs what its argument names; known are {_sorted(_AGGREGATES)}")
-
-
-def _sorted(words: frozenset[str]) -> str:
-    return ", ".join(sorted(words))
+        known = ", ".join(sorted(_AGGREGATES))
+        raise Refused(f"agg() runs what its argument names; known are {known}")
