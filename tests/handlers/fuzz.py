@@ -1,9 +1,16 @@
 """Requests that nobody thought of, made from ``openapi.yaml``: none may break the server, and
-every answer must be one that the description allows."""
+every answer must be one that the description allows.
+
+It is a program, so that the server under test has a process of its own: Hypothesis reads the
+sources of lambdas, and CPython 3.11 does not bear two threads that parse at once (gh-106905).
+
+    python -m tests.handlers.fuzz BASE_URL NOTEBOOK EXAMPLES < HEADERS_AS_JSON > STATUSES_AS_JSON
+"""
 
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 import requests
@@ -112,3 +119,15 @@ def sessions_over_http(base_url: str, headers: dict[str, str], notebook: str) ->
         return current
 
     return a_session
+
+
+def main() -> None:
+    base_url, notebook, examples = sys.argv[1:]
+    headers = json.load(sys.stdin)
+    a_session = sessions_over_http(base_url, headers, notebook)
+    seen = fuzz(base_url, headers, a_session, int(examples))
+    json.dump({operation: sorted(statuses) for operation, statuses in seen.items()}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
+from asyncio.subprocess import PIPE
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.handlers.fuzz import fuzz, sessions_over_http
-
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
 
 NOTEBOOK = "analysis.ipynb"
 
@@ -44,8 +46,16 @@ async def test_no_request_breaks_the_server(
     jp_base_url: str,
 ) -> None:
     base_url = f"http://127.0.0.1:{jp_http_port}{jp_base_url}prime/api"
-    a_session = sessions_over_http(base_url, jp_auth_header, NOTEBOOK)
-    seen = await asyncio.to_thread(fuzz, base_url, jp_auth_header, a_session, 8)
+    fuzz = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.handlers.fuzz", base_url, NOTEBOOK, "8"),
+        cwd=ROOT,
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=PIPE,
+    )
+    out, errors = await fuzz.communicate(json.dumps(jp_auth_header).encode())
+    assert fuzz.returncode == 0, errors.decode()
+    seen = {operation: set(statuses) for operation, statuses in json.loads(out).items()}
     assert all(status < 500 for statuses in seen.values() for status in statuses), seen
     # It must have come past the first checks, or it has tried nothing.
     seen.pop("PUT /credentials")  # no made-up key passes
