@@ -255,6 +255,7 @@ class Restoring:
                     "mode": wanted.mode,
                     "names": wanted.names,
                     "overwrite": wanted.overwrite,
+                    "lock_timeout": 0.0,  # waited for, as far as it is, before the first attempt
                     **options,
                 },
             )

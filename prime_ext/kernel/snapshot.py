@@ -221,6 +221,7 @@ class SnapshotKeeper:
         """
         first = not moment.same_process(self._captured)
         if first:
+            await asyncio.to_thread(self.files.wait_for_writer)
             await self.set_foreign_aside()
             await asyncio.to_thread(self.files.keep_aside)
         return first
@@ -303,6 +304,7 @@ class SnapshotKeeper:
                 self._crash_restores += 1
             elif trigger == "manual":
                 self._crash_restores = 0
+            await asyncio.to_thread(self.files.wait_for_writer)
             generations = await self._generations(snapshot_id)
             wanted = Wanted(await self._mode(mode, generations[0]), names, overwrite)
             try:
@@ -333,15 +335,18 @@ class SnapshotKeeper:
                     elif self._kernel.state == "busy":
                         reason = "the kernel is busy"
                     else:
-                        restoring = Restoring(self._kernel, self.files, self._log)
-                        load = restoring.run(wanted, ["current"], self._newest)
-                        restored = await asyncio.wait_for(load, CHECK_SECONDS)
+                        restored = await asyncio.wait_for(self._compare(wanted), CHECK_SECONDS)
                         return _timed(await self._done("compaction", wanted, restored), started)
                 except PrimeError as error:
                     outcome, reason = "failed", error.message
                 except asyncio.TimeoutError:
                     reason = f"the comparison would have taken longer than {CHECK_SECONDS:g} s"
             return Restore(outcome=outcome, mode="hot", trigger="compaction", reason=reason)
+
+    async def _compare(self, wanted: Wanted) -> Restored:
+        await asyncio.to_thread(self.files.wait_for_writer)
+        restoring = Restoring(self._kernel, self.files, self._log)
+        return await restoring.run(wanted, ["current"], self._newest)
 
     async def _done(self, trigger: str, wanted: Wanted, restored: Restored) -> Restore:
         loaded = restored.loaded

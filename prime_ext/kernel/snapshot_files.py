@@ -29,6 +29,9 @@ MAX_KEPT = 4
 LOCK_SECONDS = 10.0
 """How long deleting and importing wait for a writer."""
 
+WRITER_SECONDS = 30.0
+"""How long a restore waits for one, which may have outlived its kernel."""
+
 
 def derive_key(secret: bytes, session_id: str) -> bytes:
     """The key that signs one session's snapshots, from the server's notary secret.
@@ -76,6 +79,13 @@ class SnapshotFiles:
             return state.inspect(self.folder, key=self.key, generation=generation)
         except (state.SnapshotError, OSError):
             return None
+
+    def wait_for_writer(self) -> None:
+        """Let what a process has begun to write before it died become the current generation."""
+        from prime_ext.state import lock
+        from prime_ext.state.format import DATA_NAME
+
+        lock.wait_for_writer(self.folder / DATA_NAME, WRITER_SECONDS)
 
     def find(self, snapshot_id: str) -> str | None:
         """The generation with this id."""

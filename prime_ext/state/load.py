@@ -18,6 +18,7 @@ from . import (
     history,
     interrupts,
     live,
+    lock,
     patches,
     process_state,
     recipes,
@@ -45,6 +46,7 @@ from .unrestorable import Unrestorable
 from .writer import keep_head
 
 SECONDS_PER_COMPONENT = 120.0
+WRITER_SECONDS = 30.0
 
 _log = logging.getLogger("prime_ext.state")
 
@@ -61,6 +63,7 @@ def load(
     verify: str = "background",
     restore_process_state: bool = True,
     seconds_per_component: float = SECONDS_PER_COMPONENT,
+    lock_timeout: float = WRITER_SECONDS,
 ) -> Report:
     """Restore a snapshot into a namespace.
 
@@ -78,6 +81,8 @@ def load(
         noted in the report), before use (``wait``), or not at all (``off``).
     restore_process_state: working directory, ``sys.path``, random states, options.
     seconds_per_component: what takes longer to load is given up and reported.
+    lock_timeout: seconds to wait for a writer that is at work, as one that outlives a killed
+        kernel; then the snapshot before is loaded, and a note says so.
 
     Raises `SnapshotMissing`, `SnapshotRefused`, `SnapshotCorrupt` before anything is unpickled
     or changed. What fails later concerns single names and is in the report.
@@ -92,6 +97,9 @@ def load(
     key = user_key() if key is None else key
     reducers.load()
     restorers.publish()
+    superseded = generation == "current" and not lock.wait_for_writer(
+        source / format.DATA_NAME, lock_timeout
+    )
     head, reader = _open(source, key, generation)
     verification.merge(head.manifest, verification.read(source, key))
     loader = Loader(head, reader, namespace, verify == "wait", seconds_per_component)
@@ -99,6 +107,10 @@ def load(
     report = Report(
         "load", generation=head.manifest.generation, fingerprint=head.manifest.fingerprint
     )
+    if superseded:
+        report.notes.append(
+            "another process was still saving here: this is the snapshot before that one"
+        )
     wanted = [name for name in head.manifest.names if names is None or name in names]
     for name in set(names or ()) - set(wanted):
         report.names[name] = NameStatus(SKIPPED, "the snapshot does not hold this name")

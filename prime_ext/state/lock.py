@@ -18,7 +18,14 @@ try:
 except ImportError:  # a kernel in another environment
     filelock = None
 
+fcntl: Any
+try:
+    fcntl = importlib.import_module("fcntl")
+except ImportError:  # Windows
+    fcntl = None
+
 LOCK_NAME = "lock"
+_POLL_SECONDS = 0.02
 
 
 @contextmanager
@@ -50,26 +57,53 @@ def exclusive(directory: Path, timeout: float) -> Iterator[None]:
 
 
 def _flock(path: Path, timeout: float, busy: SnapshotBusy) -> Iterator[None]:
-    try:
-        import fcntl
-    except ImportError:
+    if fcntl is None:
         raise SnapshotWriteError(
             "Snapshots on this system need the package filelock in the kernel's environment."
-        ) from None
+        )
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise SnapshotWriteError(f"{path} cannot be locked: {error}") from error
     try:
-        deadline = time.monotonic() + timeout
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except OSError:
-                if time.monotonic() >= deadline:
-                    raise busy from None
-                time.sleep(0.02)
+        try:
+            acquired = _acquire(descriptor, fcntl.LOCK_EX, timeout)
+        except OSError as error:
+            raise SnapshotWriteError(f"{path} cannot be locked: {error}") from error
+        if not acquired:
+            raise busy
         yield
+    finally:
+        os.close(descriptor)
+
+
+def _acquire(descriptor: int, kind: int, timeout: float) -> bool:
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_POLL_SECONDS)
+
+
+def wait_for_writer(directory: Path, timeout: float) -> bool:
+    """For readers: whether no writer is at work, or none is any more within ``timeout`` seconds.
+
+    A forked writer outlives its kernel, so what lies there right after a crash may be about to be
+    replaced. Nothing is locked afterwards, and no file is made: the directory may be read-only.
+    """
+    if fcntl is None:
+        return True  # nothing forks there, so that no writer outlives its kernel
+    try:
+        descriptor = os.open(directory / LOCK_NAME, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return True  # nobody has ever written here, or whoever has is none of our business
+    try:
+        return _acquire(descriptor, fcntl.LOCK_SH, timeout)
+    except OSError:
+        return True  # a file system without locks
     finally:
         os.close(descriptor)
