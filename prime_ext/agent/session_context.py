@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from prime_ext.agent.session_model import SessionModel
     from prime_ext.compaction.meter import ContextMeter
     from prime_ext.context.limits import Limits
+    from prime_ext.context.note import Note
     from prime_ext.kernel.snapshot import SnapshotKeeper
     from prime_ext.session.session import Session
 
@@ -61,7 +62,7 @@ class SessionContext:
         log_path = str(session.folder / "session.jsonl")
         self._projector = Projector(session.context_records, log_path)
         self._ledger = LedgerFile(session.folder, session.log, services.log)
-        self._prefire = Prefire(session, services.log, self._ledger.through)
+        self._prefire = Prefire(session, services.log, self._prepare)
         self._proof = PrefixProof()
         self._refills = RefillGuard()
         self._told: tuple[int, int] | None = None
@@ -180,6 +181,12 @@ class SessionContext:
         return news
 
     # --- compacting ---------------------------------------------------------------------------
+
+    async def _prepare(self, note: Note) -> None:
+        """Make and count ahead what a swap will put beside ``note``."""
+        tokens = self.limits.ledger_tokens(await self.overhead())
+        await self._ledger.text(note.through_seq, tokens, self.meter.text_tokens)
+        await asyncio.to_thread(self.meter.text_tokens, note.text)
 
     async def prefire(self) -> None:
         """Begin a note, or roll it forward, if the context comes near its threshold."""

@@ -13,16 +13,12 @@ import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timezone
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from prime_ext.compaction.replacement import (
-    Replacement,
-    Replacing,
-    Terms,
-    fitted,
-)
+from prime_ext.compaction.replacement import Replacement, Replacing, Terms
 from prime_ext.context.cap import cap_text
 from prime_ext.context.cut import cut_index
 from prime_ext.context.plan import Measured, choose_prune
@@ -208,10 +204,8 @@ class Compactor:
         )
 
         async def turn_and_size(body: Replacement) -> tuple[str, int]:
-            text = await self._turn(projection, body, state, inventory, limits, overhead)
-            block = self._meter.text_tokens(str(body.block["content"])) if body.block else 0
-            after = overhead + block + self._meter.text_tokens(text) + sum(sizes[body.cut :])
-            return text, after
+            text, tokens = await self._turn(projection, body, state, inventory, limits, overhead)
+            return text, overhead + tokens + sum(sizes[body.cut :])
 
         # Who asks for a compaction wants the conversation short, not its last part verbatim; and
         # after an overflow nothing is known of how much must go.
@@ -335,15 +329,17 @@ class Compactor:
         inventory: Inventory | None,
         limits: Limits,
         overhead: int,
-    ) -> str:
+    ) -> tuple[str, int]:
+        """The summary turn, and its size with what the model's server has signed."""
         through = projection.messages[body.cut - 1].last_seq
-        ledger = await self._ledger.through(through)
-        text = body.text
+        count = self._meter.text_tokens
+        ledger = await self._ledger.text(through, limits.ledger_tokens(overhead), count)
+        text, block = body.text, 0
         if body.block is not None:
             text = "\n\n".join(filter(None, [SUMMARY_ABOVE, flags(text)]))
-        return summary_turn(
-            text,
-            ledger=fitted(ledger.render, limits.ledger_tokens(overhead), self._meter.text_tokens),
+            block = count(str(body.block["content"]))
+        around = partial(
+            summary_turn,
             last_user_message=self._last_user_message(
                 projection, body.cut, limits.last_message_tokens(overhead)
             ),
@@ -353,6 +349,9 @@ class Compactor:
             first_seq=1,
             last_seq=through,
         )
+        # Both long parts were counted when they were made; what stands around them is short.
+        size = count(text) + count(ledger) + count(around("", ledger=ledger[:1]))
+        return around(text, ledger=ledger), block + size
 
     def _last_user_message(self, projection: Projection, cut: int, tokens: int) -> str | None:
         """The last thing the person wrote, in so many tokens; unless it is kept verbatim anyway."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prime_ext.context.fitted import fitted
 from prime_ext.context.ledger import Ledger
 from prime_ext.private_file import replace_private
 from prime_ext.session.records import AnyRecord
@@ -31,13 +32,30 @@ class LedgerFile:
         self._records = log
         self._logger = logger
         self._ledger: Ledger | None = None
+        self._text: tuple[int, int, str] | None = None
+        """What was asked for last, and the answer."""
         self._lock = asyncio.Lock()
 
-    async def through(self, seq: int) -> Ledger:
-        """The ledger of all records up to ``seq``."""
+    async def text(self, through: int, tokens: int, count: Callable[[str], int]) -> str:
+        """The ledger of all records up to ``through``, in about ``tokens`` at most.
+
+        Asked for once more it is there: who can tell ahead what will be needed spares others
+        the wait.
+
+        Parameters
+        ----------
+        count:
+            Counts the tokens of a text. It is called in a thread.
+        """
         async with self._lock:
-            self._ledger = await asyncio.to_thread(self._advance, self._ledger, seq)
-            return self._ledger
+            if self._text is None or self._text[:2] != (through, tokens):
+                text = await asyncio.to_thread(self._render, through, tokens, count)
+                self._text = (through, tokens, text)
+            return self._text[2]
+
+    def _render(self, through: int, tokens: int, count: Callable[[str], int]) -> str:
+        self._ledger = self._advance(self._ledger, through)
+        return fitted(self._ledger.render, tokens, count)
 
     def _advance(self, ledger: Ledger | None, seq: int) -> Ledger:
         if ledger is None:

@@ -18,9 +18,10 @@ from prime_ext.context.note import (
     behind,
     fingerprint,
     holds,
+    is_made_of,
+    prefix,
     prefix_length,
     rolled_length,
-    seems_to_hold,
     split,
 )
 from prime_ext.context.plan import (
@@ -86,12 +87,11 @@ class Prefire:
     Parameters
     ----------
     on_note:
-        Called with the last record that a note covers once it is ready: what else will be needed
-        for those can be made ahead as well.
+        Called with a note once it is ready: what else a swap needs can be made ahead as well.
     """
 
     def __init__(
-        self, session: Session, log: logging.Logger, on_note: Callable[[int], Awaitable[object]]
+        self, session: Session, log: logging.Logger, on_note: Callable[[Note], Awaitable[object]]
     ) -> None:
         self._session = session
         self._log = log
@@ -135,16 +135,15 @@ class Prefire:
         if approach.tokens < prefire_point(approach.limits, approach.meter.fast_growth):
             return
         note = self._note
-        if note is not None and seems_to_hold(note, approach.projection):
-            # The usual case is settled without a look at each message.
-            behind = approach.meter.tokens_behind(len(note.covered))
+        if note is not None:
+            note = self._note = await self._held(note, approach.projection)
+        if note is not None and note.made_of is not None:
+            # The usual case is settled without the size of each message.
+            behind = approach.meter.tokens_behind(len(note.made_of.messages))
             if not _is_outgrown(
                 note, behind, approach, await approach.meter.overhead_tokens(approach.projection)
             ):
                 return
-        elif note is not None:
-            held = await asyncio.to_thread(holds, note, approach.projection)
-            self._note = note if held else None
         await self._begin(approach)
 
     async def goes_on(self, approach: Approach) -> bool:
@@ -225,10 +224,16 @@ class Prefire:
         note = self._note
         if note is not None and waited:
             note = replace(note, waited_tokens=self._note_tokens)
-        # What is about to stand for the prefix is proven by its hash.
-        if note is not None and await asyncio.to_thread(holds, note, projection):
+        return None if note is None else await self._held(note, projection)
+
+    @staticmethod
+    async def _held(note: Note, projection: Projection) -> Note | None:
+        """The note if it still says what the context's prefix says."""
+        if is_made_of(note, projection):
             return note
-        return None
+        if not await asyncio.to_thread(holds, note, projection):
+            return None
+        return replace(note, made_of=prefix(projection, split(projection.messages, note)))
 
     def forget(self) -> None:
         """The context was rewritten: the next note starts from there."""
@@ -275,13 +280,12 @@ class Prefire:
             if summary.text:
                 outcome = "ok"
                 self._note_tokens = summary.sent_tokens
-                covered = tuple(job.projection.messages[: job.length])
                 self._note = Note(
                     summary.text,
                     through,
                     start.fingerprint,
                     block=summary.block,
-                    covered=covered,
+                    made_of=prefix(job.projection, job.length),
                 )
             else:
                 self._failed = True
@@ -306,12 +310,12 @@ class Prefire:
                     duration_ms=round((time.monotonic() - started) * 1000),
                 )
             )
-        if outcome == "ok":
-            self._preparing = asyncio.create_task(self._prepare(through))
+        if self._note is not None and outcome == "ok":
+            self._preparing = asyncio.create_task(self._prepare(self._note))
 
-    async def _prepare(self, through_seq: int) -> None:
+    async def _prepare(self, note: Note) -> None:
         try:
-            await self._on_note(through_seq)
+            await self._on_note(note)
         except Exception:  # it is made when it is needed, and then says what is wrong
             self._log.exception("Session %s: nothing was prepared with the note", self._session.id)
 

@@ -13,6 +13,7 @@ from prime_ext.compaction.ladder import Sizes, summarise_somehow
 from prime_ext.compaction.strategy import Strategy
 from prime_ext.context.cut import cut_index
 from prime_ext.context.digest import digest
+from prime_ext.context.fitted import fitted
 from prime_ext.context.limits import Limits
 from prime_ext.context.note import Note, behind, split
 from prime_ext.context.projection import ProjectedMessage, Projection
@@ -22,11 +23,6 @@ from prime_ext.session.records import Block, Error
 
 if TYPE_CHECKING:
     from prime_ext.session.session import Session
-
-CHARACTERS_PER_TOKEN = 3
-"""Of English and code; what is written in other scripts is found to be longer and made anew."""
-
-SHORTEST_CHARS = 400
 
 WAIT_SECONDS = 150.0
 """How long a compaction that somebody waits for gives the model; then it does without."""
@@ -226,16 +222,6 @@ class Replacing:
         messages = [m.wire for m in prefix]
         text = fitted(lambda chars: digest(messages, max_chars=chars), tokens, self._count)
         return replace(instead_of, text=text, path="digest", cut=cut, block=None)
-
-
-def fitted(make: Callable[[int], str], tokens: int, count: Callable[[str], int]) -> str:
-    """What ``make`` gives for as many characters as ``tokens`` have in this language."""
-    chars = tokens * CHARACTERS_PER_TOKEN
-    text = make(max(SHORTEST_CHARS, chars))
-    taken = count(text)
-    if taken > tokens:
-        text = make(max(SHORTEST_CHARS, len(text) * tokens * 9 // (taken * 10)))
-    return text
 
 
 _TOO_SLOW = ModelError(

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
+from operator import is_
 from typing import Any
 
 import msgspec
@@ -32,8 +33,8 @@ class Note:
     """Tokens of the request for it, if anyone waited for that."""
     block: Block | None = None
     """The note as the model's server made and signed it, if it did."""
-    covered: tuple[ProjectedMessage, ...] = field(default=(), repr=False, compare=False)
-    """The messages it was made of; empty if it comes from the log."""
+    made_of: Projection | None = field(default=None, repr=False, compare=False)
+    """What its fingerprint was taken of, no more; ``None`` if that comes from the log."""
 
 
 def prefix_length(messages: Sequence[ProjectedMessage], tokens: Sequence[int], share: float) -> int:
@@ -120,8 +121,13 @@ def fingerprint(projection: Projection, length: int) -> str:
     return digest.hexdigest()
 
 
+def prefix(projection: Projection, length: int) -> Projection:
+    """What a note on the first ``length`` messages is made of."""
+    return replace(projection, messages=projection.messages[:length])
+
+
 def holds(note: Note, projection: Projection) -> bool:
-    """Whether the note still says what the context's prefix says.
+    """Whether the note still says what the context's prefix says, by its fingerprint.
 
     Takes about 10 ms for 300,000 tokens.
     """
@@ -129,13 +135,20 @@ def holds(note: Note, projection: Projection) -> bool:
     return length > 0 and fingerprint(projection, length) == note.fingerprint
 
 
-def seems_to_hold(note: Note, projection: Projection) -> bool:
-    """The same at a glance: the context still begins with the very messages it was made of."""
-    covered, messages = note.covered, projection.messages
+def is_made_of(note: Note, projection: Projection) -> bool:
+    """Whether the context begins with the very objects that the fingerprint was taken of.
+
+    Nothing changes them in place, which is proven at each request; so the note holds without
+    another look at what they say. ``False`` says nothing.
+    """
+    made_of = note.made_of
+    if made_of is None or len(made_of.messages) > len(projection.messages):
+        return False
+    head = (made_of.provider, made_of.model, made_of.system, made_of.tools)
     return (
-        0 < len(covered) <= len(messages)
-        and messages[0] is covered[0]
-        and messages[len(covered) - 1] is covered[-1]
+        head == (projection.provider, projection.model, projection.system, projection.tools)
+        and len(made_of.messages) > 0
+        and all(map(is_, made_of.messages, projection.messages))
     )
 
 

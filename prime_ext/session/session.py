@@ -93,10 +93,7 @@ class Session:
         turning_points = self.log.seqs_of("settings", "title", "compaction_end")
         for record in self.log.get_all(sorted(first_message + turning_points)):
             self._follow(record)
-        self._read_context()
-
-    def _read_context(self) -> None:
-        self._context = [self._start, *self.log.read(self._context_from() - 1)]
+        self._context += self.log.read(self._context_from() - 1)
 
     def _context_from(self) -> int:
         """``seq`` of the first record of the context behind ``session_start``."""
@@ -161,7 +158,8 @@ class Session:
         self._context.append(stored)
         self._follow(stored)
         if stored is self.compaction:
-            self._read_context()
+            kept_from = self._context_from()
+            self._context[1:] = [r for r in self._context[1:] if r.seq >= kept_from]
         if self.on_append is not None:
             self.on_append(stored)
         self._stream.publish_record(msgspec.to_builtins(stored))

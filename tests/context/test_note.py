@@ -11,9 +11,10 @@ from prime_ext.context.note import (
     Note,
     fingerprint,
     holds,
+    is_made_of,
+    prefix,
     prefix_length,
     rolled_length,
-    seems_to_hold,
     split,
 )
 from prime_ext.context.projection import ProjectedMessage, project
@@ -79,10 +80,11 @@ def test_a_note_covers_what_it_was_made_of_behind_a_kept_tail_too(
     messages = projection.messages
     for length in [i for i, m in enumerate(messages) if m.role == "assistant" and i]:
         through = messages[length - 1].last_seq
-        note = Note("…", through, fingerprint(projection, length), covered=tuple(messages[:length]))
+        made_of = prefix(projection, length)
+        note = Note("…", through, fingerprint(projection, length), made_of=made_of)
         assert split(messages, note) == length
         assert holds(note, projection)
-        assert seems_to_hold(note, projection)
+        assert is_made_of(note, projection)
 
 
 @given(sessions(), st.data())
@@ -106,7 +108,9 @@ def test_a_note_does_not_hold_for_anything_else(records: list[AnyRecord]) -> Non
     length = prefix_length(projection.messages, [1] * len(projection.messages), 1.0)
     if length == 0:
         return
-    note = Note("…", projection.messages[length - 1].last_seq, fingerprint(projection, length))
+    made_of = prefix(projection, length)
+    through = projection.messages[length - 1].last_seq
+    note = Note("…", through, fingerprint(projection, length), made_of=made_of)
     first = projection.messages[0]
     edited = replace(first, content=[{"type": "text", "text": "something else"}])
     for other in (
@@ -117,3 +121,4 @@ def test_a_note_does_not_hold_for_anything_else(records: list[AnyRecord]) -> Non
         replace(projection, tools=[]),
     ):
         assert not holds(note, other)
+        assert not is_made_of(note, other)
