@@ -6,7 +6,7 @@ from typing import Any
 
 from prime_ext.agent.kernel_events import restore_event, withdrawn_event
 from prime_ext.agent.revert import revert_event
-from prime_ext.session import telemetry
+from prime_ext.session import telemetry, waiting
 from prime_ext.session.records import (
     AnyRecord,
     Approval,
@@ -19,22 +19,20 @@ from prime_ext.session.records import (
     Settings,
     Snapshot,
     TurnEnd,
-    Unqueued,
     UserMessage,
 )
 
-HISTORY_KINDS = (
-    *telemetry.KINDS,
-    "user_message",
-    "queued",
-    "unqueued",
-    "approval_request",
-    "approval",
-    "compaction_start",
-    "settings",
-    "snapshot",
-    "restore",
-    "revert",
+HISTORY_KINDS = tuple(
+    {
+        *telemetry.KINDS,
+        *waiting.KINDS,
+        "user_message",
+        "compaction_start",
+        "settings",
+        "snapshot",
+        "restore",
+        "revert",
+    }
 )
 """Kinds that ``History`` looks at; the others, tool results above all, need not be read."""
 
@@ -43,12 +41,9 @@ class History:
     """Feed it every record once, in order; it answers without reading the log again."""
 
     def __init__(self) -> None:
-        self.queue: dict[int, Queued] = {}
-        """Messages typed while the agent was busy, by ``seq``, oldest first."""
+        self._waiting = waiting.Waiting()
         self.granted: set[str] = set()
         """Tools the person has allowed for the session."""
-        self.pending: dict[str, ApprovalRequest] = {}
-        """Approvals that wait for a decision, by call id."""
         self.decided: set[str] = set()
         self.open_turn: str | None = None
         """A turn that began and did not end."""
@@ -64,50 +59,37 @@ class History:
         self.telemetry = telemetry.Telemetry()
 
     @property
+    def queue(self) -> dict[int, Queued]:
+        """Messages typed while the agent was busy, by ``seq``, oldest first."""
+        return self._waiting.queue
+
+    @property
+    def pending(self) -> dict[str, ApprovalRequest]:
+        """Approvals that wait for a decision, by call id."""
+        return self._waiting.approvals
+
+    @property
     def waiting_turn(self) -> str | None:
         """A turn that waits for a person, and goes on with the answer."""
         waits = any(request.turn == self.open_turn for request in self.pending.values())
         return self.open_turn if waits else None
 
     def describe(self) -> dict[str, Any]:
-        """What waits, and the sums, for ``GET sessions/{id}``; contents of attachments left out."""
-        return {
-            "queue": [
-                {
-                    "seq": q.seq,
-                    "text": q.text,
-                    "attachments": [
-                        {key: value for key, value in a.items() if key != "content"}
-                        for a in q.attachments
-                    ],
-                }
-                for q in self.queue.values()
-            ],
-            "approvals": [
-                {"call_id": a.call_id, "what": a.what, "tool": a.tool, "summary": a.summary}
-                for a in self.pending.values()
-            ],
-            "telemetry": self.telemetry.sums(),
-        }
+        """What waits, and the sums, for ``GET sessions/{id}``."""
+        return {**self._waiting.describe(), "telemetry": self.telemetry.sums()}
 
     def observe(self, record: AnyRecord) -> None:
         """Take in one record."""
         self.telemetry.observe(record)
+        if isinstance(record, Approval):
+            self._settle(record)
+        self._waiting.observe(record)
         if isinstance(record, UserMessage):
             self.open_turn = record.turn
             self.kernel_events.clear()
             self.notebook_events.clear()
         elif isinstance(record, TurnEnd):
             self.open_turn = None
-            self.pending.clear()
-        elif isinstance(record, Queued):
-            self.queue[record.seq] = record
-        elif isinstance(record, Unqueued):
-            self.queue.pop(record.queued_seq, None)
-        elif isinstance(record, ApprovalRequest):
-            self.pending[record.call_id] = record
-        elif isinstance(record, Approval):
-            self._settle(record)
         elif isinstance(record, CompactionStart):
             self.open_compaction = record
         elif isinstance(record, CompactionEnd):
@@ -134,7 +116,7 @@ class History:
                 self.notebook_events.append(event)
 
     def _settle(self, record: Approval) -> None:
-        request = self.pending.pop(record.call_id, None)
+        request = self.pending.get(record.call_id)
         self.decided.add(record.call_id)
         if request and request.tool and record.decision == "allow" and record.scope == "session":
             self.granted.add(request.tool)

@@ -24,7 +24,7 @@ from prime_ext.session.session import Session
 if TYPE_CHECKING:
     from prime_ext.agent.agent import Agent
     from prime_ext.agent.attachment import Attachment
-    from prime_ext.session.store import SessionSummary
+    from prime_ext.session.outline import SessionSummary
 
 SERVER_END_SECONDS = 20.0
 """How long a server that stops waits for the variables of its kernels to be saved."""

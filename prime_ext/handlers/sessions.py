@@ -13,8 +13,10 @@ from prime_ext.agent.attachment import MAX_ATTACHMENTS, Attachment
 from prime_ext.errors import PrimeError
 from prime_ext.events.emitter import emit_session_start
 from prime_ext.handlers.base import MAX_INTEGER, PrimeHandler, authorized
+from prime_ext.session.stream import IDLE_STATE
 
 if TYPE_CHECKING:
+    from prime_ext.session.outline import SessionSummary
     from prime_ext.session.session import Session
 
 PAGE_RECORDS = 1000
@@ -129,8 +131,19 @@ class SessionHandler(PrimeHandler):
         self.answer_nothing()
 
 
+def state_of(summary: SessionSummary) -> dict[str, Any]:
+    """The state of a session that no agent has open: all it can do is wait for a person."""
+    turn = next((a["turn"] for a in summary.approvals if a["turn"] is not None), None)
+    if turn is None:
+        return IDLE_STATE
+    return {**IDLE_STATE, "running": True, "phase": "approval", "turn": turn}
+
+
 async def describe(handler: PrimeHandler, session: Session) -> dict[str, Any]:
-    """The session as the list shows it, its settings, and what goes on in it."""
+    """The session as the list shows it, its settings, and what goes on in it.
+
+    Looking opens no agent: what waits in a session that has none is in its log.
+    """
     summary = await asyncio.to_thread(handler.sessions.summary, session)
     return {
         **msgspec.to_builtins(summary),
@@ -138,7 +151,7 @@ async def describe(handler: PrimeHandler, session: Session) -> dict[str, Any]:
         "model": session.model,
         "chosen_model": session.chosen_model,
         "permission_mode": session.permission_mode,
-        "state": session.state,
+        "state": state_of(summary),
         "snapshots": await handler.agent.saved(session),
         **handler.agent.describe(session),
     }

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import mmap
 import os
 import re
 import secrets
 import shutil
 import stat
 import threading
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from prime_ext.errors import PrimeError
-from prime_ext.session.log import SessionLog, decode_json, decode_record
-from prime_ext.session.records import SessionStart, Settings, Title
+from prime_ext.session.log import SessionLog
+from prime_ext.session.outline import Outline, SessionSummary
 from prime_ext.session.session import Session
 
 if TYPE_CHECKING:
@@ -26,37 +24,14 @@ if TYPE_CHECKING:
 
     from filelock import FileLock
 
+    from prime_ext.session.records import SessionStart
+
 LOG_NAME = "session.jsonl"
 LOCK_NAME = "session.lock"
 OUTPUTS_NAME = "outputs"
 
 _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{12}")
 _TAIL_BYTES = 1 << 16
-
-
-@dataclass(frozen=True)
-class SessionSummary:
-    """One line of the list of sessions."""
-
-    id: str
-    notebook: str
-    title: str | None
-    created: str
-    """Time of the first record, UTC, ISO 8601."""
-    updated: str
-    """Time of the newest record."""
-    records: int
-
-
-@dataclass
-class _Seen:
-    """What is known of a log up to ``size`` bytes; a longer log is only read from there on."""
-
-    size: int
-    inode: int
-    created: str
-    notebook: str
-    title: str | None
 
 
 class SessionStore:
@@ -79,7 +54,8 @@ class SessionStore:
         self._log = log
         self._mutex = threading.RLock()
         self._open: dict[str, tuple[Session, FileLock]] = {}
-        self._seen: dict[str, _Seen] = {}
+        self._outlines: dict[str, Outline] = {}
+        self._listing = threading.Lock()
         _make_private(folder)
 
     # --- One session ---------------------------------------------------------------------
@@ -214,7 +190,7 @@ class SessionStore:
             grave = folder.with_name(f".deleted-{session_id}")
             folder.rename(grave)
             lock.release()
-            self._seen.pop(session_id, None)
+            self._outlines.pop(session_id, None)
             shutil.rmtree(grave, ignore_errors=True)
 
     def close(self) -> None:
@@ -259,8 +235,8 @@ class SessionStore:
     def list(self, notebook: str | None = None) -> list[SessionSummary]:
         """Every session, or those of one notebook, the one written last first.
 
-        Reads the beginning and the end of each log, once for each state of the file. Sessions
-        that other servers have open are listed too; unreadable ones are left out.
+        Reads of each log what it has not read before, see `Outline`. Sessions that other servers
+        have open are listed too; unreadable ones are left out.
         """
         try:
             folders = list(self.folder.iterdir())
@@ -291,68 +267,13 @@ class SessionStore:
         path = folder / LOG_NAME
         if not _is_regular(path):
             return None
-        with path.open("rb") as file:
-            status = os.fstat(file.fileno())
-            if status.st_size == 0:
-                return None
-            seen = self._seen.get(folder.name)
-            if seen is None or seen.inode != status.st_ino or seen.size > status.st_size:
-                start = decode_record(file.readline())
-                if not isinstance(start, SessionStart):
-                    return None
-                seen = _Seen(0, status.st_ino, start.ts, start.notebook, start.title)
-            last_seq, updated = 0, seen.created
-            # Logs from before the size seen cannot have changed: they are append-only.
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                title = _last_record(data, "title", seen.size)
-                settings = _last_record(data, "settings", seen.size, having=b'"notebook":')
-                last = _last_line(data)
-            if last is not None:
-                last_seq, updated = last
-        seen.size = status.st_size
-        if isinstance(title, Title):
-            seen.title = title.title
-        if isinstance(settings, Settings) and settings.notebook:
-            seen.notebook = settings.notebook
-        self._seen[folder.name] = seen
-        return SessionSummary(
-            id=folder.name,
-            notebook=seen.notebook,
-            title=seen.title,
-            created=seen.created,
-            updated=updated,
-            records=last_seq,
-        )
-
-
-def _last_record(data: mmap.mmap, kind: str, start: int, having: bytes = b"") -> object:
-    """The last whole record of a kind behind ``start`` bytes.
-
-    A line feed cannot stand inside a record, so that this finds the beginnings of lines only.
-    """
-    mark = b'\n{"kind":"%s",' % kind.encode()
-    end = len(data)
-    while (found := data.rfind(mark, max(start - 1, 0), end)) >= 0:
-        line_end = data.find(b"\n", found + 1)
-        line = data[found + 1 : line_end if line_end >= 0 else len(data)]
-        record = decode_record(line) if having in line else None
-        if record is not None:
-            return record
-        end = found
-    return None
-
-
-def _last_line(data: mmap.mmap) -> tuple[int, str] | None:
-    """``seq`` and ``ts`` of the last record, past a torn end."""
-    end = len(data)
-    while end > 0:
-        start = data.rfind(b"\n", 0, end) + 1
-        if start < end:
-            record = decode_json(data[start:end])
-            if record is not None and isinstance(record.get("seq"), int):
-                return record["seq"], str(record.get("ts", ""))
-        end = start - 1
-    return None
+        # Not the other lock, which is held for as long as a long log takes to open.
+        with self._listing:
+            status = path.stat()
+            outline = self._outlines.get(folder.name)
+            if outline is None or outline.inode != status.st_ino or outline.end > status.st_size:
+                outline = self._outlines[folder.name] = Outline(path, status.st_ino)
+            return outline.summary()
 
 
 def _is_regular(path: Path) -> bool:

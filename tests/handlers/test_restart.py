@@ -167,9 +167,21 @@ def test_what_waits_for_a_person_waits_across_a_restart(
         at = f"sessions/{made['id']}"
         first.call("POST", f"{at}/messages", {"text": "```python\nprint(6 * 7)\n```"})
         call_id = waiting_for(first, at, "approval_request")["call_id"]
+        queued = first.call("POST", f"{at}/messages", {"text": "/help"})["seq"]
+        before = first.call("GET", at)
         first.stop(how)
     with running(tmp_path) as second:
-        # The answer may be the first that the server hears of the session.
+        # Whoever looks finds the question and what is queued, and changes nothing by looking.
+        seen = second.call("GET", at)
+        (listed,) = second.call("GET", "sessions")["sessions"]
+        assert [a["call_id"] for a in seen["approvals"]] == [call_id]
+        assert [q["text"] for q in seen["queue"]] == ["/help"]
+        for key in ("approvals", "queue"):
+            assert listed[key] == seen[key] == before[key]
+        for key in ("running", "phase", "turn"):
+            assert seen["state"][key] == before["state"][key]
+        assert seen["records"] == before["records"]
+        assert second.call("DELETE", f"{at}/queue/{queued}") is None
         answer = {"decision": "allow"}
         assert second.call("POST", f"{at}/approvals/{call_id}", answer) is None
         assert waiting_for(second, at, "turn_end")["status"] == "ok"
