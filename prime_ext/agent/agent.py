@@ -252,6 +252,13 @@ class Agent:
                 hint="Wait until it is done, or stop it first.",
                 status=409,
             )
+        if self._calls.runs.is_going_on:
+            raise PrimeError(
+                "Code that the agent began still runs in the kernel, and will show its outputs.",
+                code="turn_running",
+                hint="Wait until it has ended, or end it from the Kernel menu.",
+                status=409,
+            )
         # What is sent meanwhile waits, as it would for a turn.
         async with self._services.turns.one(self.kernel, lambda: None):
             document = self._services.documents.get(
@@ -269,6 +276,7 @@ class Agent:
             self.interrupt()
         if self._driver is not None:
             await asyncio.gather(self._driver, return_exceptions=True)
+        await self._calls.runs.close()
         await self.variables.close(save_for)
         await self._context.close()
         for task in list(self._background):
@@ -278,7 +286,7 @@ class Agent:
     # --- turns --------------------------------------------------------------------------------
 
     def _begin(self, text: str, attachments: list[dict[str, Any]], user: str | None) -> UserMessage:
-        events = [*self.history.kernel_events, *filter(None, [self._calls.runs.ended()])]
+        events = [*self.history.kernel_events, *filter(None, [self._calls.runs.news()])]
         content, shown = user_content(text, attachments, events, self.history.notebook_events)
         record = self._append(
             UserMessage(

@@ -164,7 +164,7 @@ class ToolCalls:
                 call,
                 turn,
                 ToolOutcome(
-                    [{"type": "text", "text": STOPPED if progress.begun else NOT_RUN}],
+                    [{"type": "text", "text": self._cut_off(progress)}],
                     outputs=progress.outputs,
                     is_error=True,
                 ),
@@ -187,11 +187,16 @@ class ToolCalls:
         if self._kernel.generation != generation:
             died = await self._recovery.after_death(turn, self._kernel.loss or "crash")
             event = died or event
-        for told in filter(None, [event, self.runs.ended()]):
+        for told in filter(None, [event, self.runs.news()]):
             content = [*outcome.content, {"type": "text", "text": told}]
             outcome = replace(outcome, content=content)
         await self._record(call, turn, outcome, progress.duration_ms, cap_tokens)
         return outcome.is_error
+
+    def _cut_off(self, progress: _Progress) -> str:
+        if not progress.begun:
+            return NOT_RUN
+        return " ".join(filter(None, [STOPPED, self.runs.news()]))
 
     async def _outcome(self, call: Block, turn: str, progress: _Progress) -> ToolOutcome:
         tool = self._tool(call["name"])

@@ -182,9 +182,7 @@ class Turn:
             await self._requests(calls)
         except asyncio.CancelledError:
             status = "interrupted"
-            self._session.append(
-                Interrupt(phase=self._phase, turn=self._turn, user=self._stopped_by())
-            )
+            self._interrupted()
         except _LimitReached:
             status = "limit"
         except _Refilled:
@@ -202,17 +200,17 @@ class Turn:
             )
         if status == "interrupted":
             await self._calls.runs.stop()
+            self._tell_if_left()
         elif not await self._settle():
             status = "interrupted"
-            self._session.append(
-                Interrupt(phase=self._phase, turn=self._turn, user=self._stopped_by())
-            )
+            self._interrupted()
+            self._tell_if_left()
         self._calls.close_open(self._turn)
         return self._end(status)
 
     async def _settle(self) -> bool:
         """Let a run end that goes on; ``False`` if it was stopped."""
-        if not self._calls.runs.is_going_on:
+        if not self._calls.runs.holds_turn:
             return True
         self.set_phase("tool")
         try:
@@ -221,6 +219,16 @@ class Turn:
             return False
         self._after_run()
         return True
+
+    def _tell_if_left(self) -> None:
+        """Tell the person if what they stopped still runs: nothing else would."""
+        if self._calls.runs.is_left:
+            self._error(
+                "code_still_runs",
+                "The kernel was interrupted, but the code that the agent ran goes on in it.",
+                "Interrupt the kernel again, or restart it, from the Kernel menu.",
+                where="kernel",
+            )
 
     async def _requests(self, calls: list[Block]) -> None:
         if calls:
@@ -454,9 +462,9 @@ class Turn:
     def _interrupted(self) -> None:
         self._session.append(Interrupt(phase=self._phase, turn=self._turn, user=self._stopped_by()))
 
-    def _error(self, code: str, message: str, hint: str) -> None:
+    def _error(self, code: str, message: str, hint: str, where: str = "model") -> None:
         self._session.append(
-            Error(code=code, message=message, hint=hint, where="model", turn=self._turn)
+            Error(code=code, message=message, hint=hint, where=where, turn=self._turn)
         )
 
     def _end(self, status: str) -> TurnEnd:

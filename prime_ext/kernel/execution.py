@@ -7,6 +7,7 @@ import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from prime_ext.errors import PrimeError
@@ -16,6 +17,9 @@ from prime_ext.kernel.outputs import Output, OutputCollector
 from prime_ext.kernel.transport import ConnectionLost, KernelDied, Message
 
 Status = Literal["ok", "error", "aborted", "died"]
+
+Interrupt = Callable[[], None]
+"""Interrupts one run, as often as it is called; nothing happens once the run has ended."""
 
 BUSY_NOTICE_SECONDS = 0.3
 """How long a run may stand in the queue before the caller is told that it waits."""
@@ -119,6 +123,7 @@ async def execute(
     on_outputs: Callable[[list[Output]], None] | None = None,
     on_busy: Callable[[], None] | None = None,
     on_count: Callable[[int], None] | None = None,
+    on_begun: Callable[[Interrupt], None] | None = None,
     cell_id: str | None = None,
 ) -> Execution:
     """Run ``code``, in its turn, and return what it came to.
@@ -131,7 +136,7 @@ async def execute(
     live = _LiveOutputs(on_outputs, on_count)
     try:
         async with connection.turn:
-            return await _run(connection, code, store_history, live, notice, cell_id)
+            return await _run(connection, code, store_history, live, notice, on_begun, cell_id)
     finally:
         live.stop()
         if notice is not None:
@@ -144,6 +149,7 @@ async def _run(
     store_history: bool,
     live: _LiveOutputs,
     notice: asyncio.TimerHandle | None,
+    on_begun: Callable[[Interrupt], None] | None,
     cell_id: str | None,
 ) -> Execution:
     begun = time.monotonic()
@@ -158,6 +164,8 @@ async def _run(
                 if notice is not None:
                     notice.cancel()
                 begun = time.monotonic()
+                if on_begun is not None and not request.reply.done():
+                    on_begun(partial(_interrupt_soon, connection, request))
                 reply = (await asyncio.shield(request.reply))["content"]
                 await _last_outputs(request, live)
             except asyncio.CancelledError:
@@ -239,6 +247,10 @@ async def _take_back(
                 return
     if request.started.is_set():
         await _interrupt(connection, request)
+        # What follows should not find the kernel still busy with this; code that ignores the
+        # interrupt is not waited for.
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(request.finished.wait(), _INTERRUPT_SECONDS)
         channels.forget(request)
     else:
         # The request cannot be withdrawn: it is interrupted as soon as it begins.
@@ -253,10 +265,10 @@ async def _interrupt(connection: KernelConnection, request: Request) -> None:
         return
     with contextlib.suppress(Exception):
         await connection.interrupt()
-    # What follows should not find the kernel still busy with this; code that ignores the
-    # interrupt is not waited for.
-    with contextlib.suppress(asyncio.TimeoutError):
-        await asyncio.wait_for(request.finished.wait(), _INTERRUPT_SECONDS)
+
+
+def _interrupt_soon(connection: KernelConnection, request: Request) -> None:
+    connection.spawn(_interrupt(connection, request))
 
 
 async def _interrupt_later(

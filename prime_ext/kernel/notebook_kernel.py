@@ -14,7 +14,7 @@ from tornado.web import HTTPError
 
 from prime_ext.errors import PrimeError
 from prime_ext.kernel.connection import KernelConnection, Reason
-from prime_ext.kernel.execution import Execution, execute
+from prime_ext.kernel.execution import Execution, Interrupt, execute
 from prime_ext.kernel.outputs import Output
 from prime_ext.kernel.state import READ_SECONDS, STATE_SECONDS, KernelState
 
@@ -261,6 +261,7 @@ class NotebookKernel:
         on_outputs: Callable[[list[Output]], None] | None = None,
         on_busy: Callable[[], None] | None = None,
         on_count: Callable[[int], None] | None = None,
+        on_begun: Callable[[Interrupt], None] | None = None,
         cell_id: str | None = None,
     ) -> Execution:
         """Run ``code`` and return what it came to. There is no time limit.
@@ -277,12 +278,16 @@ class NotebookKernel:
             Called once if the run has to wait for its turn.
         on_count:
             Called with the execution count when the code begins.
+        on_begun:
+            Called when the code begins, with a function that interrupts it. The run is then awaited
+            as before, since code may catch an interrupt and go on.
         cell_id:
             Id of the cell, for kernels that want to know.
 
-        Cancelling the task withdraws the code from the queue, or interrupts the kernel if it is
-        this code that runs; ``on_outputs`` is then called with what came of that. A kernel that
-        dies ends the run with status ``"died"``.
+        Cancelling the task gives the run up: it withdraws the code from the queue, or interrupts
+        the kernel if it is this code that runs, and waits no longer than seconds for that to take
+        effect; ``on_outputs`` is then called with what came of it. A kernel that dies ends the run
+        with status ``"died"``.
         """
         await self.ensure()
         assert self._connection is not None
@@ -293,6 +298,7 @@ class NotebookKernel:
             on_outputs=on_outputs,
             on_busy=on_busy,
             on_count=on_count,
+            on_begun=on_begun,
             cell_id=cell_id,
         )
 

@@ -33,7 +33,7 @@ from prime_ext.notebook.writer_shared import FindShared, SharedWriter
 from prime_ext.session.records import NotebookOp
 
 if TYPE_CHECKING:
-    from prime_ext.kernel.execution import Execution
+    from prime_ext.kernel.execution import Execution, Interrupt
 
 Outputs = list[dict[str, Any]]
 
@@ -55,6 +55,7 @@ class Kernel(Protocol):
         on_outputs: Callable[[Outputs], None] | None = None,
         on_busy: Callable[[], None] | None = None,
         on_count: Callable[[int], None] | None = None,
+        on_begun: Callable[[Interrupt], None] | None = None,
         cell_id: str | None = None,
     ) -> Execution: ...
 
@@ -216,15 +217,17 @@ class NotebookDocument:
         on_outputs: Callable[[Outputs], None] | None = None,
         *,
         on_busy: Callable[[], None] | None = None,
+        on_begun: Callable[[Interrupt], None] | None = None,
         expected_hash: str | None = None,
     ) -> CellRun:
         """Run a code cell in ``kernel``, showing outputs in the notebook as they come.
 
         The run belongs to the server: it goes on, and its outputs are complete, whatever becomes
-        of the browser. Cancelling interrupts the kernel; what was put out by then stays.
+        of the browser. ``on_begun`` is given what interrupts it, and the cell goes on showing what
+        it puts out until it has ended. Cancelling gives it up; what was put out by then stays.
         """
         async with self._notebook.run_lock(cell_id):
-            return await self._run(cell_id, kernel, on_outputs, on_busy, expected_hash)
+            return await self._run(cell_id, kernel, on_outputs, on_busy, on_begun, expected_hash)
 
     # -- inside ----------------------------------------------------------------------------
 
@@ -234,6 +237,7 @@ class NotebookDocument:
         kernel: Kernel,
         on_outputs: Callable[[Outputs], None] | None,
         on_busy: Callable[[], None] | None,
+        on_begun: Callable[[Interrupt], None] | None,
         expected_hash: str | None,
     ) -> CellRun:
         operation = {"op": "run_cell", "cell_id": cell_id, "expected_hash": expected_hash}
@@ -279,6 +283,7 @@ class NotebookDocument:
                 on_outputs=update,
                 on_busy=on_busy,
                 on_count=begun,
+                on_begun=on_begun,
                 cell_id=cell_id,
             )
         except BaseException as error:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
+from jupyter_server.serverapp import ServerApp
 
+from prime_ext.agent.tools import runs as runs_module
 from prime_ext.agent.tools.runs import Runs
 from prime_ext.agent.tools.tool import ToolOutcome
+from prime_ext.errors import PrimeError
 from tests.agent.conftest import NewSession
 from tests.agent.driver import Driver
 from tests.messages_api.script import Fault, call, reply
+from tests.notebook.browser import FakeBrowser
 
 WORK = """
 import os, time
@@ -20,6 +26,18 @@ print("begun", flush=True)
 kept = 1
 while not os.path.exists("go"):
     time.sleep(0.02)
+print("ended")
+"""
+
+
+STUBBORN = """
+import os, time
+print("begun", flush=True)
+while not os.path.exists("go"):
+    try:
+        time.sleep(0.02)
+    except KeyboardInterrupt:
+        print("ignored", flush=True)
 print("ended")
 """
 
@@ -61,7 +79,7 @@ class TestOutlasting:
         for text in (first, second):
             assert "Your code is still running after" in text
             assert "wait_for_run" in text
-        assert refused.startswith("Not run: Your code is still running.")
+        assert refused.startswith("Not run: Your code is still running after ")
         assert last.split() == ["begun", "ended"]
         states = [record.is_error for record in driver.records("tool_result")]  # type: ignore[union-attr]
         assert states == [False, False, True, False]
@@ -118,6 +136,99 @@ class TestOutlasting:
         assert "KeyboardInterrupt" in told
 
 
+class TestCodeThatIgnoresInterrupts:
+    @pytest.fixture
+    def prime_config(self) -> dict[str, Any]:
+        return {"ModelConfig": {"run_notice_seconds": 0.1}}
+
+    @pytest.fixture(autouse=True)
+    def no_patience(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(runs_module, "INTERRUPT_SECONDS", 0.3)
+        monkeypatch.setattr(runs_module, "STOP_SECONDS", 0.3)
+
+    async def test_the_model_hears_so_interrupts_again_and_sees_the_end(
+        self, new_session: NewSession, jp_root_dir: Path
+    ) -> None:
+        driver = await new_session()
+        driver.api.enqueue(
+            reply(call("run_code", code=STUBBORN)),
+            reply(call("interrupt_run"), fault=Fault("pause", after=1)),
+            reply(call("interrupt_run")),
+            reply(call("run_code", code="1")),
+            reply(call("wait_for_run")),
+            reply("Done."),
+        )
+        await driver.send("Work.")
+        await begun(driver)
+        driver.api.resume()
+        await driver.requests(5)
+        (jp_root_dir / "go").touch()
+        await driver.record("turn_end", status="ok")
+        _, once, twice, refused, last = results(driver)
+        for text in (once, twice, refused):
+            assert "Your code was interrupted, but still runs after" in text
+        assert refused.startswith("Not run: ")
+        assert "only a restart of the kernel ends it" in twice
+        assert last.split() == ["begun", "ignored", "ignored", "ended"]
+
+    async def test_stop_ends_the_turn_and_the_cell_shows_the_run_to_its_end(
+        self, new_session: NewSession, jp_root_dir: Path, jp_serverapp: ServerApp
+    ) -> None:
+        content = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(STUBBORN, id="train")])
+        content.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
+        nbformat.write(content, jp_root_dir / "work.ipynb")
+        hub = jp_serverapp.web_app.settings["prime_leases"]
+        page = FakeBrowser(hub, "work.ipynb", json.loads(json.dumps(content))).connect()
+        driver = await new_session()
+        driver.api.enqueue(reply(call("run_cell", cell_id="train")), reply("It trains."))
+        await driver.send("Train.")
+        await begun(driver)
+        await driver.stop()
+        end = await driver.record("turn_end")
+        assert end.status == "interrupted"
+        told = await driver.record("error", code="code_still_runs")
+        assert told.where == "kernel"
+        await page.until(lambda: "ignored" in str(page.cell("train")["outputs"]))
+        assert "train" in page.runs
+
+        driver.api.enqueue(reply(call("run_code", code="1")), reply("It still runs."))
+        end = await driver.ask("Go on.")
+        assert end.status == "ok"
+        said = "Cell [train] was interrupted, but still runs after"
+        assert said in driver.records("user_message")[-1].content[0]["text"]  # type: ignore[union-attr]
+        assert results(driver)[-1].startswith(f"Not run: {said}")
+        with pytest.raises(PrimeError, match="still runs in the kernel"):
+            await driver.service.revert(driver.session, str(end.turn), "ada")
+
+        (jp_root_dir / "go").touch()
+        await page.until(lambda: "train" not in page.runs)
+        await driver.record("notebook_op", op="run_cell")
+        cell = page.cell("train")
+        assert cell["execution_count"] == 1
+        assert "".join(cell["outputs"][0]["text"]).split() == ["begun", "ignored", "ended"]
+        driver.api.enqueue(reply(call("run_code", code="40 + 2")), reply("42."))
+        await driver.ask("And now?")
+        told = driver.records("user_message")[-1].content[0]["text"]  # type: ignore[union-attr]
+        assert "Cell [train], which was still running, has ended:\nbegun\nignored\nended" in told
+        assert results(driver)[-1] == "42"
+
+    async def test_stop_during_the_call_says_that_it_still_runs(
+        self, new_session: NewSession
+    ) -> None:
+        driver = await new_session()
+        driver.api.enqueue(reply(call("run_code", code=STUBBORN)), reply(call("wait_for_run")))
+        await driver.send("Work.")
+        await begun(driver)
+        first = await driver.record("tool_result")
+        waits = (await driver.record("assistant_message", after=first.seq)).content[-1]["id"]
+        await driver.frame(lambda f: f["type"] == "progress" and f["call_id"] == waits, after=0)
+        await driver.stop()
+        await driver.record("turn_end", status="interrupted")
+        assert "Your code was interrupted, but still runs after" in results(driver)[-1]
+        # A session that is closed lets go of it.
+        await asyncio.wait_for(driver.service.close_session(driver.session), 20)
+
+
 async def test_what_ended_a_moment_ago_is_told_with_the_next_run() -> None:
     runs, go = Runs(0.01), asyncio.Event()
 
@@ -137,7 +248,7 @@ async def test_what_ended_a_moment_ago_is_told_with_the_next_run() -> None:
         "second result",
         "Cell [a], which was still running, has ended:\nfirst result",
     ]
-    assert runs.ended() is None
+    assert runs.news() is None
 
 
 async def test_what_stands_behind_a_run_that_failed_is_not_run(new_session: NewSession) -> None:

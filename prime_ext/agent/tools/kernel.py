@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from prime_ext.agent.tools.run_outcome import run_outcome
-from prime_ext.agent.tools.runs import Progress, begin_run
+from prime_ext.agent.tools.runs import Run, begin_run
 from prime_ext.agent.tools.tool import Tool, ToolContext, ToolOutcome
 from prime_ext.errors import PrimeError
 from prime_ext.notebook.cell import fence
@@ -16,14 +16,15 @@ async def _run_code(context: ToolContext, arguments: dict[str, Any]) -> ToolOutc
     if not code.strip():
         raise PrimeError("There is no code to run.", code="empty_code", hint="Pass code.")
 
-    async def work(progress: Progress) -> ToolOutcome:
+    async def work(run: Run) -> ToolOutcome:
         execution = await context.kernel.execute(
             code,
             store_history=False,
-            on_outputs=lambda outputs: progress({"outputs": outputs}),
-            on_busy=lambda: progress(
+            on_outputs=lambda outputs: run.show({"outputs": outputs}),
+            on_busy=lambda: run.show(
                 {"message": "The kernel is busy; the code runs when it is free."}
             ),
+            on_begun=run.begun,
         )
         return run_outcome(execution)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from prime_ext.agent.tools.run_outcome import run_outcome
-from prime_ext.agent.tools.runs import Progress, begin_run
+from prime_ext.agent.tools.runs import Run, begin_run
 from prime_ext.agent.tools.text_files import unified_diff
 from prime_ext.agent.tools.tool import Preview, Question, Tool, ToolContext, ToolOutcome
 from prime_ext.errors import PrimeError
@@ -138,16 +138,17 @@ async def _move_cell(context: ToolContext, arguments: dict[str, Any]) -> ToolOut
 async def _run_cell(context: ToolContext, arguments: dict[str, Any]) -> ToolOutcome:
     cell_id = arguments["cell_id"]
 
-    async def work(progress: Progress) -> ToolOutcome:
-        run = await context.document.run(
+    async def work(run: Run) -> ToolOutcome:
+        ended = await context.document.run(
             cell_id,
             context.kernel,
-            on_outputs=lambda outputs: progress({"outputs": outputs}),
-            on_busy=lambda: progress(
+            on_outputs=lambda outputs: run.show({"outputs": outputs}),
+            on_busy=lambda: run.show(
                 {"message": "The kernel is busy; the cell runs when it is free."}
             ),
+            on_begun=run.begun,
         )
-        return run_outcome(run.execution, run.unsaved or "")
+        return run_outcome(ended.execution, ended.unsaved or "")
 
     return await begin_run(context, f"Cell [{cell_id}]", work)
 
