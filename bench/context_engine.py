@@ -11,16 +11,18 @@ import asyncio
 import tempfile
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from bench.context_figures import LATENCY, Purpose, Run, Sent, Wait, common_tokens
 from bench.headless import NOTEBOOK, extension, serving
 from bench.session_script import Script, Step, Turn
 from bench.virtual_time import LoopClock
 from prime_ext.agent.service import AgentService
+from prime_ext.agent.session_context import SessionContext
 from prime_ext.context.summary import INSTRUCTION
 from prime_ext.models.capabilities import known_capabilities
 from prime_ext.session.records import CompactionEnd, Error, PrefireEnd, PrefireStart
@@ -44,8 +46,7 @@ class Observer:
         self._prompt: list[Position] = []
         self._prompt_at = 0.0
         self._rewritten = ""
-        self._compacting_since: float | None = None
-        self._worked_before = 0.0
+        self._compacting = False
         self._note: Purpose = "note"
 
     def expect(self, steps: Iterable[Step]) -> None:
@@ -61,8 +62,7 @@ class Observer:
                 for key in ("system", "tools")
             }
         if received.user_text.startswith(INSTRUCTION):
-            waited_for = self._compacting_since is not None
-            self._pending.append((received, "summary" if waited_for else self._note, ""))
+            self._pending.append((received, "summary" if self._compacting else self._note, ""))
             return ScriptedReply((Text(self._summary),))
         self._pending.append((received, "turn", self._rewritten))
         self._rewritten = ""
@@ -72,30 +72,40 @@ class Observer:
 
     def see(self, record: dict[str, Any]) -> None:
         """Take note of a record that has just been written."""
-        now = asyncio.get_running_loop().time()
         if record["kind"] == "prefire_start":
             self._note = "rolled note" if record.get("rolled") else "note"
-        elif record["kind"] == "compaction_start":
-            self._compacting_since = now
-            self._worked_before = time.process_time()
-        elif record["kind"] == "compaction_end":
-            virtual = now - (now if self._compacting_since is None else self._compacting_since)
-            self._compacting_since = None
-            if record["outcome"] != "ok":
-                reason = record.get("reason")
-                self._run.problems.append(f"compaction {record['outcome']}: {reason}")
-                return
-            self._rewritten = record["path"]
+
+    @contextmanager
+    def timing(self) -> Iterator[None]:
+        """Time each compaction as the turn waits for it: by the clock, on top of virtual time."""
+        compact = SessionContext.compact
+
+        async def timed(*arguments: Any) -> CompactionEnd:
+            loop = asyncio.get_running_loop()
+            virtual, clock, worked = loop.time(), time.perf_counter(), time.process_time()
+            self._compacting = True
+            try:
+                end = await compact(*arguments)
+            finally:
+                self._compacting = False
+            if end.outcome != "ok":
+                self._run.problems.append(f"compaction {end.outcome}: {end.reason}")
+                return end
+            self._rewritten = end.path or ""
             self._run.waits.append(
                 Wait(
-                    record["path"],
-                    virtual + record.get("wait_ms", 0) / 1000,
-                    record.get("request_tokens", 0),
-                    record["tokens_before"],
-                    record["tokens_after"],
-                    time.process_time() - self._worked_before,
+                    self._rewritten,
+                    loop.time() - virtual + time.perf_counter() - clock,
+                    end.request_tokens,
+                    end.tokens_before,
+                    end.tokens_after,
+                    time.process_time() - worked,
                 )
             )
+            return end
+
+        with patch.object(SessionContext, "compact", timed):
+            yield
 
     def settle(self) -> None:
         """Take the figures of the requests that are over, and let go of what they held."""
@@ -204,7 +214,7 @@ async def run_engine(
     observer = Observer(script.model, summary, run)
     api.respond = observer.respond
     traits = {"ContextConfig": context or {}}
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, observer.timing():
         async with (
             serving(api),
             extension(script, Path(folder), api, traits) as service,
