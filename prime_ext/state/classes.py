@@ -265,6 +265,9 @@ def contents(cls: type) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]], l
     for name, value in vars(cls).items():
         if name in _NOT_CONTENT:
             continue
+        if type(value) is types.FunctionType:
+            methods.append((name, value))
+            continue
         if isinstance(value, _SLOTS) and value.__objclass__ is cls:
             continue
         if type(value).__module__ == "_ctypes" and type(value).__name__ == "CField":

@@ -189,8 +189,9 @@ class _Work:
             if root in grouped:
                 continue
             group = together.get(root) or self._with_partner(root)
-            group = [r for r in group if r in wanted or self._is_live_class(r)]
-            group = [r for r in group if r not in grouped]
+            if len(group) > 1:
+                group = [r for r in group if r in wanted or self._is_live_class(r)]
+                group = [r for r in group if r not in grouped]
             grouped.update(group)
             self._take(group)
             self._attempt_classes(grouped)
@@ -273,6 +274,9 @@ class _Work:
             return
         if len(component.stream) >= LARGE_STREAM:
             self._large.append(index)
+            return
+        if component.pickler is None and self._owner.keys().isdisjoint(map(id, component.shared)):
+            self._owner.update((id(value), index) for value in component.shared)
             return
         self._compare(index, component.memo())
 

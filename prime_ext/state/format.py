@@ -131,14 +131,7 @@ class Manifest:
         """The manifest as JSON types. `dataclasses.asdict` would copy deeply."""
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         fields["names"] = {name: _without_empty(entry) for name, entry in self.names.items()}
-        fields["components"] = [
-            {
-                **_without_empty(vars(c)),
-                "stream": _without_empty(vars(c.stream)),
-                **({"buffers": [vars(b) for b in c.buffers]} if c.buffers else {}),
-            }
-            for c in self.components
-        ]
+        fields["components"] = [_as_json(component) for component in self.components]
         for name in ("skeletons", "process_state"):
             if fields[name] is not None:
                 fields[name] = vars(fields[name])
@@ -146,7 +139,8 @@ class Manifest:
 
     def encode(self) -> bytes:
         """The manifest as JSON, an item a line, for people to read (`indent` takes a slow way)."""
-        return json.dumps(self.to_dict(), separators=(",\n", ":")).encode("utf-8")
+        raw = self.to_dict()
+        return json.dumps(raw, separators=(",\n", ":"), check_circular=False).encode("utf-8")
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> Manifest:
@@ -178,7 +172,29 @@ def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value or type(value) is int}
 
 
-def _component(raw: Mapping[str, Any]) -> ComponentRecord:
+def _as_json(component: ComponentRecord) -> dict[str, Any] | list[Any]:
+    """As JSON types; of a small component, of which there may be thousands, without field names."""
+    stream = component.stream
+    if stream.where == IN_HEAD and component.tier == "c" and not component.buffers:
+        where = (stream.offset, stream.length, stream.fast)
+        return [
+            component.roots,
+            *where,
+            component.fingerprint,
+            component.uses,
+            component.verified,
+        ]
+    fields = {**_without_empty(vars(component)), "stream": _without_empty(vars(stream))}
+    if component.buffers:
+        fields["buffers"] = [vars(buffer) for buffer in component.buffers]
+    return fields
+
+
+def _component(raw: Mapping[str, Any] | list[Any]) -> ComponentRecord:
+    if isinstance(raw, list):
+        roots, offset, length, fast, fingerprint, uses, verified = raw
+        stream = Extent(IN_HEAD, offset, length, fast)
+        return ComponentRecord(roots, "c", stream, [], fingerprint, uses, verified)
     fields = dict(raw)
     fields["stream"] = Extent(**fields["stream"])
     fields["buffers"] = [Extent(**extent) for extent in fields.get("buffers", ())]

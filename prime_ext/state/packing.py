@@ -20,6 +20,9 @@ MIN_PACKED = 512
 """Bytes from which a smaller buffer goes to the pack."""
 
 CHUNK = 4 * 1024 * 1024
+_JOINED = 1024 * 1024
+"""Bytes of a pack that are joined at a time: what is then hashed and written is in the cache."""
+
 _ALIGNMENT = 64
 _OWN = -1
 
@@ -27,26 +30,25 @@ _OWN = -1
 class Pack:
     """Small buffers that are stored as one. They are joined only bit by bit, when written."""
 
-    def __init__(self) -> None:
-        self.nbytes = 0
-        self._buffers: list[memoryview] = []
-
-    def add(self, buffer: memoryview) -> None:
-        self._buffers.append(buffer)
-        self.nbytes += _padded(buffer.nbytes)
+    def __init__(self, buffers: list[memoryview]) -> None:
+        self.nbytes = sum(_padded(buffer.nbytes) for buffer in buffers)
+        self._buffers = buffers
 
     def raw(self) -> memoryview:
         """All of it, copied; as `pickle.PickleBuffer.raw`."""
         return memoryview(b"".join(self.chunks()))
 
     def chunks(self) -> Iterator[bytes]:
-        """The content, in pieces of about `CHUNK` bytes."""
+        """The content, in pieces of about `_JOINED` bytes."""
         parts: list[memoryview | bytes] = []
         size = 0
         for buffer in self._buffers:
-            parts += (buffer, bytes(-buffer.nbytes % _ALIGNMENT))
-            size += _padded(buffer.nbytes)
-            if size >= CHUNK:
+            nbytes = buffer.nbytes
+            parts.append(buffer)
+            if nbytes % _ALIGNMENT:
+                parts.append(bytes(-nbytes % _ALIGNMENT))
+            size += _padded(nbytes)
+            if size >= _JOINED:
                 yield b"".join(parts)
                 parts, size = [], 0
         if parts:
@@ -67,7 +69,7 @@ class Outlet:
         self.large: list[pickle.PickleBuffer] = []
         self.packs = False
         self.order: list[int] = []
-        self._pack = Pack()
+        self._small: list[memoryview] = []
 
     def __call__(self, buffer: pickle.PickleBuffer) -> bool:
         raw = buffer.raw()
@@ -78,15 +80,15 @@ class Outlet:
             return False
         if nbytes < MIN_PACKED or not self.packs:
             return True
-        self._pack.add(raw)
+        self._small.append(raw)
         self.order.append(nbytes)
         return False
 
     def stored(self) -> tuple[list[pickle.PickleBuffer | Pack], list[int]]:
         """What is stored beside the stream, a pack first; and the order, if there is a pack."""
-        if not self._pack.nbytes:
+        if not self._small:
             return list(self.large), []
-        return [self._pack, *self.large], self.order
+        return [Pack(self._small), *self.large], self.order
 
 
 def in_order(stored: Sequence[memoryview], order: list[int]) -> Iterator[memoryview]:
@@ -127,7 +129,7 @@ def fast(buffer: Any) -> str:
 
 
 def chunks(data: memoryview | Pack) -> Iterator[memoryview | bytes]:
-    """Pieces of a memoryview or a pack, of about `CHUNK` bytes."""
+    """Pieces of a memoryview (of `CHUNK` bytes) or of a pack."""
     if isinstance(data, Pack):
         yield from data.chunks()
         return

@@ -9,20 +9,30 @@ the other. What comes out is what the general way would give, byte for byte.
 from __future__ import annotations
 
 import io
+import pickle
 import types
 from typing import Any
 
 from . import classes
-from .pickling import ComponentPickler, SaveContext
+from .pickling import PROTOCOL, ComponentPickler, SaveContext
 from .reducers_functions import (
     are_plain_annotations,
     is_importable,
     is_plain_function,
     is_plain_value,
+    plain_reduction,
 )
-from .risk import TrialNeeded
 
 Root = tuple[str, str]
+
+
+class _Pickler(pickle.Pickler):
+    """Writes objects whose reductions are known beforehand; all others in them are plain values."""
+
+    reductions: dict[int, Any]
+
+    def reducer_override(self, value: Any) -> Any:
+        return self.reductions.get(id(value), NotImplemented)
 
 
 class PlainCode:
@@ -30,66 +40,73 @@ class PlainCode:
 
     def __init__(self, context: SaveContext) -> None:
         self._context = context
+        self._registrar = ComponentPickler(io.BytesIO(), context)
         self._file = io.BytesIO()
-        self._pickler = ComponentPickler(self._file, context)
+        self._pickler = _Pickler(self._file, PROTOCOL)
 
     def pickled(self, roots: list[Root]) -> tuple[bytes, set[str], list[Any]] | None:
         """Stream, keys of the classes used, and the objects others may share; None if not plain.
 
         ``roots``: the name of a function, or a class and its name, in this order.
         """
-        parts: tuple[Any, ...]
         value = self._context.namespace.get(roots[-1][1]) if roots[-1][0] == "name" else None
-        if len(roots) == 1 and type(value) is types.FunctionType:
-            shared = self._of_function(value)
-            parts = (value,)
-        elif len(roots) == 2 and type(value) is type and roots[0][0] == "class":
-            if self._context.classes.get(roots[0][1]) is not value:
-                return None
-            shared, parts = self._of_class(value)
-        else:
-            return None
-        if shared is None:
-            return None
+        shared: list[Any] = []
+        reductions: dict[int, Any] = {}
         try:
-            return self._dump(parts), self._pickler.used_classes, shared
-        except (Exception, TrialNeeded):
+            if len(roots) == 1 and type(value) is types.FunctionType:
+                if self._takes(value, reductions, shared):
+                    return self._dump(reductions, value), set(), shared
+            elif len(roots) == 2 and type(value) is type and roots[0][0] == "class":
+                key = roots[0][1]
+                parts = self._parts(value, reductions, shared)
+                if parts is not None and self._context.classes.get(key) is value:
+                    reductions[id(value)] = classes.restore_class, (key,)
+                    return self._dump(reductions, *parts, value), {key}, shared
+        except Exception:
             return None  # what is wrong is found out in the general way
+        return None
 
-    def _dump(self, parts: tuple[Any, ...]) -> bytes:
+    def _dump(self, reductions: dict[int, Any], *parts: Any) -> bytes:
         pickler, file = self._pickler, self._file
+        pickler.reductions = reductions
         pickler.clear_memo()
-        pickler.used_classes = set()
         file.seek(0)
         file.truncate()
         for part in parts:
             pickler.dump(part)
         return file.getvalue()
 
-    def _of_function(self, function: types.FunctionType) -> list[Any] | None:
-        """What of a function others may share: the function itself and its annotations."""
-        if not is_plain_function(function) or is_importable(self._pickler, function):
-            return None
-        if not self._has_known_globals(function):
-            return None
-        annotations = function.__annotations__
-        return [function, annotations] if annotations else [function]
-
-    def _has_known_globals(self, function: types.FunctionType) -> bool:
+    def _takes(
+        self, function: types.FunctionType, reductions: dict[int, Any], shared: list[Any]
+    ) -> bool:
+        """Note how a function is reduced, and what of it others may share: itself, annotations."""
+        if is_importable(self._registrar, function) or not is_plain_function(function):
+            return False
         scope = function.__globals__
-        return scope is self._context.namespace or scope.get("__name__") == "__main__"
+        if scope is not self._context.namespace and scope.get("__name__") != "__main__":
+            return False
+        reduction = plain_reduction(self._registrar, function)
+        if reduction is None:
+            return False
+        reductions[id(function)] = reduction
+        shared.append(function)
+        if function.__annotations__:
+            shared.append(function.__annotations__)
+        return True
 
-    def _of_class(self, cls: type) -> tuple[list[Any] | None, tuple[Any, ...]]:
+    def _parts(
+        self, cls: type, reductions: dict[int, Any], shared: list[Any]
+    ) -> tuple[Any, Any] | None:
+        """What a class is dumped as before its name; see `classes.contents`."""
         methods, attributes, registered = classes.contents(cls)
-        shared: list[Any] = []
         for _, method in methods:
-            parts = self._of_function(method) if type(method) is types.FunctionType else None
-            if parts is None:
-                return None, ()
-            shared += parts
+            if type(method) is not types.FunctionType:
+                return None
+            if not self._takes(method, reductions, shared):
+                return None
         for name, value in attributes:
             if name == "__annotations__" and type(value) is dict and are_plain_annotations(value):
                 shared.append(value)
             elif not is_plain_value(value):
-                return None, ()
-        return shared, (methods, (attributes, registered), cls)
+                return None
+        return methods, (attributes, registered)

@@ -119,10 +119,12 @@ _WITH_BUFFERS = frozenset("biufc")
 
 
 def _reduce_contiguous(array: np.ndarray[Any, Any], memory: Any, order: str = "C") -> Any:
-    args = (pickle.PickleBuffer(memory), array.dtype, array.shape, order)
-    if array.nbytes >= MIN_BUFFER:
-        return restore_array, args
-    return restore_small_array, (*args, array.flags.writeable)
+    # Through a view of the memory: NumPy describes its buffer anew whenever it is asked for one.
+    buffer = memory.data
+    lent = pickle.PickleBuffer(buffer)
+    if buffer.nbytes >= MIN_BUFFER:
+        return restore_array, (lent, array.dtype, array.shape, order)
+    return restore_small_array, (lent, array.dtype, array.shape, order, not buffer.readonly)
 
 
 def _with_attributes(reduction: tuple[Any, ...], array: Any) -> tuple[Any, ...]:

@@ -104,12 +104,9 @@ def reduce_function(pickler: Reducing, function: types.FunctionType) -> Any:
     if is_importable(pickler, function):
         return NotImplemented
     if is_plain_function(function):
-        scope = _globals_of(pickler, function)
-        if scope is None or isinstance(scope, str):
-            code = reduce_code(pickler, function.__code__)[1]
-            names = function.__name__, function.__qualname__, function.__module__, function.__doc__
-            values = function.__defaults__, function.__annotations__ or None
-            return restore_plain_function, (*code, scope, *names, *values)
+        reduction = plain_reduction(pickler, function)
+        if reduction is not None:
+            return reduction
     state: dict[str, Any] = {}
     for name in _FUNCTION_ATTRIBUTES:
         value = getattr(function, name, _ABSENT)
@@ -122,6 +119,25 @@ def reduce_function(pickler: Reducing, function: types.FunctionType) -> Any:
         state["__globals__"] = _used_globals(function)
     args = (function.__code__, scope, function.__name__, function.__closure__)
     return restore_function, args, state, None, None, set_function_state
+
+
+def plain_reduction(pickler: Reducing, function: types.FunctionType) -> tuple[Any, ...] | None:
+    """How a function that `is_plain_function` is saved; None if its globals are not plain."""
+    scope = _globals_of(pickler, function)
+    if scope is not None and type(scope) is not str:
+        return None
+    code, cache_tag = reduce_code(pickler, function.__code__)[1]
+    return restore_plain_function, (
+        code,
+        cache_tag,
+        scope,
+        function.__name__,
+        function.__qualname__,
+        function.__module__,
+        function.__doc__,
+        function.__defaults__,
+        function.__annotations__ or None,
+    )
 
 
 _ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes})
