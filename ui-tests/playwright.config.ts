@@ -45,6 +45,8 @@ export default defineConfig({
   timeout: 120_000,
   expect: { timeout: 20_000 },
   forbidOnly: !!process.env.CI,
+  // What fails is tried again with a trace, and said to be flaky if it then passes.
+  retries: 1,
   reporter: [['list']],
   projects: [
     {
@@ -73,7 +75,8 @@ export default defineConfig({
       : [])
   ],
   use: {
-    trace: 'retain-on-failure',
+    // Recording takes as much of the processor as the test. `--trace on` has it from the first try.
+    trace: 'on-first-retry',
     // Recording needs a tool that only Playwright's own download brings.
     video: 'off',
     viewport: { width: 1280, height: 800 },
@@ -82,7 +85,11 @@ export default defineConfig({
       executablePath: process.env.PRIME_TEST_BROWSER || undefined,
       args: [
         '--no-sandbox',
+        // Debian's chromium draws by an emulated GPU unless it is told all of these.
         '--disable-gpu',
+        '--disable-gpu-compositing',
+        '--disable-gpu-rasterization',
+        '--disable-software-rasterizer',
         '--disable-dev-shm-usage',
         '--disable-quic',
         '--no-first-run',

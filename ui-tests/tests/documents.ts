@@ -43,22 +43,35 @@ export function cellsOf(
   }, path);
 }
 
-/** Cells of a notebook on the disk, which is valid. */
+const saved = new Set<string>();
+
+/** Cells of a notebook on the disk. What it held is validated when the test ends. */
 export function savedCells(file: string): ICell[] {
-  execFileSync('python', [
-    '-W',
-    'error',
-    '-c',
-    'import nbformat, sys; nbformat.validate(nbformat.read(sys.argv[1], nbformat.NO_CONVERT))',
-    file
-  ]);
-  return JSON.parse(readFileSync(file, 'utf8')).cells.map((cell: any) => ({
+  const text = readFileSync(file, 'utf8');
+  saved.add(text);
+  return JSON.parse(text).cells.map((cell: any) => ({
     source: [cell.source].flat().join(''),
     output: (cell.outputs ?? [])
       .flatMap((output: any) => output.text ?? output.ename ?? '')
       .join(''),
     count: cell.execution_count ?? null
   }));
+}
+
+/** Validate what notebooks held on the disk, all in one process: nbformat takes long to load. */
+export function validateSaved(): void {
+  const texts = [...saved];
+  saved.clear();
+  if (texts.length > 0) {
+    const program = [
+      'import json, nbformat, sys',
+      'for text in json.load(sys.stdin):',
+      '    nbformat.validate(nbformat.reads(text, nbformat.NO_CONVERT))'
+    ].join('\n');
+    execFileSync('python', ['-W', 'error', '-c', program], {
+      input: JSON.stringify(texts)
+    });
+  }
 }
 
 /** What the last cell of the notebook in front shows. */

@@ -4,12 +4,15 @@ import type { NotebookPanel } from '@jupyterlab/notebook';
 import { expect, Locator } from '@playwright/test';
 import { rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { validateSaved } from './documents';
 
 interface IFixtures {
   /** What of the browser's complaints a test provokes itself. */
   expectedErrors: RegExp[];
   /** Fails a test during which the page complained of anything else. */
   noErrors: void;
+  /** Fails a test that found a notebook on the disk which is not valid. */
+  validNotebooks: void;
 }
 
 /**
@@ -55,6 +58,14 @@ export const test = galata.extend<IFixtures>({
       expect(
         errors.filter(text => !expectedErrors.some(known => known.test(text)))
       ).toEqual([]);
+    },
+    { auto: true }
+  ],
+  validNotebooks: [
+    // eslint-disable-next-line no-empty-pattern -- Playwright insists on a pattern
+    async ({}, use) => {
+      await use();
+      validateSaved();
     },
     { auto: true }
   ]
