@@ -96,6 +96,7 @@ class Agent:
         self._work: asyncio.Task[Any] | None = None
         self._stop_at_once = False
         """Stop was pressed before the work had begun."""
+        self._stopped = False
         self._stopped_by: str | None = None
         self._background: set[asyncio.Task[Any]] = set()
         self._resumes = False
@@ -215,7 +216,7 @@ class Agent:
         """Stop what goes on; ``False`` if nothing does. Queued messages stay queued."""
         if self._driver is None:
             return False
-        self._stopped_by = user
+        self._stopped, self._stopped_by = True, user
         if self._work is None:
             self._stop_at_once = True
         else:
@@ -327,14 +328,14 @@ class Agent:
                     # Asked for during a turn that failed: it may be the way out.
                     go_on = status != "interrupted"
                 else:
-                    go_on = all_well and bool(self.history.queue)
+                    go_on = all_well and not self._stopped and bool(self.history.queue)
                     message = self._next_queued() if go_on else None
         except Suspended:
             self._log.info("Session %s goes on when the server is back", self.session.id)
         finally:
             self._driver = None
             self._work = None
-            self._stop_at_once = False
+            self._stop_at_once = self._stopped = False
             self._stopped_by = None
             self._context.drop_compaction("The work was stopped before its turn came.")
             self._set_phase("idle", None)
@@ -411,6 +412,7 @@ class Agent:
             self.approvals,
             phase=self._set_phase,
             after_run=self.variables.after_run,
+            stopped=lambda: self._stopped,
             stopped_by=lambda: self._stopped_by,
             log=self._log,
         )

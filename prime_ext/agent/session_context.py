@@ -20,7 +20,7 @@ from prime_ext.context.refill import Contributor, RefillGuard, largest_contribut
 from prime_ext.context.server_side import edits, was_edited
 from prime_ext.errors import PrimeError
 from prime_ext.models.model import ContextOverflow, Model, Price, Reply
-from prime_ext.session.records import CompactionEnd, Error, Settings
+from prime_ext.session.records import AnyRecord, CompactionEnd, CompactionStart, Error, Settings
 
 if TYPE_CHECKING:
     from prime_ext.agent.history import History
@@ -249,7 +249,7 @@ class SessionContext:
         self, trigger: str, instructions: str | None, turn: str | None
     ) -> CompactionEnd:
         """Compact now, with the model in use. See ``Compactor.run``."""
-        asked, self.asked = self.asked, None
+        asked = self.asked
         if asked is not None:
             trigger, instructions = "manual", asked.instructions
         self._compacting = True
@@ -257,6 +257,7 @@ class SessionContext:
             return await self._compact(trigger, instructions, turn, asked)
         finally:
             self._compacting = False
+            self.drop_compaction("It was stopped before it began.")
 
     async def _compact(
         self,
@@ -273,7 +274,7 @@ class SessionContext:
             self.meter,
             self._prefire,
             self._ledger,
-            lambda record: self._services.on_compaction(self._session, record),
+            self._recorded,
             self.learn_window,
             self._log,
         )
@@ -303,6 +304,11 @@ class SessionContext:
             else:
                 self._refills.relax()
         return record
+
+    def _recorded(self, record: AnyRecord) -> None:
+        if isinstance(record, CompactionStart):
+            self.asked = None  # until here it could be stopped without a trace
+        self._services.on_compaction(self._session, record)
 
     def learn_window(self, overflow: ContextOverflow) -> None:
         """Keep to what the model's server says it takes."""

@@ -112,6 +112,8 @@ class Turn:
         Called with ``model``, ``tool``, ``approval``, ``compaction`` or ``retry``.
     after_run:
         Called when calls of a reply have run code.
+    stopped:
+        Whether the turn is to stop. It is cancelled besides, but what it awaits may lose that.
     stopped_by:
         The person who has stopped the turn, once it is cancelled; ``None`` if nobody has.
     """
@@ -129,6 +131,7 @@ class Turn:
         *,
         phase: Callable[[str], None],
         after_run: Callable[[], None],
+        stopped: Callable[[], bool],
         stopped_by: Callable[[], str | None],
         log: logging.Logger,
     ) -> None:
@@ -142,6 +145,7 @@ class Turn:
         self._approvals = approvals
         self._phase_callback = phase
         self._after_run = after_run
+        self._stopped = stopped
         self._stopped_by = stopped_by
         self._log = log
         self._phase = "model"
@@ -369,6 +373,10 @@ class Turn:
             return await self._send()
 
     async def _send(self) -> Reply:
+        if self._stopped():
+            # Before Python 3.12 `asyncio.wait_for` loses a cancellation that comes as what it waits
+            # for ends; no request is to go out behind a Stop.
+            raise asyncio.CancelledError
         projection = self._context.projection()
         request = self._build(projection)
         proof = asyncio.create_task(self._context.prove(projection))

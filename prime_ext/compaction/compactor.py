@@ -273,6 +273,8 @@ class Compactor:
         if chosen is None:
             return None
         pruning, after = chosen
+        state = await self._kernel_state()
+        # From here on the context is another: nothing is awaited where it could be stopped between.
         self._session.append(
             Prune(
                 compaction_id=start.compaction_id,
@@ -283,7 +285,7 @@ class Compactor:
                 turn=start.turn,
             )
         )
-        record = end("ok", after, path="prune", kernel_state=await self._kernel_state())
+        record = end("ok", after, path="prune", kernel_state=state)
         self._meter.forget_usage()
         self._prefire.forget()
         return record

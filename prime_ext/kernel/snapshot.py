@@ -102,7 +102,9 @@ class SnapshotKeeper:
         """
         started = time.monotonic()
         # A capture that is on its way ends only when the kernel answers, which may be in hours.
-        patience = COMPACTION_SECONDS if trigger == "compaction" else None
+        # Where there is none nothing is awaited: `wait_for` would lose a Stop that comes just then.
+        waits = trigger == "compaction" and self._lock.locked()
+        patience = COMPACTION_SECONDS if waits else None
         try:
             await asyncio.wait_for(self._lock.acquire(), patience)
         except asyncio.TimeoutError:

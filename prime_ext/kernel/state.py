@@ -81,7 +81,8 @@ class KernelState:
         connection = await self._idle_connection()
         place = await self._place(connection, folder, key)
         try:
-            await asyncio.wait_for(self._moving.acquire(), wait)
+            # A free lock is taken at once: `wait_for` would lose a Stop that comes just then.
+            await asyncio.wait_for(self._moving.acquire(), wait if self._moving.locked() else None)
         except asyncio.TimeoutError:
             raise kernel_busy("The snapshot before is still on its way from it.") from None
         saving = uuid.uuid4().hex
