@@ -35,9 +35,13 @@ PYTHON_TESTS = Runner("pytest", ["python", "-m", "pytest"], PYTEST)
 PLUGIN_TESTS = Runner("jest", ["jlpm", "jest"], JEST)
 BROWSER_TESTS = Runner("playwright", ["jlpm", "test:ui"], PLAYWRIGHT)
 
-# The same tests in two parts, of which the second mostly waits for installers.
-MOST_PYTHON_TESTS = Runner(
-    "pytest", [*PYTHON_TESTS.command, "-m", "not package and not soak"], PYTEST
+# The same tests in parts, so that the processors always have two of something: those of kernels and
+# their state, those of the package, which mostly wait for installers, and the rest.
+_COMMON = [*PYTHON_TESTS.command, "-m", "not package and not soak"]
+_KERNEL_FOLDERS = ["tests/kernel", "tests/state"]
+KERNEL_TESTS = Runner("kernels", [*_COMMON, *_KERNEL_FOLDERS], PYTEST)
+OTHER_TESTS = Runner(
+    "pytest", [*_COMMON, *(f"--ignore={folder}" for folder in _KERNEL_FOLDERS)], PYTEST
 )
 PACKAGE_TESTS = Runner("package", [*PYTHON_TESTS.command, "-m", "package", "tests/package"], PYTEST)
 
@@ -133,8 +137,10 @@ def test(arguments: Sequence[str]) -> int:
         return run(BROWSER_TESTS, cwd=ready.root, env=ready.variables)
 
     # The longest first: beside them there is time for the others.
-    others = each_of([PACKAGE_TESTS, PLUGIN_TESTS, *TYPES, *CHECKS], environment)
-    return close(run_all([*each_of([MOST_PYTHON_TESTS], environment), in_browser, *others]))
+    first, *others = each_of(
+        [OTHER_TESTS, KERNEL_TESTS, PACKAGE_TESTS, PLUGIN_TESTS, *TYPES, *CHECKS], environment
+    )
+    return close(run_all([first, in_browser, *others]))
 
 
 def soak(arguments: Sequence[str]) -> int:
