@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from traitlets import Bool, Enum, Float, Int, List, Unicode, validate
+from traitlets import Bool, Enum, Float, Int, List, TraitError, Unicode, validate
 from traitlets.config import Configurable
 
 SERVER_SIDE = ("off", "context_editing", "compaction")
@@ -184,5 +184,5 @@ class PermissionConfig(Configurable):
     @validate("allowed_modes")
     def _at_least_one_mode(self, proposal: dict[str, list[str]]) -> list[str]:
         if not proposal["value"]:
-            raise ValueError("PermissionConfig.allowed_modes needs at least one mode.")
+            raise TraitError("PermissionConfig.allowed_modes needs at least one mode.")
         return proposal["value"]

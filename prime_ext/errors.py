@@ -31,3 +31,14 @@ class PrimeError(Exception):
     def to_dict(self) -> dict[str, Any]:
         """The JSON body of a REST error and the payload of an ``error`` record."""
         return {"code": self.code, "message": self.message, "hint": self.hint}
+
+
+def sentences(*parts: str) -> str:
+    """``parts`` as sentences, each with an end; a fence ends with its line."""
+    return "".join(f"{part}{_end(part)}" for part in parts if part).rstrip()
+
+
+def _end(part: str) -> str:
+    if part.endswith("```"):
+        return "\n\n"
+    return " " if part.endswith((".", "!", "?", ":", "…")) else ". "

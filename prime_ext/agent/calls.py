@@ -23,7 +23,7 @@ from prime_ext.agent.tools.runs import INTERRUPT_RUN, WAIT_FOR_RUN, Runs
 from prime_ext.agent.tools.tool import ApprovalClass, Question, Tool, ToolContext, ToolOutcome
 from prime_ext.context.cap import cap_text
 from prime_ext.context.projection import open_calls
-from prime_ext.errors import PrimeError
+from prime_ext.errors import PrimeError, sentences
 from prime_ext.private_file import replace_private
 from prime_ext.session.records import ApprovalRequest, Block, ToolResult
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from prime_ext.session.session import Session
 
 STOPPED = "Stopped by the user before it ended. What it had done by then stays done."
-NOT_RUN = "Not run: the user stopped the turn first."
+NOT_RUN = "Not run: the turn was stopped first."
 RUN_FAILED = "Not run: a run before it in the same reply did not succeed."
 
 
@@ -174,7 +174,7 @@ class ToolCalls:
             )
             raise
         except PrimeError as failure:
-            outcome = ToolOutcome.text(_sentences(failure.message, failure.hint), is_error=True)
+            outcome = ToolOutcome.text(sentences(failure.message, failure.hint), is_error=True)
         except (Exception, SystemExit) as failure:  # a broken tool must not end the turn
             package = self._registry.package(call["name"]) or "the extension"
             self._log.exception("Tool %s of %s failed", call["name"], package)
@@ -359,17 +359,6 @@ def _same_detail(one: str | None, other: str | None) -> bool:
 def _unfenced(detail: str | None) -> str:
     first, _, rest = (detail or "").partition("\n")
     return rest if first.startswith("```") else detail or ""
-
-
-def _sentences(*parts: str) -> str:
-    """``parts`` as sentences, each with an end; a fence ends with its line."""
-    return "".join(f"{part}{_end(part)}" for part in parts if part).rstrip()
-
-
-def _end(part: str) -> str:
-    if part.endswith("```"):
-        return "\n\n"
-    return " " if part.endswith((".", "!", "?", ":", "…")) else ". "
 
 
 def _file_name(call: Block) -> str:

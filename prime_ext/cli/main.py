@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from prime_ext import __version__
 from prime_ext.cli import import_snapshot, run, sessions, stats
-from prime_ext.errors import PrimeError
+from prime_ext.errors import PrimeError, sentences
 
 COMMANDS = (run, sessions, stats, import_snapshot)
 """Each module's ``add(commands)`` adds its parser, with ``set_defaults(run=run)``; its
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         status: int = chosen.run(chosen)
     except PrimeError as error:
-        print(" ".join(part for part in (error.message, error.hint) if part), file=sys.stderr)
+        print(sentences(error.message, error.hint), file=sys.stderr)
         return 1
     except BrokenPipeError:  # `jupyter prime sessions | head`
         return 1

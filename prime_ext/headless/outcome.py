@@ -26,6 +26,7 @@ class ExitStatus(IntEnum):
 
 
 _OF_CODE = {
+    "bad_trait": ExitStatus.USAGE,
     "approval_needed": ExitStatus.APPROVAL_NEEDED,
     "consent_declined": ExitStatus.DECLINED,
     "notebook_not_found": ExitStatus.NO_NOTEBOOK,

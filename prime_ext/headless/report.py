@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from prime_ext.errors import sentences
 from prime_ext.headless.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Report:
 
     def failure(self, message: str, hint: str) -> None:
         """What went wrong, and what to do."""
-        self.line(" ".join(part for part in (message, hint) if part))
+        self.line(sentences(message, hint))
 
     def line(self, text: str) -> None:
         """A line on the error stream."""
@@ -123,7 +124,7 @@ def end_of(outcome: Outcome) -> str:
     """The last line: how it ended and what it cost."""
     parts = [outcome.status.name.lower().replace("_", " ")]
     if outcome.requests:
-        parts.append(f"{outcome.requests} requests")
+        parts.append(f"{outcome.requests} request{'s' if outcome.requests > 1 else ''}")
     if outcome.cost_usd is not None:
         parts.append(f"about ${outcome.cost_usd:.2f}")
     if outcome.session:

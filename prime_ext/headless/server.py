@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -12,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 from jupyter_server.serverapp import ServerApp
 from traitlets import default
 
+from prime_ext.app import PrimeExtension
 from prime_ext.cli.place import CONFIG_FILES
 from prime_ext.errors import PrimeError
+from prime_ext.headless.traits import BAD_TRAIT, refuse_bad, refuse_unknown
 
 if TYPE_CHECKING:
     from prime_ext.agent.service import AgentService
@@ -27,6 +30,9 @@ class HeadlessServer(ServerApp):
     this one and those that ``ServerApp.jpserver_extensions`` names.
     """
 
+    # Known from the start, so that their lists are read from the command line as lists.
+    classes = [*ServerApp.classes, PrimeExtension, *PrimeExtension.classes]  # noqa: RUF012
+
     root_if_unset: str = ""
     """Root folder, where the configuration has none."""
 
@@ -38,7 +44,13 @@ class HeadlessServer(ServerApp):
         ----------
         traits:
             Configuration as on the command line, ``--Class.trait=value`` each.
+
+        Raises
+        ------
+        PrimeError
+            ``bad_trait``: one of them is not known, or takes no such value.
         """
+        refuse_bad(traits, [cls, *cls.classes])
         server = cls(
             jpserver_extensions={"prime_ext": True},
             reraise_server_extension_failures=True,
@@ -46,9 +58,12 @@ class HeadlessServer(ServerApp):
         )
         here, folder = Path.cwd(), _absolute(notebook).parent
         server.root_if_unset = str(here if folder.is_relative_to(here) else folder)
-        # Said at each save; a notebook that a person has not opened here yet is never trusted.
-        server.log.addFilter(lambda record: "is not trusted" not in record.getMessage())
+        server.log.addFilter(_is_news)
         server.initialize(argv=list(traits), find_extensions=False, new_httpserver=False)
+        refuse_unknown(traits)
+        for apps in server.extension_manager.extension_apps.values():
+            for app in apps:
+                app.log.setLevel(server.log_level)
         return server
 
     @property
@@ -115,6 +130,13 @@ class HeadlessServer(ServerApp):
             self.config_file_name = name
             super().load_config_file(suppress_errors)
 
+    def exit(self, exit_status: int | str | None = 0) -> None:
+        """Instead of ending the process over a wrong configuration, say what is wrong with it."""
+        error = sys.exc_info()[1]
+        if error is None:
+            super().exit(exit_status)
+        raise PrimeError(f"The configuration is wrong: {error}", code=BAD_TRAIT) from error
+
     def init_signal(self) -> None:
         """Leave the signals to whoever runs this."""
 
@@ -125,6 +147,13 @@ class HeadlessServer(ServerApp):
     @default("log_level")
     def _default_log_level(self) -> int:
         return logging.WARNING
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    # The first is said at each save, and a notebook that a person has not opened here yet is never
+    # trusted; the second comes again as an error.
+    said = record.getMessage()
+    return not ("is not trusted" in said or said.startswith("Bad config encountered"))
 
 
 def _absolute(path: Path) -> Path:

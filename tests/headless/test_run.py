@@ -108,6 +108,7 @@ def test_without_a_terminal_it_stops_where_it_would_have_to_ask(
     assert run.status == 3
     assert "no terminal to ask on: Insert a code cell" in run.err
     assert "--yes" in run.err
+    assert "Not run: the turn was stopped first." in run.err
     assert (folder / WORK).read_bytes() == before
     assert len(messages_api.requests) == 1
 
@@ -267,6 +268,7 @@ def test_ctrl_c_twice_gives_up_at_once(
     [
         (("gone.ipynb", "Go."), {}, 6, "There is no notebook 'gone.ipynb'"),
         (("notes.txt", "Go."), {}, 6, "cannot be opened as a notebook"),
+        (("copies", "Go."), {}, 6, "is a directory, not a notebook. Give the path"),
         (("../other/n.ipynb", "Go.", "--ServerApp.root_dir=."), {}, 6, "--ServerApp.root_dir"),
         ((WORK, "Go.", "--output", WORK), {}, 6, "exists already"),
         ((WORK, "Go."), {"PRIME_API_KEY": None, "ANTHROPIC_BASE_URL": None}, 7, "PRIME_API_KEY"),
@@ -284,6 +286,7 @@ def test_what_cannot_begin_ends_with_a_status_of_its_own(
     told: str,
 ) -> None:
     (folder / "notes.txt").write_text("no notebook")
+    (folder / "copies").mkdir()
     (folder.parent / "other").mkdir()
     (folder.parent / "other" / "n.ipynb").write_text("{}")
     run = carry_out(*arguments, variables=variables)
@@ -306,6 +309,56 @@ def test_wrong_usage(arguments: list[str], told: str, capsys: pytest.CaptureFixt
         main(["run", WORK, "Go.", *arguments])
     assert ended.value.code == 2
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("trait", "told"),
+    [
+        ("Foo.max_attempts=1", "There is no class Foo to configure."),
+        ("ModelConfg.max_attempts=3", "Was --ModelConfig.max_attempts meant?"),
+        ("ModelConfig.max_attemps=3", "Was --ModelConfig.max_attempts meant?"),
+        ("ModelConfig.qqqqq=3", "docs/configuration.md"),
+        ("ServerApp.prt=1", "Was --ServerApp.port meant?"),
+        ("ModelConfig.max_attempts=abc", "does not take 'abc'. Give an int from 1 on."),
+        ("ContextConfig.landing_share=2", "does not take '2.0'. Give a float from 0.1 to 0.9."),
+        ("PermissionConfig.default_mode=root", "Give any of ['ask', 'edit', 'auto', 'plan']."),
+        ("PermissionConfig.allowed_modes=root", "does not take"),
+        ("MappingKernelManager.cull_idle_timeout=5h", "does not take '5h'. Give an int."),
+    ],
+)
+def test_a_trait_that_would_be_ignored_is_refused(
+    carry_out: CarryOut, messages_api: MessagesAPI, trait: str, told: str
+) -> None:
+    run = carry_out(WORK, "Go.", "--json", f"--{trait}")
+    assert (run.status, run.json["status"], run.json["error"]["code"]) == (2, "usage", "bad_trait")
+    assert told in run.err
+    assert messages_api.requests == []
+
+
+def test_a_configuration_that_is_refused_ends_the_run(
+    carry_out: CarryOut, environment: dict[str, str]
+) -> None:
+    config = Path(environment["JUPYTER_CONFIG_DIR"])
+    config.mkdir(parents=True)
+    (config / "jupyter_server_config.py").write_text("c.PermissionConfig.allowed_modes = []\n")
+    run = carry_out(WORK, "Go.")
+    assert run.status == 2
+    assert run.err.startswith("The configuration is wrong: PermissionConfig.allowed_modes needs")
+
+
+def test_lists_and_traits_of_other_packages_are_taken(
+    carry_out: CarryOut, messages_api: MessagesAPI
+) -> None:
+    messages_api.enqueue(reply("Nothing to do."))
+    run = carry_out(
+        WORK,
+        "Go.",
+        "--PermissionConfig.allowed_modes=ask",
+        "--PermissionConfig.allowed_modes=plan",
+        "--AsyncKernelManager.shutdown_wait_time=2.5",
+        "--LargeFileManager.hide_globs=tmp",
+    )
+    assert (run.status, run.out) == (0, "Nothing to do.\n")
 
 
 def test_an_empty_task_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
