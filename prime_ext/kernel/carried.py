@@ -11,6 +11,7 @@ from prime_ext.kernel.transport import Channel, ConnectionLost
 
 CARRIED = (
     "bootstrap",
+    "running",
     "guard",
     "summary",
     "methods",
@@ -34,16 +35,8 @@ async def teach(channels: KernelChannels) -> str | None:
 
     Returns what it is known by from now on (see `token`), ``None`` if it cannot learn them.
     """
-    content = {
-        "code": bootstrap_code(channels.last_cell),
-        "silent": True,
-        "store_history": False,
-        "allow_stdin": False,
-        "stop_on_error": False,
-        "user_expressions": {},
-    }
     for _ in range(_ATTEMPTS):
-        request = channels.send("shell", "execute_request", content)
+        request = channels.send("shell", "execute_request", _lesson(channels.last_cell))
         try:
             reply = await request.reply
         except ConnectionLost:
@@ -61,6 +54,55 @@ async def teach(channels: KernelChannels) -> str | None:
         return await asyncio.wait_for(token(channels, "control"), _PING_SECONDS)
     except asyncio.TimeoutError:
         return None
+
+
+async def teach_beside(channels: KernelChannels) -> str | None:
+    """As `teach`, while a cell runs: through a subshell, which is there for as long only.
+
+    Returns ``None`` if the kernel has none, or could not be taught so.
+    """
+    created = await _answer(channels, "control", "create_subshell_request", {})
+    subshell = created.get("subshell_id")
+    if not subshell:
+        return None
+    try:
+        # What it says of `input()` holds for the running cell as well, until that has its own back.
+        lesson = {**_lesson(channels.last_cell), "allow_stdin": True}
+        await _answer(channels, "shell", "execute_request", lesson, subshell_id=str(subshell))
+    finally:
+        await _answer(channels, "control", "delete_subshell_request", {"subshell_id": subshell})
+    taught = await token(channels, "control")
+    if taught is not None:
+        await _answer(channels, "control", "prime_request", {"op": "give_back"})
+    return taught
+
+
+def _lesson(last_cell: dict[str, Any] | None) -> dict[str, Any]:
+    return {
+        "code": bootstrap_code(last_cell),
+        "silent": True,
+        "store_history": False,
+        "allow_stdin": False,
+        "stop_on_error": False,
+        "user_expressions": {},
+    }
+
+
+async def _answer(
+    channels: KernelChannels,
+    channel: Channel,
+    msg_type: str,
+    content: dict[str, Any],
+    subshell_id: str | None = None,
+) -> dict[str, Any]:
+    """Content of the reply; empty if the kernel does not know the request."""
+    request = channels.send(channel, msg_type, content, subshell_id=subshell_id)
+    try:
+        reply = await request.answer()
+    finally:
+        channels.forget(request)
+    answered: dict[str, Any] = {} if reply is None else reply["content"]
+    return answered
 
 
 async def token(channels: KernelChannels, channel: Channel) -> str | None:

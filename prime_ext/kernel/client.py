@@ -137,8 +137,11 @@ class KernelChannels:
         metadata: dict[str, Any] | None = None,
         buffers: Sequence[bytes] = (),
         on_output: Callable[[str, Message], None] | None = None,
+        subshell_id: str | None = None,
     ) -> Request:
         message = self._transport.session.msg(msg_type, content, metadata=metadata)
+        if subshell_id is not None:
+            message["header"]["subshell_id"] = subshell_id
         request = Request(message["header"]["msg_id"], channel, on_output)
         self._requests[request.msg_id] = request
         self._transport.send(channel, message, buffers)
@@ -155,6 +158,11 @@ class KernelChannels:
             self._reader.cancel()
             await asyncio.gather(self._reader, return_exceptions=True)
         await self._transport.close()
+
+    @property
+    def has_subshells(self) -> bool:
+        """Whether the kernel can serve requests beside a running cell."""
+        return "kernel subshells" in self.info.get("supported_features", ())
 
     @property
     def open_requests(self) -> list[Request]:
@@ -258,5 +266,6 @@ class KernelChannels:
             self.last_cell = json.loads(json.dumps(header, default=str))
         elif state == "idle":
             self.running.discard(header["msg_id"])
-            self.running.discard("")
+            if header.get("subshell_id") is None:  # else it ran beside what runs
+                self.running.discard("")
         self.on_busy_change()

@@ -375,7 +375,8 @@ class KernelConnection:
     async def prepare(self) -> bool:
         """Teach the process our own messages; return whether it can learn them.
 
-        Only ipykernel and what is built on it can. Waits while the kernel is busy.
+        Only ipykernel and what is built on it can. Waits while the kernel is busy, unless it has
+        subshells.
         """
         if self._prepared is None:
             if self._preparation is None or self._preparation.done():
@@ -389,7 +390,11 @@ class KernelConnection:
         if self.language != "python":
             self._prepared = False
             return
-        token = await carried.teach(channels)
+        token = None
+        if channels.running and channels.has_subshells:
+            token = await carried.teach_beside(channels)
+        if token is None:
+            token = await carried.teach(channels)
         if token is None:
             self._log.info("Kernel %s does not take our messages", self.kernel_id)
         if channels is self._channels:  # Else the process is another one by now.

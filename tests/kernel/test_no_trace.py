@@ -260,6 +260,71 @@ async def test_output_of_a_thread_still_goes_to_its_cell(
     await asyncio.wait_for(printed.wait(), 30)
 
 
+RUNNING = """
+import os, threading, time
+def tell():
+    while not os.path.exists({path!r}):
+        time.sleep(0.01)
+    display('from the thread')
+thread = threading.Thread(target=tell)
+thread.start()
+plt.plot([1, 2])
+print('begun', flush=True)
+{wait}
+try:
+    input()
+except Exception as error:
+    print(type(error).__name__)
+'its result'
+"""
+
+
+@pytest.mark.parametrize(
+    "wait", ["thread.join()", "import asyncio\nawait asyncio.to_thread(thread.join)"]
+)
+async def test_first_contact_beside_a_running_cell_leaves_no_trace(
+    kernel: NotebookKernel, person: Person, jp_serverapp: Any, wait: str
+) -> None:
+    """The kernel has subshells, and has never been asked before."""
+    go = person.folder / "go"
+    heard: list[tuple[str, Any]] = []
+    cell = person.channels.send(
+        "shell",
+        "execute_request",
+        {"code": RUNNING.format(path=str(go), wait=wait), "allow_stdin": False},
+        on_output=lambda msg_type, content: heard.append((msg_type, content)),
+    )
+    await until(lambda: any(msg_type == "stream" for msg_type, _ in heard))
+    before = await person.state()
+    await until(lambda: kernel.state == "busy")
+    assert "figure" in {entry["name"] for entry in await kernel.variables()}
+    assert "Figure" in (await kernel.inspect("figure"))["text"]
+    assert await person.state() == before
+    manager = jp_serverapp.kernel_manager.get_kernel(kernel.kernel_id)
+    await until(lambda: manager.execution_state == "busy")
+    assert kernel.state == "busy"
+    left = person.channels.send("control", "list_subshell_request", {})
+    assert (await left.reply)["content"]["subshell_id"] == []
+
+    # The cell goes on as it would have: its thread is heard, `input()` knows that nobody answers.
+    go.touch()
+    reply = (await asyncio.wait_for(cell.reply, 60))["content"]
+    await cell.finished.wait()
+    assert (reply["status"], reply["execution_count"]) == ("ok", before["count"] - 1)
+    shown = [
+        content.get("text") or content["data"]["text/plain"]
+        for msg_type, content in heard
+        if msg_type in ("stream", "display_data", "execute_result")
+    ]
+    assert "'from the thread'" in shown
+    assert "StdinNotImplementedError\n" in shown
+    assert "'its result'" in shown
+    await until(lambda: manager.execution_state == "idle" and kernel.state == "idle")
+    after = await person.state()
+    assert after["Out"][str(reply["execution_count"])] == "'its result'"
+    assert after["events"] == [*before["events"], "post"]
+
+
 async def test_shadowed_builtins_do_not_matter(kernel: NotebookKernel) -> None:
     run = await kernel.execute("x = 1", store_history=True)
     assert run.status == "ok"

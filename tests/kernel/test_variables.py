@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,9 +12,10 @@ from prime_ext.errors import PrimeError
 from tests.kernel.conftest import leave, occupy, text_of, until
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-    from prime_ext.kernel.notebook_kernel import NotebookKernel
+    from prime_ext.kernel.notebook_kernel import NotebookKernel, NotebookKernels
 
 DATA = """
 import numpy as np
@@ -355,4 +357,38 @@ async def test_variables_answer_while_a_cell_runs(
     assert "price" in (await kernel.inspect("prices"))["text"]
     assert kernel.state == "busy"
     await kernel.interrupt()
+    await leave(client)
+
+
+WITHOUT_SUBSHELLS = """
+from ipykernel.ipkernel import IPythonKernel
+from ipykernel.kernelapp import launch_new_instance
+full = IPythonKernel.kernel_info
+IPythonKernel.kernel_info = property(lambda kernel: {**full.fget(kernel), "supported_features": []})
+launch_new_instance()
+"""
+
+
+async def test_a_busy_kernel_without_subshells_says_so_and_answers_later(
+    kernels: NotebookKernels,
+    make_notebook: Callable[..., str],
+    install_kernelspec: Callable[..., str],
+    jp_serverapp: Any,
+    tmp_path: Path,
+) -> None:
+    """As ipykernel before 7."""
+    argv = [sys.executable, "-c", WITHOUT_SUBSHELLS, "-f", "{connection_file}"]
+    kernel = kernels.for_notebook(make_notebook(kernel=install_kernelspec("older", argv)))
+    go = tmp_path / "go"
+    wait = (
+        f"import os, time\nwhile not os.path.exists({str(go)!r}):\n    time.sleep(0.01)\nmade = 1"
+    )
+    client = await occupy(jp_serverapp, await kernel.ensure(), wait)
+    await until(lambda: kernel.state == "busy")
+    with pytest.raises(PrimeError, match="cannot be asked before that ends") as raised:
+        await kernel.variables()
+    assert raised.value.code == "kernel_busy"
+    go.touch()
+    await until(lambda: kernel.state == "idle")
+    assert "made" in {entry["name"] for entry in await kernel.variables()}
     await leave(client)

@@ -310,16 +310,20 @@ def cover_tracks(shell: Any) -> None:
 
     IPython calls the ``post_execute`` callbacks after a silent request too, among them the one
     that shows and closes open figures, and remembers the request's result as the last one. For
-    this one request the callbacks are replaced by one that puts everything back.
+    this one request everything is put back instead. On a subshell, the callbacks of the cell that
+    runs beside it are called as ever.
     """
-    callbacks = shell.events.callbacks["post_execute"]
-    saved = list(callbacks)
+    events, trigger = shell.events, shell.events.trigger
+    thread = threading.get_ident()
     result = shell.last_execution_result
     succeeded = shell.last_execution_succeeded
 
-    def put_back() -> None:
-        callbacks[:] = saved
+    def put_back(event: str, *args: Any, **kwargs: Any) -> None:
+        if threading.get_ident() != thread or event != "post_execute":
+            trigger(event, *args, **kwargs)
+            return
+        del events.trigger
         shell.last_execution_result = result
         shell.last_execution_succeeded = succeeded
 
-    callbacks[:] = [put_back]
+    events.trigger = put_back

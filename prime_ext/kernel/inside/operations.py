@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         files,
         guard,
         library,
+        running,
         snapshots,
         summary,
     )
@@ -114,6 +115,7 @@ def _unknown(name: str, shell: Any) -> str:
 def operations() -> dict[str, Callable[[Any, dict[str, Any], Any], dict[str, Any]]]:
     """All operations by name."""
     return {
+        "give_back": running.give_back,
         "variables": list_variables,
         "inspect": inspect_variable,
         "state_install": library.install,
