@@ -24,7 +24,7 @@ from prime_ext.agent.attachment import (
 from prime_ext.agent.image_scaling import scaled
 from prime_ext.agent.prompts import attachment_block
 from prime_ext.agent.tools.files import describe_folder, read_file
-from prime_ext.agent.tools.paths import Workspace
+from prime_ext.agent.tools.paths import Workspace, refuse_secret
 from prime_ext.agent.tools.run_outcome import render_outputs
 from prime_ext.context.cap import cap_text
 from prime_ext.context.image_limits import refusal
@@ -32,6 +32,7 @@ from prime_ext.context.tokens import count_text
 from prime_ext.errors import PrimeError
 from prime_ext.notebook.cell import Cell, clean_source, explain_missing, fence
 from prime_ext.notebook.describe import describe_cell
+from prime_ext.notebook.lease import normal_path
 
 if TYPE_CHECKING:
     from prime_ext.kernel.notebook_kernel import NotebookKernel
@@ -117,6 +118,10 @@ class AttachmentReader:
         self._document(path).seen.shown(cell)
 
     async def _parts(self, attachment: Attachment) -> AsyncIterator[_Part]:
+        # A session about a notebook was begun by somebody who knows what is in it.
+        own = normal_path(attachment.value) == self._session.notebook
+        if isinstance(attachment, NotebookAttachment | ErrorAttachment) and not own:
+            refuse_secret(attachment.value, attachment.value)
         match attachment:
             case FileAttachment():
                 yield await asyncio.to_thread(self._file, attachment)

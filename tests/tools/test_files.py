@@ -17,7 +17,6 @@ import pytest
 from prime_ext.agent.tools import files
 from prime_ext.agent.tools.file_writing import FileWriting
 from prime_ext.agent.tools.files import TOOLS
-from prime_ext.agent.tools.paths import is_secret
 from prime_ext.agent.tools.tool import Preview, ToolContext
 from prime_ext.context.image_limits import decoded_size
 from prime_ext.errors import PrimeError
@@ -87,22 +86,6 @@ async def test_an_absolute_path_below_the_root_is_fine(call: Call, root: Path) -
 @pytest.mark.parametrize("path", ["a\0b", "x" * 4000])
 async def test_paths_that_cannot_be(path: str, call: Call) -> None:
     assert (await refused(call, "read_file", path=path)).code in ("bad_path", "file_not_found")
-
-
-@pytest.mark.parametrize(
-    ("name", "secret"),
-    [
-        (".env", True), ("prod.env", True), (".env.local", True), (".env.example", False),
-        ("server.PEM", True), ("id_rsa", True), ("id_ed25519.pub", False), ("key.py", False),
-        ("credentials.json", True), ("client_secret_1.json", True), ("secrets.yaml", True),
-        ("secrets.py", False), ("tokens.csv", False), ("hf_token", True), ("data.csv", False),
-        ("keyboard.txt", False), ("jupyter_server_config.py", True), ("terraform.tfstate", True),
-        ("api_key.txt", True), ("openai-key.txt", True), ("accessKeys.csv", True), ("key", True),
-        ("foreign_key.csv", False), ("passwords.md", True), ("ssh_host_ed25519", True),
-    ],
-)  # fmt: skip
-def test_secrets_by_name(name: str, secret: bool) -> None:
-    assert is_secret(name) is secret
 
 
 async def test_secrets_are_neither_read_nor_written_nor_found(call: Call, root: Path) -> None:

@@ -12,16 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from prime_ext.agent.image_scaling import difference, scaled
-from prime_ext.agent.tools import search_worker
+from prime_ext.agent.tools import search_worker, secret_files
 from prime_ext.agent.tools.file_writing import FileWriting, content_hash
-from prime_ext.agent.tools.paths import (
-    ALWAYS_SECRET_NAMES,
-    NOT_SECRET_NAMES,
-    SECRET_FOLDERS,
-    SECRET_NAMES,
-    Workspace,
-    is_secret,
-)
+from prime_ext.agent.tools.paths import Workspace
 from prime_ext.agent.tools.text_files import (
     facts,
     read_text,
@@ -97,10 +90,10 @@ def _entry(entry: Path) -> str:
         return f"{entry.name}  (broken link)"
     if stat.S_ISDIR(status.st_mode):
         return f"{entry.name}/" + (
-            f"  {_HELD_BACK}" if entry.name.lower() in SECRET_FOLDERS else ""
+            f"  {_HELD_BACK}" if entry.name.lower() in secret_files.FOLDERS else ""
         )
     modified = datetime.fromtimestamp(status.st_mtime, tz=timezone.utc)
-    note = f"  {_HELD_BACK}" if is_secret(entry.name) else ""
+    note = f"  {_HELD_BACK}" if secret_files.is_secret(entry.name) else ""
     return f"{entry.name}  {size_text(status.st_size)}  {modified:%Y-%m-%d %H:%M}{note}"
 
 
@@ -220,10 +213,6 @@ async def _search_files(context: ToolContext, arguments: dict[str, Any]) -> Tool
         "pattern": well_formed(arguments["pattern"]),
         "base": str(base),
         "own": workspace.is_own(base),
-        "secret": SECRET_NAMES,
-        "not_secret": NOT_SECRET_NAMES,
-        "always_secret": ALWAYS_SECRET_NAMES,
-        "secret_folders": SECRET_FOLDERS,
         "max_hits": MAX_HITS,
     }
     hits, complete = await _run_search(job)

@@ -3,52 +3,31 @@
 from __future__ import annotations
 
 import contextlib
-import fnmatch
 from pathlib import Path, PurePosixPath
 
+from prime_ext.agent.tools import secret_files
 from prime_ext.errors import PrimeError
 
-SECRET_NAMES = (
-    "*.env", "*.env.*", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx",
-    "*.ppk", "*.gpg", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*credentials*",
-    "*secret*", "*password*", "*.htpasswd", "netrc", "_netrc", "token", "token.*", "*_token",
-    "*_token.*", "*service[-_]account*.json", "kubeconfig*", "*.tfstate*", "*.tfvars",
-    "*apikey*", "*api[-_]key*", "*accesskey*", "*access[-_]key*", "*private[-_]key*",
-    "key", "key.txt", "keys.txt", "*[-_]key.txt", "key.json", "keys.json", "*[-_]key.json",
-    "auth.json", "ssh_host_*", "*vault*.yml", "*vault*.yaml",
-)  # fmt: skip
-"""Patterns (lower case) of files that hold secrets by convention."""
-
-NOT_SECRET_NAMES = (
-    "*.env.example", "*.env.sample", "*.env.template", "*.pub", "*.py", "*.ipynb", "*.md", "*.rst",
-)  # fmt: skip
-"""What matches one of these is not a secret after all, unless one of the next."""
-
-ALWAYS_SECRET_NAMES = (
-    "jupyter_*_config.*", "password.*", "passwords.*", "secrets.md", "credentials.md",
-)  # fmt: skip
-
-SECRET_FOLDERS = ("secret", "secrets", "credentials", "passwords")
-"""Names (lower case) of folders of which all is a secret."""
-
 SESSION_FILES = ("session.jsonl", "outputs")
-
-
-def is_secret(name: str) -> bool:
-    """Whether a file of this name is a secret by convention."""
-    name = name.lower()
-    if _matches(name, ALWAYS_SECRET_NAMES):
-        return True
-    return _matches(name, SECRET_NAMES) and not _matches(name, NOT_SECRET_NAMES)
-
-
-def _matches(name: str, patterns: tuple[str, ...]) -> bool:
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def is_hidden(path: PurePosixPath | Path) -> bool:
     """Whether a part of a relative path is hidden, as Jupyter's file browser takes it."""
     return any(part.startswith(".") and part not in (".", "..") for part in path.parts)
+
+
+def refuse_secret(path: PurePosixPath | Path | str, shown: str) -> None:
+    """Look at the names in a path.
+
+    Raises
+    ------
+    PrimeError
+        ``secret_file``.
+    """
+    path = Path(path)
+    folders = {part.lower() for part in path.parts}
+    if secret_files.is_secret(path.name) or folders & secret_files.FOLDERS:
+        raise _refusal(f"{shown!r} looks like a file that holds secrets.")
 
 
 class Workspace:
@@ -135,17 +114,9 @@ class Workspace:
             )
         relative = resolved.relative_to(self.root)
         # Both ends of a symlink count: the name it has here and the file behind it.
-        names = {Path(path).name, resolved.name}
-        here = () if Path(path).is_absolute() else Path(path).parts
-        folders = {part.lower() for part in (*here, *relative.parts)}
-        if any(map(is_secret, names)) or folders.intersection(SECRET_FOLDERS):
-            raise PrimeError(
-                f"{path!r} looks like a file that holds secrets. The agent neither reads nor "
-                "writes it.",
-                code="secret_file",
-                hint="Ask the user for what you need from it, never for the secret itself.",
-                status=403,
-            )
+        here = Path(path).name if Path(path).is_absolute() else path
+        for known_as in (here, relative):
+            refuse_secret(known_as, path)
         if is_hidden(relative):
             raise PrimeError(
                 f"{path!r} is hidden, and hidden files are not served.",
@@ -153,6 +124,9 @@ class Workspace:
                 hint="Ask the user if you need something from it.",
                 status=403,
             )
+        inside = secret_files.secret_in_file(resolved) if resolved.is_file() else None
+        if inside is not None:
+            raise _refusal(f"{path!r} holds {inside}.")
         return resolved
 
     def _nearby(self, path: str) -> str:
@@ -164,6 +138,15 @@ class Workspace:
             near = folder / name
             if not name or not near.is_file() or is_hidden(near.relative_to(self.root)):
                 continue
-            if near.resolve().is_relative_to(self.root) and not is_secret(name):
+            if near.resolve().is_relative_to(self.root) and not secret_files.is_secret(name):
                 return f"There is {self.relative(near)!r}."
         return "Call list_files to see what there is."
+
+
+def _refusal(what: str) -> PrimeError:
+    return PrimeError(
+        f"{what} The agent neither reads nor writes it.",
+        code="secret_file",
+        hint="Ask the user for what you need from it, never for the secret itself.",
+        status=403,
+    )

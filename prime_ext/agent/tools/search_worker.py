@@ -7,7 +7,7 @@ job is JSON on stdin, the hits are JSON lines on stdout.
 
 from __future__ import annotations
 
-import fnmatch
+import importlib.util
 import json
 import os
 import re
@@ -23,6 +23,19 @@ MAX_FILE_BYTES = 2_000_000
 MAX_NOTEBOOK_BYTES = 50_000_000
 HITS_PER_FILE = 20
 LINE_CHARS = 200
+
+
+def _neighbour(name: str) -> Any:
+    """A module beside this one, without the package around it."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+secret_files = _neighbour("secret_files")
 
 
 def search(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -58,23 +71,16 @@ def _files(job: dict[str, Any]) -> Iterator[Path]:
             for name in names
             if name not in SKIPPED_FOLDERS
             and not name.startswith(".")
-            and name.lower() not in job["secret_folders"]
+            and name.lower() not in secret_files.FOLDERS
         )
         for name in sorted(files):
             path = Path(folder, name)
             # Links may lead anywhere, and pipes and devices never end.
             if name.startswith(".") or path.is_symlink() or not path.is_file():
                 continue
-            lower = name.lower()
-            if _matches(lower, job["always_secret"]):
-                continue
-            if _matches(lower, job["secret"]) and not _matches(lower, job["not_secret"]):
+            if secret_files.is_secret(name) or secret_files.secret_in_file(path):
                 continue
             yield path
-
-
-def _matches(name: str, patterns: list[str]) -> bool:
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def _lines(path: Path, *, limited: bool) -> Iterator[tuple[str, str]]:
