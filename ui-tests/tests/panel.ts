@@ -1,5 +1,9 @@
 import AxeBuilder from '@axe-core/playwright';
-import { IJupyterLabPageFixture, test as galata } from '@jupyterlab/galata';
+import {
+  galata,
+  IJupyterLabPageFixture,
+  test as galataTest
+} from '@jupyterlab/galata';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import { expect, Locator } from '@playwright/test';
 import { rmSync } from 'node:fs';
@@ -7,6 +11,8 @@ import { join, resolve } from 'node:path';
 import { validateSaved } from './documents';
 
 interface IFixtures {
+  /** Opens Lab in a second page of the same browser. */
+  openSecondPage: () => Promise<IJupyterLabPageFixture>;
   /** What of the browser's complaints a test provokes itself. */
   expectedErrors: RegExp[];
   /** Fails a test during which the page complained of anything else. */
@@ -19,7 +25,7 @@ interface IFixtures {
  * Galata's test, less its mocks of kernels and sessions: they take our doors for Jupyter's. A test
  * finds no kernel and no conversation of another.
  */
-export const test = galata.extend<IFixtures>({
+export const test = galataTest.extend<IFixtures>({
   // eslint-disable-next-line no-empty-pattern -- Playwright insists on a pattern
   kernels: async ({}, use) => {
     await use(null);
@@ -42,6 +48,30 @@ export const test = galata.extend<IFixtures>({
     await use(async page => {
       await page.locator('#jupyterlab-splash').waitFor({ state: 'detached' });
     });
+  },
+  openSecondPage: async (
+    { page, baseURL, tmpPath, waitForApplication },
+    use
+  ) => {
+    await use(async () =>
+      galata.initTestPage(
+        // The workspace of the first page is taken; Lab would leave it and load again.
+        '/lab/workspaces/second',
+        true,
+        baseURL!,
+        true,
+        galata.DEFAULT_SETTINGS,
+        true,
+        true,
+        await page.context().newPage(),
+        null,
+        null,
+        tmpPath,
+        waitForApplication,
+        null,
+        false
+      )
+    );
   },
   expectedErrors: [[], { option: true }],
   noErrors: [

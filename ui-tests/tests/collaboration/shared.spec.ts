@@ -1,4 +1,3 @@
-import { galata } from '@jupyterlab/galata';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { cellsOf, command, openNotebook, typeInto } from '../documents';
@@ -15,29 +14,14 @@ test.beforeEach(async ({ page }) => {
 
 test('two people, one agent: all see the same, a conflict is told, a turn is undone', async ({
   page,
-  baseURL,
   tmpPath,
-  waitForApplication
+  openSecondPage
 }) => {
   // Two pages in one browser, on a machine that may be busy.
   test.slow();
   const tour = `${tmpPath}/tour.ipynb`;
   const one = await PrimePanel.onExample(page, tmpPath);
-  const second = await galata.initTestPage(
-    '/lab/workspaces/other',
-    true,
-    baseURL!,
-    true,
-    galata.DEFAULT_SETTINGS,
-    true,
-    true,
-    await page.context().newPage(),
-    null,
-    null,
-    tmpPath,
-    waitForApplication,
-    null
-  );
+  const second = await openSecondPage();
   const two = new PrimePanel(second);
   await openNotebook(second, tour);
   await expect(two.cells).toHaveCount(4);

@@ -1,4 +1,3 @@
-import { galata, IJupyterLabPageFixture } from '@jupyterlab/galata';
 import { join } from 'node:path';
 import {
   cellsOf,
@@ -198,15 +197,14 @@ test('closed, reloaded or left in the middle of a run: nothing is missing or twi
 
 test('in two pages: one of them writes, both show the same', async ({
   page,
-  baseURL,
   tmpPath,
-  waitForApplication
+  openSecondPage
 }) => {
   test.slow();
   const tour = `${tmpPath}/tour.ipynb`;
   const file = join(folderOf(tmpPath), 'tour.ipynb');
   const one = await PrimePanel.onExample(page, tmpPath);
-  const second = await openPage();
+  const second = await openSecondPage();
   const two = new PrimePanel(second);
   await openNotebook(second, tour);
   await two.open();
@@ -276,26 +274,6 @@ test('in two pages: one of them writes, both show the same', async ({
     expect(savedCells(file)).toEqual(await cellsOf(second, tour));
     await second.close();
   });
-
-  async function openPage(): Promise<IJupyterLabPageFixture> {
-    return galata.initTestPage(
-      // The workspace of the first page is taken; Lab would leave it and load again.
-      '/lab/workspaces/second',
-      true,
-      baseURL!,
-      true,
-      galata.DEFAULT_SETTINGS,
-      true,
-      true,
-      await page.context().newPage(),
-      null,
-      null,
-      tmpPath,
-      waitForApplication,
-      null,
-      false
-    );
-  }
 });
 
 test('a session that a program starts writes through the page', async ({
