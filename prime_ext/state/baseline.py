@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import digests, packing
-from .components import Component, combine, pickle_all
+from .component import Component, combine
+from .components import pickle_all
 from .format import ComponentRecord, Manifest
 from .time_budget import Budget
 

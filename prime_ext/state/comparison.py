@@ -16,7 +16,7 @@ from collections import Counter
 from typing import Any
 
 from . import digests
-from .components import dump
+from .component import dump
 from .format import ComponentRecord
 from .load import Loader
 from .pickling import ComponentPickler, PythonPickler, SaveContext

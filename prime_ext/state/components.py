@@ -10,10 +10,7 @@ from __future__ import annotations
 
 import io
 import pickle
-import sys
-import threading
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,15 +19,15 @@ from typing import Any
 
 from . import (
     classes,
-    digests,
+    deep_stack,
     forking,
     library_objects,
-    packing,
     patches,
     reducers,
     restorers,
 )
-from .deadline import DeadlineExceeded, deadline, stop_thread
+from .component import Component, dump
+from .deadline import DeadlineExceeded, deadline
 from .dill_pickler import VERDICTS, kinds_lost, pickler_class
 from .interrupts import is_interrupt, watch
 from .losses import losses_in
@@ -38,9 +35,7 @@ from .pickling import (
     LEAF_SECONDS,
     PROTOCOL,
     ComponentPickler,
-    Loss,
     PythonPickler,
-    Reducing,
     SalvagePickler,
     SaveContext,
     TooManyLosses,
@@ -49,58 +44,13 @@ from .pickling import (
 from .plain_code import PlainCode
 from .quiet import Quiet
 from .risk import TrialNeeded, remember_failure
-from .sharing import is_apart, matters, memo_of
+from .sharing import is_apart, matters
 from .time_budget import Budget, TotalExceeded
 
 LARGE_STREAM = 128 * 1024
 _QUICKLY_SEARCHED = 1024 * 1024
-_DEEP_STACK_BYTES = 512 * 1024 * 1024
-_DEEP_RECURSION = 150_000
 _TRIAL_SECONDS = 2.0
 _QUICK = 0.2
-
-
-@dataclass
-class Component:
-    """A pickled component.
-
-    ``tier`` is ``c``, ``python``, ``dill`` or ``salvage``; ``cost`` the seconds it took;
-    ``packed`` the order of ``buffers`` in the stream if the first of them is a pack;
-    ``alternative`` what dill made of it, of which nobody knows yet whether it loads;
-    ``lost_in`` for each name its share of the losses, where that is known; ``shared`` the objects
-    that others may have in common with it, in the place of a pickler that knows them.
-    """
-
-    roots: list[Any]
-    stream: bytes
-    buffers: list[Any]
-    tier: str = "c"
-    used_classes: set[str] = field(default_factory=set)
-    losses: list[Loss] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    cost: float = 0.0
-    packed: list[int] = field(default_factory=list)
-    alternative: Component | None = None
-    lost_in: dict[str, list[Loss]] = field(default_factory=dict)
-    pickler: Reducing | None = None
-    shared: list[Any] = field(default_factory=list)
-
-    def memo(self) -> dict[int, tuple[int, Any]]:
-        """Id → (number, object), of what the component consists of."""
-        if self.pickler is None:
-            return {id(value): (0, value) for value in self.shared}
-        return memo_of(self.pickler)
-
-    def fingerprint(self) -> str:
-        """Digest of the content, comparable within one process and its snapshots."""
-        fast = [digests.fast(self.stream), *map(packing.fast, self.buffers)]
-        return combine(self.roots, fast)
-
-
-def combine(roots: list[Any], fast: list[str]) -> str:
-    """A component's fingerprint from its roots and the digests of its stream and buffers."""
-    parts = [" ".join(root) for root in roots]
-    return digests.fast("\0".join([*parts, *fast, ""]).encode())
 
 
 @dataclass
@@ -377,39 +327,13 @@ class _Work:
 
     def _pickle_deep(self, roots: list[Any], seconds: float) -> Component:
         """On a stack of its own; the C pickler where its limit allows, else the Python one."""
-        outcome: list[Any] = []
 
-        def work() -> None:
-            for pickler in (ComponentPickler, PythonPickler):
-                try:
-                    outcome[:] = [self._dump(roots, pickler)]
-                    return
-                except RecursionError as error:
-                    outcome[:] = [error]
-                except BaseException as error:
-                    outcome[:] = [error]
-                    return
+        def work() -> Component:
+            with suppress(RecursionError):
+                return self._dump(roots, ComponentPickler)
+            return self._dump(roots, PythonPickler)
 
-        limit, stack = sys.getrecursionlimit(), threading.stack_size(_DEEP_STACK_BYTES)
-        try:
-            sys.setrecursionlimit(_DEEP_RECURSION)
-            thread = threading.Thread(target=work, daemon=True)
-            thread.start()
-        finally:
-            threading.stack_size(stack)
-        thread.join(max(seconds, 0.1))
-        if thread.is_alive():
-            stop_thread(thread)
-            thread.join(1.0)
-        if not thread.is_alive():
-            # Lowering the limit under a thread that is deeper than that aborts the process.
-            sys.setrecursionlimit(limit)
-        if not outcome:
-            raise DeadlineExceeded
-        if isinstance(outcome[0], BaseException):
-            raise outcome[0]
-        component: Component = outcome[0]
-        return component
+        return deep_stack.run(work, seconds)
 
     def _salvage(self, roots: list[Any], cause: BaseException) -> Component:
         # A component that is only large gets no more than the time it has had already.
@@ -474,54 +398,6 @@ class _Work:
 
 def _order(root: Any) -> tuple[bool, Any]:
     return root[0] != "class", root
-
-
-def dump(context: SaveContext, roots: list[Any], kind: Any) -> Component:
-    """Pickle roots one after the other with one memo."""
-    file = io.BytesIO()
-    pickler = kind(file, context)
-    pickler.outlet.packs = True
-    pickler.group_classes = {value for what, value in roots if what == "class"}
-    for part in _parts(context, roots):
-        pickler.dump(part)
-    buffers, packed = pickler.outlet.stored()
-    return Component(
-        roots=list(roots),
-        stream=file.getvalue(),
-        buffers=buffers,
-        packed=packed,
-        tier="python" if kind is PythonPickler else "c",
-        used_classes=pickler.used_classes,
-        losses=pickler.losses,
-        notes=pickler.notes,
-        pickler=pickler,
-    )
-
-
-def contents_digest(namespace: dict[str, Any], contents: Any) -> str | None:
-    """Digest of loose objects, to compare two versions of them; None if they do not pickle."""
-    file = io.BytesIO()
-    pickler = ComponentPickler(file, SaveContext(namespace))
-    try:
-        pickler.dump(contents)
-    except Exception:
-        return None
-    return combine(
-        [], [digests.fast(b.raw()) for b in pickler.buffers] + [digests.fast(file.getvalue())]
-    )
-
-
-def _parts(context: SaveContext, roots: list[Any]) -> Iterator[Any]:
-    """What is dumped for each root: a name's value; a class's methods, then the rest."""
-    for what, value in roots:
-        if what == "name":
-            yield context.namespace[value]
-        elif what == "patch":
-            yield patches.value_at(value)
-        else:
-            methods, attributes, registered = classes.contents(context.classes[value])
-            yield methods
-            yield attributes, registered
 
 
 def _explain(error: BaseException, budget: Budget) -> str:

@@ -7,7 +7,8 @@ import tempfile
 from pathlib import Path
 
 from . import format, verification, verifier, writer
-from .components import Component, Pickled
+from .component import Component
+from .components import Pickled
 from .dill_pickler import VERDICTS, kinds_lost
 from .format import Manifest
 from .recipes import type_name

@@ -26,7 +26,7 @@ from . import (
     restorers,
     verification,
 )
-from .components import contents_digest
+from .component import contents_digest
 from .deadline import DeadlineExceeded, deadline
 from .errors import SnapshotCorrupt, SnapshotError, SnapshotMissing
 from .format import ComponentRecord, Extent, Head

@@ -6,7 +6,8 @@ import shutil
 from pathlib import Path
 
 from . import packing
-from .components import Component, Pickled
+from .component import Component
+from .components import Pickled
 from .format import Manifest
 
 _SHARE_OF_FREE = 0.9

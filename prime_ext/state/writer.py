@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import digests, format, packing, segments
-from .components import Component, combine
+from .component import Component, combine
 from .errors import SnapshotCorrupt, SnapshotError, SnapshotTooNew, SnapshotWriteError
 from .format import ComponentRecord, Extent, HeadBuilder, Manifest
 from .packing import Pack

@@ -1,0 +1,50 @@
+"""A stack that is long enough for objects nested thousands of levels deep."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from .deadline import DeadlineExceeded, stop_thread
+
+_STACK_BYTES = 512 * 1024 * 1024
+_RECURSION = 150_000
+
+_T = TypeVar("_T")
+
+
+def run(work: Callable[[], _T], seconds: float) -> _T:
+    """The result of ``work``, done in a thread with a deep stack, while this one waits.
+
+    Raises what it raises, and `DeadlineExceeded` after ``seconds``.
+    """
+    results: list[_T] = []
+    errors: list[BaseException] = []
+
+    def target() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            errors.append(error)
+
+    limit, stack = sys.getrecursionlimit(), threading.stack_size(_STACK_BYTES)
+    try:
+        sys.setrecursionlimit(_RECURSION)
+        thread = threading.Thread(target=target, daemon=True)
+        thread.start()
+    finally:
+        threading.stack_size(stack)
+    thread.join(max(seconds, 0.1))
+    if thread.is_alive():
+        stop_thread(thread)
+        thread.join(1.0)
+    if not thread.is_alive():
+        # Lowering the limit under a thread that is deeper than that aborts the process.
+        sys.setrecursionlimit(limit)
+    if errors:
+        raise errors[0]
+    if not results:
+        raise DeadlineExceeded
+    return results[0]
