@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import shutil
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from prime_ext.errors import PrimeError
+from prime_ext.kernel.capturing import Capturing, id_of, told_names
 from prime_ext.kernel.freshness import Moment, kernel_status
 from prime_ext.kernel.newest import Newest
 from prime_ext.kernel.restoring import Restored, Restoring, Wanted
@@ -131,19 +131,13 @@ class SnapshotKeeper:
 
     async def _save(self, trigger: str, kernel_id: str) -> Snapshot:
         moment = self._moment()
-        limit = await self._limit()
-        first = await self._protect(moment)
-        report = await self._kernel.save_state(
-            self.files.folder,
-            self.files.key,
-            options={
-                "seconds_per_variable": self._config.seconds_per_variable,
-                "seconds_total": self._config.seconds_total,
-                "max_bytes": limit,
-                "fork": self._config.fork,
-                "kernelspec": self._kernel.kernel_name,
-                "after_generation": self._newest.generation,
-            },
+        # Of a process that has not been saved yet: see `_protect`.
+        first = not moment.same_process(self._captured)
+        if first:
+            await self._protect()
+        capturing = Capturing(self._kernel, self.files, self._config)
+        report = await capturing.run(
+            after=self._newest,
             wait=COMPACTION_SECONDS if trigger == "compaction" else STATE_SECONDS,
             on_lost=self._forget_capture,
         )
@@ -156,18 +150,7 @@ class SnapshotKeeper:
         if first and manifest is not None:
             # After a restart of the server alone the process may be the same one still.
             await asyncio.to_thread(self.files.release, manifest.process)
-        names = _names(report["names"])
-        return Snapshot(
-            outcome="unchanged" if report["unchanged"] else "ok",
-            trigger=trigger,
-            snapshot_id=_id(manifest),
-            generation=manifest.generation if manifest is not None else 0,
-            kernel_id=kernel_id,
-            names=names,
-            bytes=report["bytes"],
-            pause_ms=round(report["pause_ms"]),
-            reason="; ".join([*report["notes"], *self._too_large(names)]) or None,
-        )
+        return capturing.record(report, trigger, kernel_id, manifest)
 
     async def _same_as_before(self, trigger: str, kernel_id: str) -> Snapshot | None:
         """Nothing has run since the last snapshot: there is nothing to save, nor to wait for.
@@ -180,7 +163,7 @@ class SnapshotKeeper:
         return Snapshot(
             outcome="unchanged",
             trigger=trigger,
-            snapshot_id=_id(manifest),
+            snapshot_id=id_of(manifest),
             generation=manifest.generation if manifest is not None else 0,
             kernel_id=kernel_id,
         )
@@ -188,19 +171,6 @@ class SnapshotKeeper:
     def _forget_capture(self) -> None:
         """What was captured never became durable: the snapshot is not current after all."""
         self._captured = None
-
-    async def _limit(self) -> int:
-        """Bytes that the snapshot may have; what exceeds them is left out, the largest first."""
-        if self._config.max_bytes:
-            return self._config.max_bytes
-        return (await asyncio.to_thread(shutil.disk_usage, self.files.folder)).free // 2
-
-    def _too_large(self, names: dict[str, dict[str, Any]]) -> list[str]:
-        left_out = [n for n, e in names.items() if "exceed its limit" in e.get("reason", "")]
-        if not left_out:
-            return []
-        limit = "SnapshotConfig.max_bytes" if self._config.max_bytes else "half of the free disk"
-        return [f"left out to keep within {limit}: {', '.join(sorted(left_out))}"]
 
     def _not_saved(self, error: PrimeError, trigger: str, kernel_id: str) -> Snapshot:
         if error.code in ("kernel_language", "kernel_python"):
@@ -215,18 +185,15 @@ class SnapshotKeeper:
             reason=error.message,
         )
 
-    async def _protect(self, moment: Moment) -> bool:
+    async def _protect(self) -> None:
         """A fresh process must not overwrite what a restore may still be wanted from.
 
         Two saves after an unrestored restart would push the good state out of the two
-        generations that there are. Returns whether this is the first save of a process.
+        generations that there are.
         """
-        first = not moment.same_process(self._captured)
-        if first:
-            await asyncio.to_thread(self.files.wait_for_writer)
-            await self.set_foreign_aside()
-            await asyncio.to_thread(self.files.keep_aside)
-        return first
+        await asyncio.to_thread(self.files.wait_for_writer)
+        await self.set_foreign_aside()
+        await asyncio.to_thread(self.files.keep_aside)
 
     async def forget(self) -> int:
         """Delete all that was saved; returns how many bytes that were.
@@ -356,13 +323,13 @@ class SnapshotKeeper:
         if restored.complete and not loaded:
             outcome = "unchanged"
         there = await self._manifest("current")
-        is_newest = there is not None and there.id == _id(restored.manifest)
+        is_newest = there is not None and there.id == id_of(restored.manifest)
         is_newest = is_newest and not self._newest.is_lost(there)
         if restored.complete and wanted.names is None:
             changed = any(e["action"] == "kept" and e["reason"] for e in restored.names.values())
             if not changed and is_newest:
                 self._captured = self._moment()
-        names = _names(restored.names)
+        names = told_names(restored.names)
         if outcome == "unchanged":
             # Each name was looked at and none touched: that many lines say no more.
             names = {}
@@ -370,7 +337,7 @@ class SnapshotKeeper:
             outcome=outcome,
             mode=restored.mode,
             trigger=trigger,
-            snapshot_id=_id(restored.manifest),
+            snapshot_id=id_of(restored.manifest),
             kernel_id=self._kernel.kernel_id,
             names=names,
             saved=restored.manifest.created if restored.manifest and not is_newest else None,
@@ -392,7 +359,7 @@ class SnapshotKeeper:
             outcome="offered",
             mode=mode,
             trigger="crash",
-            snapshot_id=_id(manifest),
+            snapshot_id=id_of(manifest),
             kernel_id=self._kernel.kernel_id,
             reason=f"the kernel died again after {MAX_CRASH_RESTORES} restores; what is restored "
             "may be what kills it",
@@ -494,18 +461,6 @@ class SnapshotKeeper:
 
     async def _manifest(self, generation: str) -> Manifest | None:
         return await asyncio.to_thread(self.files.manifest, generation)
-
-
-def _id(manifest: Manifest | None) -> str | None:
-    return manifest.id if manifest is not None else None
-
-
-def _names(entries: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Each name's entry without what is empty; recipes only where something is missing."""
-    return {
-        name: {field: value for field, value in entry.items() if value not in (None, "", 0, False)}
-        for name, entry in entries.items()
-    }
 
 
 def _timed(record: _Timed, started: float) -> _Timed:
