@@ -103,8 +103,10 @@ class Prefire:
         """A note could not be made since the last compaction; a single pass will do."""
         self._note_tokens = 0
         """Sent for the note."""
-        self._leapt_to = 0
-        """Size of the context when it leapt over its threshold, and requests went on."""
+        self._crossed_at = 0
+        """Size of the context over its threshold when requests went on; 0: they have not."""
+        self.has_leapt = False
+        """They went on although no note had been begun: the context leapt over the threshold."""
 
     def resume(self, records: Sequence[AnyRecord]) -> None:
         """Take up a note that was ready when the server stopped."""
@@ -149,37 +151,35 @@ class Prefire:
     async def goes_on(self, approach: Approach) -> bool:
         """Whether requests may go on beyond the threshold, while the note is made.
 
-        They may where the context leapt over it, from below the size at which a note would have
-        been begun: then nobody has to wait either, as long as there is room. The note is
-        begun behind the first of them, which has put into the cache what leapt.
+        They may where the note is late, and where the context leapt over the threshold, from
+        below the size at which a note would have been begun: then nobody has to wait either, as
+        long as there is room. After a leap the note is begun behind the first of them, which has
+        put into the cache what leapt.
         """
         meter, limits = approach.meter, approach.limits
         if (
             self._note is not None
             or self._failed
             or approach.model.provider == "offline"
-            or self._is_busy != self.has_leapt
+            or (self._crossed_at and not self._is_busy)
         ):
             return False
         capabilities = await approach.model.capabilities()
         room = leap_room(
             limits,
-            self._leapt_to or approach.tokens,
+            self._crossed_at or approach.tokens,
             meter.unreported(approach.tokens),
             meter.fast_growth,
             stops_at_window=capabilities.stops_at_window,
         )
         if approach.tokens > room:
             return False
-        if not self.has_leapt and await self._prune_will_do(approach, await _measured(approach)):
+        leaps = not self._is_busy
+        if leaps and await self._prune_will_do(approach, await _measured(approach)):
             return False
-        self._leapt_to = self._leapt_to or approach.tokens
+        if not self._crossed_at:
+            self._crossed_at, self.has_leapt = approach.tokens, leaps
         return True
-
-    @property
-    def has_leapt(self) -> bool:
-        """Whether requests have gone on beyond the threshold since the context leapt over it."""
-        return self._leapt_to > 0
 
     @property
     def _is_busy(self) -> bool:
@@ -213,9 +213,9 @@ class Prefire:
     async def ready(self, projection: Projection) -> Note | None:
         """The note, if it can take the prefix's place now.
 
-        One that is late is given up: a single pass knows what came since. But of a context that
-        has leapt over its threshold the model would only be asked the same once more, so that
-        one is waited for.
+        One that is too late is given up: a single pass knows what came since. But of a context
+        that has leapt over its threshold the model would only be asked the same once more, so
+        that one is waited for.
         """
         waited = self.has_leapt and self._note is None and self._is_busy
         if waited and self._task is not None:
@@ -240,7 +240,8 @@ class Prefire:
         self.cancel()
         self._note = None
         self._failed = False
-        self._leapt_to = 0
+        self._crossed_at = 0
+        self.has_leapt = False
 
     def cancel(self) -> None:
         """Give up a note that is being made."""

@@ -16,6 +16,7 @@ from prime_ext.context.digest import digest
 from prime_ext.context.fitted import fitted
 from prime_ext.context.limits import Limits
 from prime_ext.context.note import Note, behind, split
+from prime_ext.context.plan import tail_room
 from prime_ext.context.projection import ProjectedMessage, Projection
 from prime_ext.context.prune import Rates
 from prime_ext.models.model import ContextOverflow, Model, ModelError, Retry
@@ -132,6 +133,8 @@ class Replacing:
         """
         messages, limits = self._projection.messages, self._terms.limits
         room = limits.landing - self._overhead - self._budget - added
+        # Few summaries are as long as they may.
+        room = min(room, tail_room(limits, self._overhead, self._budget // 2))
         cut = cut_index(messages, self._sizes, max(0, min(keep_tail, room)))
         if self._note is None:
             return await self._by_model(messages[:cut], self._sizes[:cut], cut, "single_pass")

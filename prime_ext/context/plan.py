@@ -51,7 +51,7 @@ def prefire_point(limits: Limits, fast_growth: int) -> int:
 
 
 def leap_room(
-    limits: Limits, leapt_to: int, unreported: int, fast_growth: int, *, stops_at_window: bool
+    limits: Limits, crossed_at: int, unreported: int, fast_growth: int, *, stops_at_window: bool
 ) -> int:
     """Size up to which requests may go on beyond the threshold, while a note is being made.
 
@@ -61,7 +61,7 @@ def leap_room(
 
     Parameters
     ----------
-    leapt_to:
+    crossed_at:
         Size at which the threshold was found to be crossed.
     unreported:
         Tokens of the size that no reply has reported yet.
@@ -73,7 +73,7 @@ def leap_room(
     if not stops_at_window:
         reply = limits.max_output
     room = limits.window - reply - int(unreported * LARGEST_ERROR)
-    return min(room, leapt_to + limits.threshold // 10)
+    return min(room, crossed_at + limits.threshold // 10)
 
 
 def tail_room(limits: Limits, overhead: int, note_tokens: int) -> int:

@@ -49,7 +49,7 @@ class Model:
 
 async def background_done(session: Driver) -> None:
     """Wait until no note is being made: between two questions a person leaves it the time."""
-    context = session.service._agents[session.session.id]._context
+    context = (await session.service.agent(session.session))._context
     task = context._prefire._task
     if task is not None:
         await asyncio.wait({task})
@@ -140,6 +140,34 @@ async def test_a_ready_note_survives_a_restart_of_the_server(new_session: NewSes
     await note_made(session)
     await session.service.close_session(session.session)
     assert (await compacted(session)).path == "swap"
+
+
+async def test_a_note_that_is_late_is_ready_a_few_requests_later(new_session: NewSession) -> None:
+    session = await new_session()
+    crossed = 0
+
+    def respond(request: Received) -> Answer:
+        nonlocal crossed
+        if is_summary_request(request):
+            return Reply((Text(SUMMARY),), fault=Fault("pause", after=3))
+        # What a request has cached is what the next one reads.
+        size = max(r.usage.get("cache_read_input_tokens", 0) for r in session.api.requests)
+        if size < 24_000:
+            return reply(rows(100 if size < 20_000 else 10), call("list_variables"))
+        crossed += 1
+        if crossed == 1:
+            session.api.resume()
+        return reply(call("list_variables")) if crossed < 20 else reply("Done.")
+
+    session.api.respond = respond
+    assert (await session.ask("Rows, little by little.")).status == "ok"
+    (note,) = session.records("prefire_end")
+    assert isinstance(note, PrefireEnd)
+    assert note.outcome == "ok"
+    (end,) = session.records("compaction_end")
+    assert isinstance(end, CompactionEnd)
+    assert (end.path, end.trigger, end.request_tokens) == ("swap", "threshold", 0)
+    assert len([r for r in session.api.requests if is_summary_request(r)]) == 1
 
 
 class TestLongTail:
