@@ -267,6 +267,19 @@ class Agent:
             )
             return await revert_turn(self.session, document, self._services.root, turn, user)
 
+    @property
+    def is_idle(self) -> bool:
+        """Nothing goes on in it or waits in it, nobody watches it, and no kernel needs it."""
+        return (
+            self._driver is None
+            and not self._taking.locked()
+            and not self.history.queue
+            and not self.history.pending
+            and self._calls.runs.is_idle
+            and not self.session.watched
+            and not self.variables.guards
+        )
+
     async def close(self, *, save_for: float | None = None) -> None:
         """Stop everything, for good.
 

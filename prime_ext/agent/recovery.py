@@ -193,6 +193,15 @@ class KernelRecovery:
         ran = await asyncio.to_thread(self._session.records_of, "assistant_message")
         return with_recipes(record, cells, ran)
 
+    @property
+    def seen(self) -> int:
+        """The kernel's ``generation`` up to which its losses were seen to."""
+        return self._handled
+
+    def missed_since(self, seen: int) -> None:
+        """Nobody looked since then: what was lost is seen to once the kernel is there."""
+        self._handled = seen
+
     def handled(self) -> None:
         """A person has restored: what happened to the kernel meanwhile is seen to."""
         self._handled = self._kernel.generation

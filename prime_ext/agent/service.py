@@ -10,6 +10,7 @@ import msgspec
 
 from prime_ext import __version__
 from prime_ext.agent.consent import is_local
+from prime_ext.agent.open_agents import IDLE_SECONDS, OpenAgents
 from prime_ext.agent.permissions import in_force
 from prime_ext.agent.prompts import system_prompt
 from prime_ext.agent.services import AgentServices
@@ -37,12 +38,11 @@ MAX_TEXT_BYTES = 1 << 20
 
 
 class AgentService:
-    """All agents of the server. One is made when its session is first used."""
+    """What can be done with the sessions of the server and their agents."""
 
     def __init__(self, services: AgentServices) -> None:
         self._services = services
-        self._agents: dict[str, Agent] = {}
-        self._opening: dict[str, asyncio.Task[Agent]] = {}
+        self._agents = OpenAgents(services)
 
     # --- sessions -----------------------------------------------------------------------------
 
@@ -85,39 +85,8 @@ class AgentService:
         return session
 
     async def agent(self, session: Session) -> Agent:
-        """The agent of ``session``; opened, and its past taken in, on first use."""
-        agent = self._agents.get(session.id)
-        if agent is not None:
-            agent.variables.used()
-            return agent
-        task = self._opening.get(session.id)
-        if task is None:
-            task = asyncio.create_task(self._open(session))
-            self._opening[session.id] = task
-        return await asyncio.shield(task)
-
-    async def _open(self, session: Session) -> Agent:
-        try:
-            # The loop and what it takes along is a good part of what the server's start would cost.
-            from prime_ext.agent.agent import Agent
-
-            await self._services.tools.load_packages(self._services.log)
-            await self._read_switch(session.notebook)
-            agent = Agent(session, self._services)
-            await agent.open()
-            self._agents[session.id] = agent
-            agent.variables.used()
-            return agent
-        finally:
-            self._opening.pop(session.id, None)
-
-    async def _read_switch(self, notebook: str) -> None:
-        try:
-            content = await self._services.notebook_content(notebook)
-        except PrimeError:  # deleted, or no notebook: there is nothing to respect
-            return
-        wish = (content.get("metadata", {}).get("prime") or {}).get("snapshots")
-        self._services.snapshot_switch.found_in_metadata(notebook, wish is False)
+        """The agent of ``session``. See ``OpenAgents.get``."""
+        return await self._agents.get(session)
 
     async def update(
         self,
@@ -166,9 +135,11 @@ class AgentService:
                 ),
                 sync=True,
             )
-            self._agents[session.id].publish_state()
+            (await self.agent(session)).publish_state()
         if notebook is not None:
-            await self._reopen(session)
+            # To another notebook and its kernel.
+            await self._agents.close_one(session)
+            await self.agent(session)
 
     async def _switch_snapshots(self, session: Session, on: bool, user: str | None) -> None:
         """Save the variables of the session's notebook, or no longer and delete what there is."""
@@ -183,7 +154,7 @@ class AgentService:
                     other = await asyncio.to_thread(self._services.store.get, summary.id)
                     await (await self.agent(other)).variables.forget(user)
             await self.agent(session)  # which stays the one in use
-        for agent in self._agents.values():
+        for agent in self._agents:
             if agent.session.notebook == session.notebook:
                 agent.publish_state()
 
@@ -217,39 +188,27 @@ class AgentService:
                 if session.notebook != moved:
                     session.append(Settings(notebook=moved, user=user))
 
-    async def _reopen(self, session: Session) -> None:
-        """Attach the session's agent to another notebook and its kernel."""
-        agent = self._agents.pop(session.id, None)
-        if agent is not None:
-            await agent.close()
-        await self.agent(session)
-
     async def close_session(self, session: Session) -> None:
         """Stop whatever goes on in a session that is about to be deleted."""
-        opening = self._opening.get(session.id)
-        if opening is not None:
-            await asyncio.wait([opening])
-        agent = self._agents.pop(session.id, None)
-        if agent is not None:
-            await agent.close()
+        await self._agents.close_one(session)
+
+    async def close_idle(self, seconds: float = IDLE_SECONDS) -> None:
+        """Close sessions that nobody uses. See ``OpenAgents.close_idle``."""
+        await self._agents.close_idle(seconds)
 
     async def before_shutdown(self, kernel_id: str) -> None:
         """The server is about to shut a kernel down: save what it holds."""
-        agents = [a for a in self._agents.values() if a.kernel.kernel_id == kernel_id]
+        agents = [a for a in self._agents if a.kernel.kernel_id == kernel_id]
         await asyncio.gather(*(a.variables.save_before_end(KERNEL_END_SECONDS) for a in agents))
 
     async def close(self) -> None:
         """Save the kernels' variables and stop all agents; called when the server stops."""
-        agents = list(self._agents.values())
-        self._agents.clear()
-        await asyncio.gather(
-            *(agent.close(save_for=SERVER_END_SECONDS) for agent in agents), return_exceptions=True
-        )
+        await self._agents.close(save_for=SERVER_END_SECONDS)
         await self._services.snapshot_limit.close()
 
     def describe(self, session: Session) -> dict[str, Any]:
         """What ``GET sessions/{id}`` adds to the session's own facts."""
-        agent = self._agents.get(session.id)
+        agent = self._agents.known(session)
         permissions = self._services.permission_config
         mode = in_force(
             session.permission_mode, permissions.allowed_modes, permissions.default_mode

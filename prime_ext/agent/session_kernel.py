@@ -134,6 +134,16 @@ class SessionKernel:
         """A person uses this session: it is the one that saves what they run themselves."""
         self.kernel.saver = self
 
+    @property
+    def guards(self) -> bool:
+        """Whether a kernel that lives would be left alone without this session.
+
+        Of the sessions about a notebook the one used last saves what people run, and restores what
+        a crash takes, also while no browser is there.
+        """
+        lives = self.kernel.state in ("starting", "idle", "busy")
+        return self.recovery.restoring or (lives and self.kernel.saver in (None, self))
+
     # --- what happens -------------------------------------------------------------------------
 
     def after_run(self) -> None:

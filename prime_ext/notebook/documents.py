@@ -12,6 +12,9 @@ from prime_ext.notebook.seen import SeenCells
 from prime_ext.notebook.writer_contents import ContentsWriter
 from prime_ext.notebook.writer_shared import FindShared
 
+Left = list[tuple[SharedNotebook, SeenCells]]
+"""What a session that was closed has seen of each notebook."""
+
 
 class NotebookDocuments:
     """The documents of all notebooks; one lock and one writer for each path.
@@ -70,6 +73,17 @@ class NotebookDocuments:
             seen = SeenCells(resumed=bool(session.log.seqs_of("tool_result")))
             notebook.seen[session] = seen
         return seen
+
+    def leave(self, session: Recorder) -> Left:
+        """A session is closed: what it has seen of each notebook, for ``take_up``."""
+        found = ((book, book.seen.pop(session, None)) for book in self._notebooks.values())
+        return [(book, seen) for book, seen in found if seen is not None]
+
+    @staticmethod
+    def take_up(session: Recorder, left: Left) -> None:
+        """The session is open again."""
+        for notebook, seen in left:
+            notebook.seen[session] = seen
 
     def rename(self, old: str, new: str) -> None:
         """A notebook, or a folder above it, was renamed: documents in use and leases follow."""

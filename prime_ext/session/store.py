@@ -9,6 +9,7 @@ import secrets
 import shutil
 import stat
 import threading
+import time
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -54,6 +55,8 @@ class SessionStore:
         self._log = log
         self._mutex = threading.RLock()
         self._open: dict[str, tuple[Session, FileLock]] = {}
+        self._used: dict[str, float] = {}
+        """When each open session was last asked for, by the monotonic clock."""
         self._outlines: dict[str, Outline] = {}
         self._listing = threading.Lock()
         _make_private(folder)
@@ -89,6 +92,7 @@ class SessionStore:
                 session = Session(session_id, folder, log)
                 undo.pop_all()
             self._open[session_id] = (session, lock)
+            self._used[session_id] = time.monotonic()
             return session
 
     def get(self, session_id: str) -> Session:
@@ -102,6 +106,7 @@ class SessionStore:
         """
         with self._mutex:
             if session_id in self._open:
+                self._used[session_id] = time.monotonic()
                 return self._open[session_id][0]
             folder = self._existing(session_id)
             lock = self._acquire(folder)
@@ -130,12 +135,43 @@ class SessionStore:
                 lock.release()
                 raise
             self._open[session_id] = (session, lock)
+            self._used[session_id] = time.monotonic()
             return session
 
     def open_ids(self) -> frozenset[str]:
         """The sessions that this process has open."""
         with self._mutex:
             return frozenset(self._open)
+
+    def unused(self, seconds: float) -> list[tuple[Session, float]]:
+        """The open sessions that nobody has asked for in so long, and when they last were."""
+        with self._mutex:
+            before = time.monotonic() - seconds
+            return [
+                (session, self._used[name])
+                for name, (session, _) in self._open.items()
+                if self._used[name] <= before
+            ]
+
+    def used(self, session_id: str) -> float | None:
+        """When an open session was last asked for, by the monotonic clock."""
+        return self._used.get(session_id)
+
+    def release(self, session_id: str, used: float) -> bool:
+        """Close a session and give up its lock, unless it was asked for after ``used``.
+
+        Who has asked for it since goes on with the session that they have.
+        """
+        with self._mutex:
+            if self._used.get(session_id) != used:
+                return False
+            session, lock = self._open.pop(session_id)
+            del self._used[session_id]
+            with contextlib.suppress(PrimeError):
+                session.sync()
+            session.close()
+            lock.release()
+            return True
 
     def is_held_elsewhere(self, session_id: str) -> bool:
         """Whether another process has the session open."""
@@ -183,6 +219,7 @@ class SessionStore:
             folder = self._existing(session_id)
             if session_id in self._open:
                 session, lock = self._open.pop(session_id)
+                del self._used[session_id]
                 session.close("deleted")
             else:
                 lock = self._acquire(folder)
@@ -202,6 +239,7 @@ class SessionStore:
                 session.close()
                 lock.release()
             self._open.clear()
+            self._used.clear()
 
     def _existing(self, session_id: str) -> Path:
         folder = self.folder / session_id

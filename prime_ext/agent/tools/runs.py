@@ -222,6 +222,11 @@ class Runs:
         return self._run is not None and not self._run.is_over
 
     @property
+    def is_idle(self) -> bool:
+        """Whether nothing goes on, and nothing has ended that is still to be told."""
+        return self._run is None
+
+    @property
     def is_left(self) -> bool:
         """Whether it goes on although its turn was stopped."""
         return self._run is not None and self._run.is_left and not self._run.is_over
