@@ -162,6 +162,31 @@ REFUSED: list[tuple[str, str | None, str]] = [
     ("orders", "str(orders)", "expression_refused"),
     ("orders", "'%s' % orders", "expression_refused"),
     ("orders", "orders == orders", "expression_refused"),
+    # What is looked up, counted or put into a dict is hashed and compared.
+    ("order", "{order: 1}", "expression_refused"),
+    ("order", "{(1, order): 1}", "expression_refused"),
+    ("order", "{1: 2}[order]", "expression_refused"),
+    ("order", "options.get(order)", "expression_refused"),
+    ("order", "{order}", "expression_refused"),
+    ("order", "f'{order}'", "expression_refused"),
+    ("order", "-order", "expression_refused"),
+    ("order", "not order", "expression_refused"),
+    ("order", "order[0]", "expression_refused"),
+    ("order", "len(order)", "expression_refused"),
+    ("order", "list(order)", "expression_refused"),
+    ("order", "matrix[order]", "expression_refused"),
+    ("order", "order if order else 1", "expression_refused"),
+    ("order", "order and 1", "expression_refused"),
+    ("by_order", "by_order['a']", "expression_refused"),
+    ("by_order", "by_order.get('a')", "expression_refused"),
+    ("queue", "1 in queue", "expression_refused"),
+    ("queue", "queue == queue", "expression_refused"),
+    ("by_order", "max(by_order.values())", "expression_refused"),
+    ("by_order", "1 in by_order.values()", "expression_refused"),
+    ("chain", "chain['a']", "expression_refused"),
+    ("proxy", "proxy['a']", "expression_refused"),
+    ("failure", "str(failure)", "expression_refused"),
+    ("prices", "prices.mine", "expression_refused"),
     ("options", "[0] * 3_000_000_000", "expression_refused"),
     ("matrix", "long[:, None] * long", "expression_refused"),
     ("np", "np.random.rand(3)", "expression_refused"),
@@ -182,7 +207,30 @@ class Order:
     def __repr__(self): global computed; computed = True; return "order"
     def __eq__(self, other): global computed; computed = True; return True
     def __str__(self): global computed; computed = True; return "order"
-orders = [Order()]
+    def __hash__(self): global computed; computed = True; return hash("a")
+    def __len__(self): global computed; computed = True; return 1
+    def __iter__(self): global computed; computed = True; return iter(())
+    def __bool__(self): global computed; computed = True; return True
+    def __index__(self): global computed; computed = True; return 0
+    def __format__(self, how): global computed; computed = True; return "order"
+    def __neg__(self): global computed; computed = True; return 1
+    def __add__(self, other): global computed; computed = True; return 1
+    __radd__ = __lt__ = __gt__ = __add__
+    @property
+    def __class__(self): global computed; computed = True; return int
+class Rows(dict):
+    def __getitem__(self, key): global computed; computed = True; return 1
+import collections, types
+order = Order()
+orders = [order]
+by_order = {order: order}
+queue = collections.deque(orders)
+chain = collections.ChainMap(Rows(a=1))
+proxy = types.MappingProxyType(Rows(a=1))
+failure = ValueError(order)
+def mine(frame): global computed; computed = True
+pd.DataFrame.mine = property(mine)
+del computed
 numbers = iter(range(3))
 long = np.zeros(100_000)
 """
@@ -201,6 +249,52 @@ async def test_what_is_refused_changes_nothing(kernel: NotebookKernel) -> None:
         store_history=False,
     )
     assert text_of(check.outputs) == "(['depth', 'names'], (4, 3), 6.0, False, 0, False)"
+
+
+UNUSUAL = """
+import pandas as pd
+touched = []
+class Kind(type):
+    def __eq__(cls, other): touched.append("eq"); return True
+    def __hash__(cls): touched.append("hash"); return 1
+    def __getattribute__(cls, name): touched.append(name); return type.__getattribute__(cls, name)
+class Ticket(metaclass=Kind):
+    def __init__(self): self.seat = 3
+    def __repr__(self): return "a ticket"
+class Stamp:
+    def __repr__(self): return "a stamp"
+    def __str__(self): touched.append("str"); return "a stamp"
+    def __len__(self): touched.append("len"); return 1
+    def __iter__(self): touched.append("iter"); return iter("a")
+    def __hash__(self): touched.append("hash"); return 1
+    def __eq__(self, other): touched.append("eq"); return True
+class Lazy(type(pd)):
+    def __getattribute__(self, name): touched.append(name); return super().__getattribute__(name)
+ticket, lazy = Ticket(), Lazy("lazy")
+table = pd.DataFrame({"stamp": [Stamp(), Stamp()], "price": [1, 2], "text": ["x", None]})
+column = table["stamp"]
+touched.clear()
+"""
+
+
+async def test_a_repr_is_all_of_the_users_that_runs(kernel: NotebookKernel) -> None:
+    await define(kernel, UNUSUAL)
+    listed = {entry["name"]: entry["repr"] for entry in await kernel.variables()}
+    assert listed["ticket"] == "a ticket"
+    assert listed["Ticket"] == "<class Ticket>"
+    assert listed["lazy"] == "<module lazy>"
+    for name, expected in [
+        ("ticket", "seat = 3"),
+        ("Ticket", "class Ticket(object)"),
+        ("lazy", "module lazy"),
+        ("table", "a stamp"),
+        ("column", "a stamp"),
+    ]:
+        assert expected in (await kernel.inspect(name))["text"]
+    assert (await kernel.inspect("ticket", "ticket.seat"))["text"] == "int\n3"
+    assert "a stamp" in (await kernel.inspect("table", "table['stamp']"))["text"]
+    seen = await kernel.execute("touched", store_history=False)
+    assert text_of(seen.outputs) == "[]"
 
 
 async def test_a_name_that_is_nearly_right_is_suggested(kernel: NotebookKernel) -> None:

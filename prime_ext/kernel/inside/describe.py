@@ -49,7 +49,7 @@ def describe(value: Any, clock: guard.Clock, lines: list[str]) -> None:
 
 
 def _section(value: Any) -> Any:
-    exact = _EXACT.get(type(value))
+    exact = next((section for kind, section in _EXACT.items() if type(value) is kind), None)
     if exact is not None:
         return exact
     return next((s for names, s in _SECTIONS if summary.is_a(value, *names)), _any)
@@ -68,7 +68,7 @@ def _headline(value: Any) -> str:
 # -- tables and arrays ------------------------------------------------------------------------
 
 
-def _pandas_frame(frame: Any, _clock: guard.Clock) -> Iterator[str]:
+def _pandas_frame(frame: Any, clock: guard.Clock) -> Iterator[str]:
     yield f"index: {_pandas_index(frame.index)}"
     part, which = _head(frame, frame.shape[0] * max(1, frame.shape[1]), frame.shape[0])
     shown = list(islice(enumerate(frame.dtypes.items()), MAX_COLUMNS))
@@ -79,7 +79,7 @@ def _pandas_frame(frame: Any, _clock: guard.Clock) -> Iterator[str]:
         yield f"  … {frame.shape[1] - MAX_COLUMNS} more columns"
     narrow = frame.iloc[:, :MAX_COLUMNS]
     yield "first rows:"
-    yield narrow.head(5).to_string(max_colwidth=40)
+    yield _texts(narrow.head(5), clock).to_string(max_colwidth=40)
     numbers = part.iloc[:, :MAX_COLUMNS].select_dtypes("number")
     if numbers.shape[1] and numbers.shape[0]:
         yield f"numbers{which}:"
@@ -88,14 +88,43 @@ def _pandas_frame(frame: Any, _clock: guard.Clock) -> Iterator[str]:
         yield f"attrs: {summary.clip(repr(frame.attrs), 200)}"
 
 
-def _pandas_series(series: Any, _clock: guard.Clock) -> Iterator[str]:
+def _pandas_series(series: Any, clock: guard.Clock) -> Iterator[str]:
     part, which = _head(series, series.shape[0], series.shape[0])
     yield f"name: {series.name!r}, dtype: {series.dtype}, index: {_pandas_index(series.index)}"
     yield f"missing values{which}: {int(part.isna().sum())}"
     yield "first values:"
-    yield series.head(10).to_string()
-    yield f"summary{which}:"
-    yield part.describe().to_string()
+    yield _texts(series.head(10).to_frame(), clock).iloc[:, 0].to_string()
+    if _are_plain(part):
+        yield f"summary{which}:"
+        yield part.describe().to_string()
+
+
+def _texts(head: Any, clock: guard.Clock) -> Any:
+    """Rows to be shown, with the short text of each object in place of the object.
+
+    To show an object, pandas would take its length, iterate over it and call its ``__str__``.
+    """
+    head = head.copy()
+    for position in range(head.shape[1]):
+        column = head.iloc[:, position]
+        if not _are_plain(column):
+            texts = [v if _is_plain(v) else summary.short(v, clock) for v in column.to_numpy()]
+            head.isetitem(position, type(column)(texts, index=head.index, dtype=object))
+    return head
+
+
+def _are_plain(series: Any) -> bool:
+    """Whether no cell holds an object whose ``__hash__`` and ``__eq__`` may be the user's."""
+    if series.dtype != object:
+        return True
+    kinds = {id(type(value)): value for value in series.to_numpy()}
+    return all(map(_is_plain, kinds.values()))
+
+
+def _is_plain(value: Any) -> bool:
+    if value is None or summary.is_one_of(type(value), (str, bytes, bool, int, float, complex)):
+        return True
+    return summary.package_of(type(value)) in ("datetime", "decimal", "numpy", "pandas", "uuid")
 
 
 def _pandas_index(index: Any) -> str:
@@ -198,8 +227,8 @@ def _function(value: Any, _clock: guard.Clock) -> Iterator[str]:
 
 
 def _class(value: Any, clock: guard.Clock) -> Iterator[str]:
-    bases = ", ".join(base.__name__ for base in value.__bases__)
-    yield f"class {value.__name__}({bases})"
+    bases = [summary.of_class(base, "__name__") for base in summary.of_class(value, "__bases__")]
+    yield f"class {summary.of_class(value, '__name__')}({', '.join(bases)})"
     source = _source(value)
     if source:
         yield source
@@ -207,18 +236,19 @@ def _class(value: Any, clock: guard.Clock) -> Iterator[str]:
     doc = _own_doc(value)
     if doc:
         yield summary.clip(doc, 2000)
-    for name, member in islice(vars(value).items(), 200):
+    for name, member in islice(summary.of_class(value, "__dict__").items(), 200):
         if name.startswith("_"):
             continue
         if type(member) is types.FunctionType:
             yield f"  {name}{_signature(member)}"
-        elif not hasattr(type(member), "__get__"):
+        elif not summary.has(member, "__get__"):
             yield f"  {name} = {summary.short(member, clock)}"
 
 
 def _module(value: Any, _clock: guard.Clock) -> Iterator[str]:
-    contents = vars(value)
-    yield f"module {value.__name__}, version {contents.get('__version__', 'unknown')}"
+    contents = object.__getattribute__(value, "__dict__")
+    name, version = contents.get("__name__"), contents.get("__version__", "unknown")
+    yield f"module {name}, version {version}"
     yield f"file: {contents.get('__file__', 'built in')}"
     doc = contents.get("__doc__")
     if isinstance(doc, str):
@@ -235,23 +265,28 @@ def _signature(function: Any) -> str:
 
 
 def _source(value: Any) -> str:
+    if summary.is_instance(value, type) and summary.package_of(type(value)) not in _METACLASSES:
+        return _class_source(value)  # The other way asks the metaclass.
     try:
         return summary.clip(inspect.getsource(value), MAX_SOURCE)
     except (OSError, TypeError, IndentationError):
         return _class_source(value) if summary.is_instance(value, type) else ""
 
 
+_METACLASSES = ("builtins", "abc", "enum", "typing")
+
+
 def _class_source(value: type) -> str:
     """Source of a class defined in a cell, found by one of its methods: a cell has no file."""
-    for member in vars(value).values():
-        if not isinstance(member, types.FunctionType):
+    for member in summary.of_class(value, "__dict__").values():
+        if type(member) is not types.FunctionType:
             continue
         source = "".join(linecache.getlines(member.__code__.co_filename))
         with contextlib.suppress(SyntaxError):
             for node in ast.walk(ast.parse(source)):
                 if (
                     isinstance(node, ast.ClassDef)
-                    and node.name == value.__name__
+                    and node.name == summary.of_class(value, "__name__")
                     and node.lineno <= member.__code__.co_firstlineno <= (node.end_lineno or 0)
                 ):
                     return summary.clip(ast.get_source_segment(source, node) or "", MAX_SOURCE)
@@ -321,7 +356,7 @@ def _any(value: Any, clock: guard.Clock) -> Iterator[str]:
     doc = _own_doc(type(value))
     if doc:
         yield "about the type: " + summary.clip(doc.partition("\n\n")[0], 300)
-    attributes = _instance_attributes(value)
+    attributes = summary.instance_attributes(value)
     if attributes:
         yield "attributes:"
     for name, item in islice(attributes.items(), MAX_ITEMS):
@@ -330,18 +365,10 @@ def _any(value: Any, clock: guard.Clock) -> Iterator[str]:
 
 def _own_doc(kind: type) -> str:
     """The class's own docstring; not one it inherits, nor the one a data class makes up."""
-    doc = vars(kind).get("__doc__")
-    if not isinstance(doc, str) or doc.startswith(f"{kind.__name__}("):
+    doc = summary.of_class(kind, "__dict__").get("__doc__")
+    if type(doc) is not str or doc.startswith(f"{summary.of_class(kind, '__name__')}("):
         return ""
     return inspect.cleandoc(doc)
-
-
-def _instance_attributes(value: Any) -> dict[str, Any]:
-    try:
-        held = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return {}
-    return dict(held) if isinstance(held, dict) else {}
 
 
 def _seconds(clock: guard.Clock) -> float:

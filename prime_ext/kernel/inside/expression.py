@@ -14,7 +14,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from prime_ext.kernel.inside import methods
+    from prime_ext.kernel.inside import methods, summary
 
 MAX_ELEMENTS = 100_000_000
 """Of an array that arithmetic makes; more may end the kernel."""
@@ -103,11 +103,9 @@ class _Evaluation:
     def on_dict(self, node: ast.Dict) -> Any:
         if any(key is None for key in node.keys):
             raise _refused("`**` is not looking")
-        return {
-            self.value(key): self.value(item)
-            for key, item in zip(node.keys, node.values)  # noqa: B905 - Python 3.9
-            if key is not None
-        }
+        keys = [self.value(key) for key in node.keys if key is not None]
+        methods.plain(tuple(keys))
+        return dict(zip(keys, map(self.value, node.values)))  # noqa: B905 - Python 3.9
 
     def on_slice(self, node: ast.Slice) -> Any:
         parts = (node.lower, node.upper, node.step)
@@ -121,15 +119,15 @@ class _Evaluation:
 
     def on_subscript(self, node: ast.Subscript) -> Any:
         container, key = self.value(node.value), self.value(node.slice)
-        if isinstance(container, type):
+        if summary.is_instance(container, type):
             raise _refused("`[]` of a class runs its code")
-        for part in (key.start, key.stop, key.step) if isinstance(key, slice) else (key,):
+        for part in (key.start, key.stop, key.step) if type(key) is slice else (key,):
             methods.plain(part)
-        if type(container).__module__ == "collections" and hasattr(container, "__missing__"):
-            if key not in container:  # A defaultdict would gain the key.
-                raise KeyError(key)
-        elif not is_known(container):
-            raise _refused(f"`[]` of {type(container).__name__} runs code of its own")
+        if not is_known(container):
+            raise _refused(f"`[]` of {summary.type_name(container)} runs code of its own")
+        methods.keys(container)
+        if summary.has(container, "__missing__") and key not in container:
+            raise KeyError(key)  # A defaultdict would gain the key.
         return container[key]
 
     def on_binop(self, node: ast.BinOp) -> Any:
@@ -143,7 +141,9 @@ class _Evaluation:
     def on_unaryop(self, node: ast.UnaryOp) -> Any:
         operand = self.value(node.operand)
         if type(node.op) not in _UNARY or not is_known(operand):
-            raise _refused(f"{type(node.op).__name__} of {type(operand).__name__} runs its code")
+            raise _refused(
+                f"{type(node.op).__name__} of {summary.type_name(operand)} runs its code"
+            )
         return _UNARY[type(node.op)](operand)
 
     def on_call(self, node: ast.Call) -> Any:
@@ -166,14 +166,13 @@ class _Evaluation:
         raise _refused("this call runs code")
 
     def binary(self, op: ast.AST, left: Any, right: Any) -> Any:
+        if isinstance(op, (ast.Is, ast.IsNot)):  # compares nothing
+            return _BINARY[type(op)](left, right)
         if type(op) not in _BINARY or not (is_known(left) and is_known(right)):
-            raise _refused(
-                f"{type(op).__name__} of {type(left).__name__} and {type(right).__name__} runs code"
-            )
-        # `is` compares nothing, so that it may be asked of anything.
-        if not isinstance(op, (ast.Is, ast.IsNot)):
-            methods.plain(left)
-            methods.plain(right)
+            kinds = f"{summary.type_name(left)} and {summary.type_name(right)}"
+            raise _refused(f"{type(op).__name__} of {kinds} runs code")
+        methods.plain(left)
+        methods.plain(right)
         if isinstance(op, ast.Mod) and isinstance(left, (str, bytes)):
             raise _refused("`%` of a text asks its operands for theirs")
         if _size_of(op, left, right) > MAX_ELEMENTS:
@@ -186,30 +185,40 @@ def attribute(value: Any, name: str) -> Any:
     if name.startswith("__"):
         raise _refused("names with two underscores are the language's own")
     if issubclass(type(value), types.ModuleType):
-        if name in value.__dict__:
-            return value.__dict__[name]
-        raise AttributeError(f"The module {value.__name__} has no {name!r}.")
+        contents = object.__getattribute__(value, "__dict__")
+        if name in contents:
+            return contents[name]
+        raise AttributeError(f"The module {contents.get('__name__')} has no {name!r}.")
     if is_known(value) and not issubclass(type(value), type):
-        accessor = getattr(inspect.getattr_static(type(value), name, None), "_accessor", None)
-        if (
-            accessor is not None
-            and str(accessor.__module__).partition(".")[0] not in methods.METHODS
-        ):
+        if _is_added(inspect.getattr_static(type(value), name, None)):
             raise _refused(f"{name} is an accessor of your own")
         return getattr(value, name)
-    try:
-        found = inspect.getattr_static(value, name)
-    except AttributeError:
-        raise AttributeError(f"{type(value).__name__} has no attribute {name!r}.") from None
-    if isinstance(found, (types.MemberDescriptorType, types.GetSetDescriptorType)):
+    found = summary.static_attribute(value, name)
+    if found is summary.MISSING:
+        raise AttributeError(f"{summary.type_name(value)} has no attribute {name!r}.")
+    kind = type(found)
+    if summary.is_one_of(kind, (types.MemberDescriptorType, types.GetSetDescriptorType)):
         return found.__get__(value, type(value))
-    if isinstance(found, types.FunctionType):
+    if kind is types.FunctionType:
         return found
-    if isinstance(found, (classmethod, staticmethod)):
+    if summary.is_one_of(kind, (classmethod, staticmethod)):
         return found.__func__
-    if hasattr(type(found), "__get__"):
-        raise _refused(f"{name} is computed by code of {type(value).__name__}")
+    if summary.has(found, "__get__"):
+        raise _refused(f"{name} is computed by code of {summary.type_name(value)}")
     return found
+
+
+def _is_added(found: Any) -> bool:
+    """Whether somebody else has added what a library's class has under a name, to compute it."""
+    if type(found) is property:
+        maker = found.fget
+    else:  # What pandas keeps of an accessor, and a cached property its function.
+        held = inspect.getattr_static(found, "__dict__", None)
+        held = object.__getattribute__(found, "__dict__") if held is not None else {}
+        maker = held.get("_accessor", held.get("func"))
+    module = getattr(maker, "__module__", None)
+    known = (*methods.METHODS, "operator")
+    return maker is not None and str(module).partition(".")[0] not in known
 
 
 def _size_of(op: ast.AST, left: Any, right: Any) -> int:

@@ -7,8 +7,12 @@ whatever depth: what is called would be anybody's code.
 
 from __future__ import annotations
 
+import collections
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from prime_ext.kernel.inside import summary
 
 
 def _words(text: str) -> frozenset[str]:
@@ -99,8 +103,20 @@ _REPEATING = frozenset("*+?{")
 TYPES = {kind.__name__: kind for kind in (bool, bytes, complex, float, int, str)}
 """Types that may be arguments, as in ``astype(int)``."""
 
-_CONTAINERS = (list, tuple, set, frozenset, dict)
+_MAPPINGS = (dict, collections.OrderedDict, collections.defaultdict, collections.Counter)
+_EMPTY: dict[Any, Any] = {}
+_VIEWS = (type(_EMPTY.keys()), type(_EMPTY.values()), type(_EMPTY.items()))
+_CONTAINERS = (list, tuple, set, frozenset, collections.deque, *_MAPPINGS, *_VIEWS)
+_SEARCHED = frozenset(map(id, _CONTAINERS))
 _MAX_CONTAINERS = 10_000
+
+_BUILTINS = (
+    *(bool, bytearray, bytes, complex, float, int, memoryview, range, slice, str, type),
+    *(type(None), type(Ellipsis)),
+    *_CONTAINERS,
+)
+"""Types of Python itself, and of collections, whose operations run nothing but what those of their
+contents run. Others pass on to what they wrap: proxies, chains of mappings, exceptions."""
 
 
 class Refused(Exception):
@@ -109,7 +125,9 @@ class Refused(Exception):
 
 def library_of(value: Any) -> str | None:
     """The library that the type of ``value`` comes from, if its look-ups have no side effects."""
-    name = str(type(value).__module__).partition(".")[0]
+    name = summary.package_of(type(value))
+    if name in ("builtins", "collections"):
+        return name if summary.is_one_of(type(value), _BUILTINS) else None
     return name if name in METHODS else None
 
 
@@ -122,12 +140,14 @@ def method(owner: Any, name: str, arguments: list[Any], named: dict[str, Any]) -
         It might run code, or change its object or a file.
     """
     library = library_of(owner)
-    if library is None or isinstance(owner, (type, types.ModuleType)) or callable(owner):
+    if library is None or summary.is_instance(owner, type, types.ModuleType) or callable(owner):
         raise Refused(f"calling {name}() runs code")
     if name not in METHODS[library]:
         raise Refused(f"{name}() is not known to leave its object as it is")
     if name in _COMPARING:
         plain(owner)
+    elif name == "get":
+        keys(owner)
     for item in [*arguments, *named.values()]:
         plain(item)
     if not {"inplace", "out", "into", "key"}.isdisjoint(named):
@@ -167,6 +187,12 @@ def function(name: str, arguments: list[Any], named: dict[str, Any]) -> Any:
     return FUNCTIONS[name]
 
 
+def keys(container: Any) -> None:
+    """Refuse a mapping to look up in whose keys are the user's: they are compared."""
+    if summary.is_one_of(type(container), _MAPPINGS):
+        plain(tuple(container))
+
+
 def plain(value: Any, *, deep: bool = True) -> None:
     """Refuse what can be called, iterators, which are used up by looking, and users' objects.
 
@@ -175,8 +201,7 @@ def plain(value: Any, *, deep: bool = True) -> None:
     pending, seen = [value], 0
     while pending:
         item = pending.pop()
-        kind = type(item)
-        if kind not in _CONTAINERS:
+        if id(type(item)) not in _SEARCHED:
             _check_one(item)
             continue
         if not deep:
@@ -184,26 +209,32 @@ def plain(value: Any, *, deep: bool = True) -> None:
         seen += 1
         if seen > _MAX_CONTAINERS:
             raise Refused("it holds more containers than can be looked through")
-        parts = list(item) if kind is not dict else [*item.keys(), *item.values()]
+        parts = list(item)
+        if summary.is_one_of(type(item), _MAPPINGS):
+            parts += item.values()
         # Of a million numbers one is looked at.
-        pending += list({type(part): part for part in parts}.values())
-        pending += [part for part in parts if type(part) in _CONTAINERS or callable(part)]
+        kinds = {id(type(part)): part for part in parts}
+        pending += kinds.values()
+        pending += [part for part in parts if id(type(part)) in _SEARCHED or callable(part)]
 
 
 def _check_one(item: Any) -> None:
-    if isinstance(item, type):
-        if item not in TYPES.values() and not _is_dtype(item):
+    if summary.is_instance(item, type):
+        if not summary.is_one_of(item, TYPES.values()) and not _is_dtype(item):
             raise Refused("an argument that is a class runs it")
     elif callable(item):
         raise Refused("an argument that is a function runs it")
-    elif hasattr(type(item), "__next__"):
+    elif summary.has(item, "__next__"):
         raise Refused("looking at an iterator uses it up")
     elif item is not None and library_of(item) is None:
-        raise Refused(f"an object of your own ({type(item).__name__}) may run its code")
+        raise Refused(f"an object of your own ({summary.type_name(item)}) may run its code")
 
 
 def _is_dtype(item: type) -> bool:
-    known = {(base.__name__, str(base.__module__).partition(".")[0]) for base in item.__mro__}
+    known = {
+        (summary.of_class(base, "__name__"), summary.package_of(base))
+        for base in summary.of_class(item, "__mro__")
+    }
     return not known.isdisjoint({("generic", "numpy"), ("DataType", "polars")})
 
 

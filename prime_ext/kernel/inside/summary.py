@@ -29,10 +29,64 @@ _BRACKETS: dict[type, tuple[str, str]] = {
 }
 
 
+def of_class(kind: type, attribute: str) -> Any:
+    """``__name__``, ``__module__``, ``__mro__``, ``__bases__`` or ``__dict__`` of a class.
+
+    Reading them by ``.`` would run a metaclass that the user has written.
+    """
+    return type.__dict__[attribute].__get__(kind)
+
+
+def package_of(kind: type) -> str:
+    """The package, or single module, that a class says it comes from."""
+    module = of_class(kind, "__module__")
+    return module.partition(".")[0] if type(module) is str else ""
+
+
+def has(value: Any, name: str) -> bool:
+    """Whether the type of ``value``, or a base of it, defines ``name``."""
+    return defined(type(value), name) is not MISSING
+
+
+MISSING = object()
+
+
+def defined(kind: type, name: str) -> Any:
+    """What a class or its bases have under ``name``, or `MISSING`."""
+    tables = (of_class(base, "__dict__") for base in of_class(kind, "__mro__"))
+    return next((table[name] for table in tables if name in table), MISSING)
+
+
+def instance_attributes(value: Any) -> dict[str, Any]:
+    """What the instance itself holds."""
+    getter = defined(type(value), "__dict__")
+    held = getter.__get__(value) if type(getter) is types.GetSetDescriptorType else {}
+    return dict(held) if type(held) is dict else {}
+
+
+def static_attribute(value: Any, name: str) -> Any:
+    """What ``value.name`` would be made from, with nothing run; `MISSING` if there is nothing.
+
+    ``inspect.getattr_static`` reads classes by way of their metaclass.
+    """
+    if is_instance(value, type):
+        own = defined(value, name)
+    else:
+        own = instance_attributes(value).get(name, MISSING)
+    found = defined(type(value), name)
+    overrides = found is not MISSING and (has(found, "__set__") or has(found, "__delete__"))
+    return found if overrides or own is MISSING else own
+
+
+def is_one_of(kind: type, kinds: Iterable[type]) -> bool:
+    """As ``kind in kinds``, which would compare classes as their metaclass wants."""
+    return any(kind is one for one in kinds)
+
+
 def names_of(value: Any) -> list[str]:
     """``package.Class`` for the type of ``value`` and each of its bases."""
-    mro = type.__dict__["__mro__"].__get__(type(value))
-    return [f"{str(c.__module__).partition('.')[0]}.{c.__name__}" for c in mro]
+    mro = of_class(type(value), "__mro__")
+    return [f"{package_of(kind)}.{of_class(kind, '__name__')}" for kind in mro]
 
 
 def is_a(value: Any, *names: str) -> bool:
@@ -42,14 +96,14 @@ def is_a(value: Any, *names: str) -> bool:
     it overrides is the user's code.
     """
     found = set(names).intersection(names_of(value))
-    if type(value).__module__ == "__main__":
+    if package_of(type(value)) == "__main__":
         return any(name.startswith("builtins.") for name in found)
     return bool(found)
 
 
 def is_known_library(value: Any) -> bool:
     """Whether its type comes from an installed package that people do not look inside of."""
-    return str(type(value).__module__).partition(".")[0] in _LIBRARIES
+    return package_of(type(value)) in _LIBRARIES
 
 
 _LIBRARIES = frozenset(
@@ -79,9 +133,8 @@ def is_instance(value: Any, *kinds: type) -> bool:
 
 def type_name(value: Any) -> str:
     """``DataFrame`` of pandas as ``pandas.DataFrame``, the user's and built-in types bare."""
-    kind = type(value)
-    package = str(kind.__module__).partition(".")[0]
-    return kind.__name__ if package in ("builtins", "__main__") else f"{package}.{kind.__name__}"
+    package, name = package_of(type(value)), str(of_class(type(value), "__name__"))
+    return name if package in ("builtins", "__main__") else f"{package}.{name}"
 
 
 def kind_of(value: Any) -> str:
@@ -103,10 +156,12 @@ def shape_of(value: Any) -> str | None:
         return str((value.num_rows, value.num_columns))
     if is_a(value, "polars.Series", "pandas.Index"):
         return str((len(value),))
-    if type(value) in (str, bytes, bytearray, list, tuple, set, frozenset, dict, range):
+    if is_one_of(type(value), (*_SIZED, range)):
         return str(len(value))
     return None
 
+
+_SIZED = (str, bytes, bytearray, list, tuple, set, frozenset, dict)
 
 _SHAPED = (
     "numpy.ndarray",
@@ -134,14 +189,15 @@ def size_of(value: Any) -> int | None:
         return int(value.memory_usage(deep=False))
     if is_a(value, "polars.DataFrame", "polars.Series"):
         return int(value.estimated_size())
-    if type(value) in (str, bytes, bytearray, list, tuple, set, frozenset, dict):
+    if is_one_of(type(value), _SIZED):
         return int(value.__sizeof__())
     return None
 
 
 def has_default_repr(value: Any) -> bool:
     """Whether its type has no ``__repr__`` but that of every object."""
-    defining: Any = next(c for c in type(value).__mro__ if "__repr__" in c.__dict__)
+    mro = of_class(type(value), "__mro__")
+    defining: Any = next(kind for kind in mro if "__repr__" in of_class(kind, "__dict__"))
     return defining is object
 
 
@@ -158,12 +214,12 @@ def _short(value: Any, clock: guard.Clock, level: int) -> str:
     kind = type(value)
     if kind is int and value.bit_length() > _MAX_INT_BITS:
         return f"<int of {value.bit_length()} bits>"
-    if value is None or kind in (int, float, complex, bool, range, type(Ellipsis)):
+    if value is None or is_one_of(kind, (int, float, complex, bool, range, type(Ellipsis))):
         return repr(value)
-    if kind in (str, bytes, bytearray):
+    if is_one_of(kind, (str, bytes, bytearray)):
         tail = "…" if len(value) > _MAX_STRING else ""
         return repr(value[:_MAX_STRING]) + tail
-    if kind in _BRACKETS:
+    if is_one_of(kind, _BRACKETS):
         return _items(kind, value, clock, level)
     if kind is dict:
         if level <= 0:
@@ -192,9 +248,9 @@ def _joined(parts: Iterable[str], total: int) -> str:
 
 def _instance(value: Any, clock: guard.Clock) -> str:
     if is_instance(value, types.ModuleType):
-        return f"<module {value.__name__}>"
+        return f"<module {object.__getattribute__(value, '__dict__').get('__name__')}>"
     if is_instance(value, type):
-        return f"<class {value.__name__}>"
+        return f"<class {of_class(value, '__name__')}>"
     if is_instance(value, types.FunctionType):
         return f"<function {value.__name__}>"
     name = type_name(value)
