@@ -21,6 +21,7 @@ import msgspec
 
 from prime_ext.errors import PrimeError
 from prime_ext.session.log import decode_record
+from prime_ext.session.outputs import OUTPUTS_NAME, is_removed
 from prime_ext.session.records import (
     AnyRecord,
     AssistantMessage,
@@ -52,6 +53,8 @@ SNIPPET_CHARS = 240
 _OWN_TOOLS = ("session_search", "session_read")
 _BATCH_RECORDS = 500
 _BATCH_BYTES = 8 << 20
+_BACK_RECORDS = 64
+"""Held in memory at once where a log is read backwards."""
 _WORD = re.compile(r'"([^"]+)"|(\S+)')
 
 
@@ -237,9 +240,9 @@ class Recall:
         plain = parts[0].encode() if parts[0].isascii() and parts[0].isprintable() else b""
         if b'"' in plain or b"\\" in plain:
             plain = b""
-        older = (seq for seq in self._log.seqs_of(*wanted.kinds) if seq < wanted.before)
+        older = [seq for seq in self._log.seqs_of(*wanted.kinds) if seq < wanted.before]
         found: list[_Entry] = []
-        for _, line in self._log.lines_of(sorted(older, reverse=True)):
+        for line in self._newest_first(older):
             if plain and plain not in line.lower() and b'"output_file":' not in line:
                 continue
             entry = self._entry(decode_record(line))
@@ -250,13 +253,23 @@ class Recall:
                     break
         return found
 
+    def _newest_first(self, seqs: list[int]) -> Iterator[bytes]:
+        """The lines of these records, oldest first, from the last one back.
+
+        A few at a time are read in the file's order: each step back would read a buffer anew.
+        """
+        for end in range(len(seqs), 0, -_BACK_RECORDS):
+            batch = list(self._log.lines_of(seqs[max(0, end - _BACK_RECORDS) : end]))
+            for _, line in reversed(batch):
+                yield line
+
     def _output(self, name: str) -> str | None:
         """Text of a file in ``outputs/``, where the whole of a capped result is."""
         if Path(name).name != name:
             return None
         flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
         try:
-            fd = os.open(self._folder / "outputs" / name, flags)
+            fd = os.open(self._folder / OUTPUTS_NAME / name, flags)
         except OSError:
             return None
         with os.fdopen(fd, "rb") as file:
@@ -391,7 +404,9 @@ def _text_of(record: AnyRecord, output: Any) -> str | None:
         if record.name in _OWN_TOOLS:
             return None
         whole = output(record.output_file) if record.output_file else None
-        return whole or _joined(_block_texts(record.content)) or None
+        if whole and not is_removed(whole):
+            return whole
+        return _joined([*_block_texts(record.content), whole]) or None
     if isinstance(record, NotebookOp):
         sources = [str((cell or {}).get("source", "")) for cell in (record.before, record.after)]
         changed = sources[:1] if sources[0] == sources[1] else sources
