@@ -112,6 +112,20 @@ class CellConflict(PrimeError):
         self.proposed = proposed
 
 
+class CellRunning(PrimeError):
+    """What the cell will show comes from the source that it has now. Nothing was changed."""
+
+    def __init__(self, cell_id: str) -> None:
+        super().__init__(
+            f"Cell {cell_id} is being run with the source that it has now: its outputs would stand "
+            "below another one. Nothing was done.",
+            code="cell_running",
+            hint="Wait for the run to end (wait_for_run), or interrupt it (interrupt_run). Then edit "
+            "the cell.",
+            status=409,
+        )
+
+
 class CellUnread(PrimeError):
     """An edit without a notion of what it replaces: the cell was read before a restart, if ever."""
 

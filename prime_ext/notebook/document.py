@@ -16,6 +16,7 @@ from prime_ext.notebook.cell import (
     Cell,
     CellConflict,
     CellNotFound,
+    CellRunning,
     CellType,
     CellUnread,
     clean_source,
@@ -103,6 +104,10 @@ class SharedNotebook:
         """Held during a run of the cell: it can show only one at a time."""
         return self._runs.setdefault(cell_id, asyncio.Lock())
 
+    def is_running(self, cell_id: str) -> bool:
+        """Whether a session runs the cell, or waits for that."""
+        return self.run_lock(cell_id).locked()
+
 
 class NotebookDocument:
     """The notebook of one session.
@@ -111,7 +116,7 @@ class NotebookDocument:
     of what this session has seen, so that an edit by anyone else in between is a conflict. Each
     operation, applied or not, is recorded as a ``notebook_op``.
 
-    Raises ``PrimeError`` with the codes ``cell_not_found``, ``cell_conflict``,
+    Raises ``PrimeError`` with the codes ``cell_not_found``, ``cell_conflict``, ``cell_running``,
     ``notebook_not_found``, ``notebook_invalid``, ``notebook_not_saved`` and ``notebook_busy``.
     """
 
@@ -186,7 +191,7 @@ class NotebookDocument:
         *,
         shown: dict[str, Any] | None = None,
     ) -> Change:
-        """Replace the source of a cell that still holds what is expected.
+        """Replace the source of a cell that still holds what is expected, and is not being run.
 
         ``shown``, ``{outputs, execution_count, trusted}``, replaces what it shows as well.
         """
@@ -356,6 +361,8 @@ class NotebookDocument:
                     known = await self._cell(cell_id)
                     if "expected_hash" in operation:
                         self._expect(operation, known)
+                if kind == "edit_cell" and self._notebook.is_running(cell_id):
+                    raise CellRunning(cell_id)
                 try:
                     applied, writer, unsaved = await self._apply(op_id, operation)
                 except CellNotFound as error:

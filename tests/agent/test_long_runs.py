@@ -102,6 +102,32 @@ class TestOutlasting:
         assert "was interrupted" in interrupted
         assert again.startswith("Nothing that you began is running.")
 
+    async def test_a_cell_is_not_edited_under_its_run(
+        self, new_session: NewSession, jp_root_dir: Path
+    ) -> None:
+        content = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(WORK, id="train")])
+        content.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
+        nbformat.write(content, jp_root_dir / "work.ipynb")
+        driver = await new_session()
+        driver.api.enqueue(
+            reply(call("run_cell", cell_id="train")),
+            reply(call("edit_cell", cell_id="train", source="other = 1")),
+            reply(call("wait_for_run")),
+            reply(call("edit_cell", cell_id="train", source="other = 1")),
+            reply("Done."),
+        )
+        await driver.send("Work.")
+        await driver.requests(3)
+        (jp_root_dir / "go").touch()
+        await driver.record("turn_end", status="ok")
+        _, refused, ended, edited = results(driver)
+        assert refused.startswith("Cell train is being run with the source that it has now")
+        assert "wait_for_run" in refused
+        assert ended.split() == ["begun", "ended"]
+        assert edited == "Edited cell [train], not run since."
+        cell = nbformat.read(jp_root_dir / "work.ipynb", 4).cells[0]
+        assert cell.source == "other = 1"
+
     async def test_the_turn_lasts_as_long_and_the_next_message_tells(
         self, new_session: NewSession, jp_root_dir: Path
     ) -> None:
