@@ -1,6 +1,6 @@
 """What keeping the context small costs and what anyone waits, against other ways of doing it.
 
-``python -m bench.context [session.jsonl …]``
+``python -m bench.context [session.jsonl …] [--markdown docs/compaction.md]``
 
 A generated session of 47 hours, and recorded ones whose skeletons are given, are played through
 the real agent, and over the same rules through other policies, in virtual time: see
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import itertools
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -34,7 +35,7 @@ from bench.context_baselines import (
 from bench.context_engine import run_engine
 from bench.context_figures import LATENCY, Run, percentile
 from bench.filler import text_of
-from bench.report import RESULTS, Measure, report
+from bench.report import RESULTS, Measure, put_into, report
 from bench.session_script import GENERATED_REQUESTS, Script, generated, recorded
 from prime_ext.models.capabilities import known_capabilities
 from tests.messages_api.catalogue import MODELS
@@ -42,14 +43,18 @@ from tests.messages_api.catalogue import MODELS
 SUMMARY_TOKENS = 1_500
 """Of the public tokenizer: what the model answers when any policy asks for a summary."""
 
+OVER = "largest request over the threshold by"
+
 USUAL_SHARE = 0.8
 """Of the window, at which a single pass is usually made."""
 
 
 def runs_of(script: Script) -> list[Run]:
-    """``script`` under every policy, the agent first."""
+    """``script`` under every policy: the agent, the agent with half its threshold, the others."""
     summary = text_of(SUMMARY_TOKENS, "summary")
     ours = virtual_time.run(run_engine(script, summary))
+    half = {"max_context_tokens": ours.threshold // 2}
+    smaller = virtual_time.run(run_engine(script, summary, "prime, half the threshold", half))
     price = known_capabilities(script.model).price
     if price is None:
         raise ValueError(f"No price is known for {script.model}")
@@ -66,12 +71,12 @@ def runs_of(script: Script) -> list[Run]:
         TwoPass(ours.threshold),
         Never(),
     ]
-    return [ours, *(play(script, policy, world) for policy in policies)]
+    return [ours, smaller, *(play(script, policy, world) for policy in policies)]
 
 
 def targets(runs: Sequence[Run]) -> list[Measure]:
     """What the agent is held to in one session; ``runs`` as ``runs_of`` gives them."""
-    ours, usual, equal, full, _, never = (run.figures() for run in runs)
+    ours, half, usual, equal, full, _, never = (run.figures() for run in runs)
     turns = runs[0].of("turn")
     grown = [b.tokens - a.tokens for a, b in itertools.pairwise(turns)]
     over = max(0, ours["context_highest"] - ours["threshold"])
@@ -91,7 +96,7 @@ def targets(runs: Sequence[Run]) -> list[Measure]:
 
     measures = [
         measure("input if nothing is compacted", never["input_tokens"] / 1e6, "M"),
-        measure("largest request over the threshold by", over, "tokens", below=max(grown) + 1),
+        measure(OVER, over, "tokens", below=max(grown) + 1),
         measure(
             "fewer tokens a turn than a single pass at its usual threshold",
             _less(ours["tokens_per_turn"], usual["tokens_per_turn"]),
@@ -103,6 +108,12 @@ def targets(runs: Sequence[Run]) -> list[Measure]:
             _less(ours["tokens_per_turn"], equal["tokens_per_turn"]),
             "%",
         ),
+        measure(
+            "fewer tokens a turn, half the threshold",
+            _less(half["tokens_per_turn"], usual["tokens_per_turn"]),
+            "%",
+        ),
+        measure("cheaper, half the threshold", _less(half["cost_usd"], usual["cost_usd"]), "%"),
         measure("errors recorded", len(ours["problems"]), "", below=1),
         measure("largest context", _of_window(ours), "% of window", below=80),
         measure("largest context, full history", _of_window(full), "% of window"),
@@ -169,12 +180,13 @@ COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
     "policy": lambda f: f["policy"],
     "threshold": lambda f: f"{f['threshold'] / 1000:,.0f}k" if f["threshold"] else "–",
     "compactions": lambda f: (
-        ", ".join(f"{count} {path}" for path, count in sorted(f["compactions"].items())) or "–"
+        ", ".join(
+            f"{count} {path.replace('_', ' ')}" for path, count in sorted(f["compactions"].items())
+        )
+        or "–"
     ),
     "input": lambda f: f"{f['input_tokens'] / 1e6:.1f}M",
     "cached": lambda f: f"{100 * f['hit_rate']:.1f} %",
-    "uncached": lambda f: f"{f['uncached_tokens'] / 1e6:.2f}M",
-    "output": lambda f: f"{f['output_tokens'] / 1000:,.0f}k",
     "cost": lambda f: f"${f['cost_usd']:.2f}",
     "tokens a turn": lambda f: f"{f['tokens_per_turn'] / 1000:,.0f}k",
     "context, mean": lambda f: f"{f['context_mean'] / 1000:,.0f}k",
@@ -196,6 +208,45 @@ def table(runs: Sequence[Run]) -> str:
         figures = run.figures()
         lines.append(f"| {' | '.join(cell(figures) for cell in COLUMNS.values())} |")
     return "\n".join(lines)
+
+
+def measures_table(measures: Sequence[Measure], sessions: Sequence[str]) -> str:
+    """What was measured, a session a column, as Markdown."""
+    found = {measure.name: measure for measure in measures}
+    what = dict.fromkeys(measure.name.split(": ", 1)[1] for measure in measures)
+    lines = [
+        f"| measure | target | {' | '.join(sessions)} |",
+        "|" + " --- |" * (2 + len(sessions)),
+    ]
+    for name in what:
+        cells = []
+        target = ""
+        for session in sessions:
+            measure = found.get(f"{session}: {name}")
+            if measure is None:
+                cells.append("–")
+                continue
+            target = target or measure.target
+            cells.append(str(measure) + ("" if measure.met else " (missed)"))
+        if name == OVER:  # the target is another in each session
+            target = "less than one request adds"
+        lines.append(f"| {name} | {target or '–'} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def page(sessions: Sequence[Sequence[Run]], measures: Sequence[Measure]) -> str:
+    """All tables, with what the machine did meanwhile."""
+    about = (
+        f"One run on {os.cpu_count()} processors, with a load of {os.getloadavg()[1]:.1f} at its "
+        "end, from other work as well:"
+    )
+    tables = [
+        f"**{runs[0].session}**, {runs[0].turns} turns, window {runs[0].window:,} tokens\n\n"
+        f"{table(runs)}"
+        for runs in sessions
+    ]
+    names = [runs[0].session for runs in sessions]
+    return "\n\n".join([about, *tables, measures_table(measures, names)])
 
 
 def plot(sessions: Sequence[Sequence[Run]], path: Path) -> None:
@@ -237,6 +288,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--window", type=int, help="tokens that every model takes")
     parser.add_argument("--recorded-only", action="store_true", help="do not generate a session")
     parser.add_argument("--plot", type=Path)
+    parser.add_argument(
+        "--markdown", type=Path, help="a page with the marks `bench.context`, for the tables"
+    )
     options = parser.parse_args(arguments)
     scripts = [] if options.recorded_only else [generated(options.requests or GENERATED_REQUESTS)]
     scripts += [recorded(path) for path in options.sessions]
@@ -266,6 +320,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name = "context-reduced" if reduced else "context"
     RESULTS.mkdir(exist_ok=True)
     plot(sessions, options.plot or RESULTS / f"{name}.png")
+    if options.markdown:
+        put_into(options.markdown, "bench.context", page(sessions, measures))
     return report(
         name,
         measures,

@@ -1,8 +1,12 @@
-"""What planning a request costs on the event loop, in a session of 10,000 records.
+"""What planning a request costs on the event loop, and what a long session takes.
+
+``python -m bench.planning [--markdown docs/compaction.md]``
 
 The real agent takes one long turn on a context that holds all the records; its model answers at
 once. The parts are timed where the agent calls them, in processor time of the loop's thread. What
-the agent gives to other threads is not on the loop; it is reported, but held to nothing.
+the agent gives to other threads is not on the loop; it is reported, but held to nothing. Opening,
+projecting, reading and searching are timed by the clock, in a session of 40,000 records of which
+compactions have left the newest in the context.
 """
 
 from __future__ import annotations
@@ -20,26 +24,41 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from unittest.mock import patch
 
 from bench.filler import text_of
 from bench.headless import NOTEBOOK, extension, serving
-from bench.report import Measure, median, report
+from bench.report import Measure, markdown, median, put_into, report
 from bench.session_script import Call, Script, Step, Turn
 from prime_ext.agent.session_context import SessionContext
 from prime_ext.agent.turn import Turn as AgentTurn
 from prime_ext.compaction.meter import ContextMeter
 from prime_ext.context.prefix import PrefixProof
 from prime_ext.context.projector import Projector
+from prime_ext.context.summary import OPEN
 from prime_ext.models.anthropic import AnthropicModel
 from prime_ext.models.model import ModelRequest, Reply
-from prime_ext.session.records import AssistantMessage, ToolResult, UserMessage
+from prime_ext.session.log import SessionLog
+from prime_ext.session.records import (
+    AssistantMessage,
+    CompactionEnd,
+    SessionStart,
+    ToolResult,
+    UserMessage,
+)
 from prime_ext.session.session import Session
 from tests.messages_api.server import MessagesAPI
 
+_Result = TypeVar("_Result")
+
 MODEL, WINDOW = "claude-sonnet-5-5", 1_000_000
 RECORDS = 10_000
+"""In the context that is planned on."""
+LONG_RECORDS = 40_000
+"""In the session that is opened and searched."""
+COMPACT_EVERY = 8_000
+PAGE_RECORDS = 200
 REQUESTS = 60
 WARM_UP = 10
 """Requests that are not counted: the first reads and measures the whole session."""
@@ -231,6 +250,79 @@ def measures_of(where: str, spent: Spent) -> list[Measure]:
     return found
 
 
+def write_long(path: Path) -> None:
+    """A log of ``LONG_RECORDS`` of a session that was compacted several times."""
+    log = SessionLog.open(path)
+    log.append(
+        SessionStart(
+            version="bench",
+            notebook=NOTEBOOK,
+            provider="anthropic",
+            model=MODEL,
+            permission_mode="auto",
+            system=[],
+            tools=[],
+        )
+    )
+    while log.last_seq < LONG_RECORDS:
+        number = log.last_seq
+        text = [{"type": "text", "text": text_of(60, f"record {number}") + f" run_{number}"}]
+        if number % 30 < 2:
+            log.append(UserMessage(text=text[0]["text"], content=text))
+        id = f"toolu_{number}"  # noqa: A001
+        call = {"type": "tool_use", "id": id, "name": "run_code", "input": {"code": "1"}}
+        reply = _reply([*text, call], 0)
+        log.append(AssistantMessage(content=reply.content, model=MODEL, usage=reply.usage))
+        log.append(ToolResult(tool_use_id=id, name="run_code", content=text))
+        if number % COMPACT_EVERY > log.last_seq % COMPACT_EVERY:
+            end = CompactionEnd(
+                compaction_id=id,
+                outcome="ok",
+                trigger="threshold",
+                tokens_before=300_000,
+                tokens_after=20_000,
+                path="swap",
+                summary=f"{OPEN}\n{text_of(1_500, id)}",
+                kept_from_seq=number - 50,
+            )
+            log.append(end)
+    log.close()
+
+
+def long_session() -> list[Measure]:
+    """What opening, projecting, reading and searching a long session take, by the clock."""
+    found: list[Measure] = []
+    name = f"{LONG_RECORDS:,} records"
+
+    def timed(what: str, function: Callable[[], _Result], times: int = 5) -> _Result:
+        took = []
+        for _ in range(times):
+            started = time.perf_counter()
+            result = function()
+            took.append((time.perf_counter() - started) * 1000)
+        found.append(median(f"{name}: {what}", took, "ms"))
+        return result
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "session.jsonl")
+        write_long(path)
+        log = timed("opening the log", lambda: SessionLog.open(path))
+        session = timed("the session in it", lambda: Session("long", Path(folder), log))
+        timed("projecting it", lambda: Projector(session.context_records).now())
+        middle = LONG_RECORDS // 2
+        timed("a page of 200 records", lambda: log.lines(middle, PAGE_RECORDS))
+        timed("the search index, made anew", session.recall.catch_up, 1)
+        searches = {
+            "a name": f"run_{middle}",
+            "the middle of a name": f"un_{middle}",
+            "nothing that is there": "zzq",
+        }
+        for what, query in searches.items():
+            timed(f"search for {what}", functools.partial(session.search, query))
+        session.close()
+    return found
+
+
 def measures() -> list[Measure]:
     """Far from the threshold; and close to it, where a note is ready and has to hold."""
     far = asyncio.run(one_turn(2 * CONTEXT_TOKENS))
@@ -239,8 +331,15 @@ def measures() -> list[Measure]:
 
 
 def main() -> int:
-    argparse.ArgumentParser(description=__doc__, prog="python -m bench.planning").parse_args()
-    return report("planning", measures())
+    parser = argparse.ArgumentParser(description=__doc__, prog="python -m bench.planning")
+    parser.add_argument(
+        "--markdown", type=Path, help="a page with the marks `bench.planning`, for the table"
+    )
+    options = parser.parse_args()
+    found = [*measures(), *long_session()]
+    if options.markdown:
+        put_into(options.markdown, "bench.planning", markdown(found))
+    return report("planning", found)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from bench.context_engine import Observer, person
 from bench.context_figures import LATENCY, Run, percentile
 from bench.filler import WORDS, text_of
 from bench.headless import extension, serving
-from bench.report import Measure, report
+from bench.report import Measure, markdown, put_into, report
 from bench.session_script import Call, Script, Step, Turn
 from bench.virtual_time import LoopClock
 from prime_ext.session.log import SessionLog
@@ -351,10 +351,16 @@ def _milliseconds(recall: Recall, query: str) -> float:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, prog="python -m bench.recall")
-    parser.parse_args(arguments)
+    parser.add_argument(
+        "--markdown", type=Path, help="a page with the marks `bench.recall`, for the table"
+    )
+    options = parser.parse_args(arguments)
     planted = facts(random.Random(200))
     measures, lost = virtual_time.run(look_back(planted))
-    return report("recall", [*measures, *how_fast(planted)], lost=lost)
+    measures += how_fast(planted)
+    if options.markdown:
+        put_into(options.markdown, "bench.recall", markdown(measures))
+    return report("recall", measures, lost=lost)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How a benchmark reports: a table for people, JSON for comparing, an exit code for targets."""
+"""How a benchmark reports: tables for people, JSON for comparing, an exit code for targets."""
 
 from __future__ import annotations
 
@@ -41,10 +41,40 @@ class Measure:
             return f"< {self.below:g} {self.unit}"
         return "" if self.at_least is None else f"≥ {self.at_least:g} {self.unit}"
 
+    def __str__(self) -> str:
+        """The value and its unit; whole where it is large."""
+        number = f"{self.value:,.0f}" if abs(self.value) >= 100 else f"{self.value:.3g}"
+        return f"{number} {self.unit}".strip().replace("-", "−")
+
 
 def median(name: str, samples: Sequence[float], unit: str, below: float | None = None) -> Measure:
     """The median of samples as one measure."""
     return Measure(name, statistics.median(samples), unit, below, len(samples))
+
+
+def markdown(measures: Sequence[Measure]) -> str:
+    """What was measured, target and value, as a table."""
+    rows = ["| what | target | measured |", "| --- | --- | --- |"]
+    for measure in measures:
+        missed = "" if measure.met else " (missed)"
+        rows.append(f"| {measure.name} | {measure.target or '–'} | {measure}{missed} |")
+    return "\n".join(rows)
+
+
+def put_into(page: Path, mark: str, text: str) -> None:
+    """Replace what stands in ``page`` between ``<!-- mark -->`` and ``<!-- end of mark -->``.
+
+    Raises
+    ------
+    SystemExit
+        If the page lacks the marks.
+    """
+    begin, end = f"<!-- {mark} -->", f"<!-- end of {mark} -->"
+    before, begins, rest = page.read_text("utf-8").partition(begin)
+    _, ends, after = rest.partition(end)
+    if not (begins and ends):
+        raise SystemExit(f"{page} lacks the marks {begin} and {end}.")
+    page.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}", "utf-8")
 
 
 def report(bench: str, measures: Sequence[Measure], **details: object) -> int:

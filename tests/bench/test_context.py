@@ -89,14 +89,18 @@ def test_the_benchmark_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     for module in (report, context):
         monkeypatch.setattr(module, "RESULTS", tmp_path)
     session = skeleton(tmp_path / "session.jsonl", 12)
-    context.main([str(session), "--recorded-only", "--window", "60000"])
+    page = tmp_path / "page.md"
+    page.write_text("Before.\n<!-- bench.context -->\nold\n<!-- end of bench.context -->\nAfter.\n")
+    context.main([str(session), "--recorded-only", "--window", "60000", "--markdown", str(page)])
     results = json.loads((tmp_path / "context-reduced.json").read_text("utf-8"))
     assert (tmp_path / "context-reduced.png").stat().st_size > 0
-    ours, usual, equal, full, two, never = results["runs"]
+    ours, half, usual, equal, full, two, never = results["runs"]
     assert ours["requests"] == never["requests"] == 12 * 4
     assert ours["problems"] == []
     assert never["compactions"] == {}
-    for run in (ours, usual, equal, full, two):
+    assert half["threshold"] == ours["threshold"] // 2
+    assert half["tokens_per_turn"] < ours["tokens_per_turn"]
+    for run in (ours, half, usual, equal, full, two):
         assert sum(run["compactions"].values()) >= 1, run["policy"]
         assert run["context_highest"] < run["window"]
         assert run["input_tokens"] < never["input_tokens"]
@@ -105,3 +109,9 @@ def test_the_benchmark_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert len(set(first)) == 1
     assert ours["hours"] == pytest.approx(never["hours"], rel=0.2)
     assert min(equal["wait_s_95"], two["wait_s_95"]) > 20
+    text = page.read_text("utf-8")
+    assert text.startswith("Before.\n<!-- bench.context -->\n\nOne run")
+    assert text.endswith("<!-- end of bench.context -->\nAfter.\n")
+    assert "old" not in text.split("After.")[0].splitlines()
+    for run in results["runs"]:
+        assert f"| {run['policy']} |" in text

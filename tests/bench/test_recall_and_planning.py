@@ -32,6 +32,14 @@ def test_recall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["in the summary turn: file edit"] == 100, results["lost"]
 
 
+def test_a_long_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "LONG_RECORDS", 300)
+    monkeypatch.setattr(planning, "COMPACT_EVERY", 100)
+    found = {measure.name: measure.value for measure in planning.long_session()}
+    assert found["300 records: opening the log"] > 0
+    assert found["300 records: projecting it"] < found["300 records: the search index, made anew"]
+
+
 def test_planning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "RECORDS", 60)
     monkeypatch.setattr(planning, "REQUESTS", 14)
