@@ -24,7 +24,6 @@ from prime_ext.agent.tools.tool import ApprovalClass, Question, Tool, ToolContex
 from prime_ext.context.cap import cap_text
 from prime_ext.context.projection import open_calls
 from prime_ext.errors import PrimeError, sentences
-from prime_ext.private_file import replace_private
 from prime_ext.session.records import ApprovalRequest, Block, ToolResult
 
 if TYPE_CHECKING:
@@ -294,8 +293,7 @@ class ToolCalls:
         """Cut long text; the whole goes to a file that the marker names."""
         content = outcome.content
         name = f"{_file_name(call)}.txt"
-        path = self._session.folder / "outputs" / name
-        where = str(path)
+        where = str(self._session.outputs.folder / name)
         if outcome.left_out:
             where += f", but for {outcome.left_out:,} characters that were too many to keep"
         full = "\n".join(block["text"] for block in content if block["type"] == "text")
@@ -303,7 +301,7 @@ class ToolCalls:
         if not cut:
             return content, None
         redact = self._session.redact
-        replace_private(path, redact(full) if redact else full)
+        self._session.outputs.keep_text(name, redact(full) if redact else full)
         rest = [block for block in content if block["type"] != "text"]
         return [{"type": "text", "text": text}, *rest], name
 

@@ -121,7 +121,7 @@ async def revert_turn(
         unsaved = change.unsaved if change else unsaved
         cells.append(entry)
     workspace = Workspace(root, session.folder)
-    files = await asyncio.to_thread(_revert_files, changes.files, workspace, session.kept)
+    files = await asyncio.to_thread(_revert_files, changes.files, workspace, session.outputs.kept)
     record = session.append(
         Revert(turn=turn, cells=cells, files=files, unsaved=unsaved, user=user), sync=True
     )
@@ -150,7 +150,7 @@ def _shown(step: Step, session: Session) -> dict[str, Any] | None:
     """What a cell is to show, as ``NotebookDocument.edit`` takes it; ``None``: as it does now."""
     if step.shows is None:
         return None
-    raw = session.kept(step.shows.kept) if step.shows.kept else None
+    raw = session.outputs.kept(step.shows.kept) if step.shows.kept else None
     cell = json.loads(raw) if raw else {"metadata": {"trusted": True}}
     return {
         "outputs": cell.get("outputs", []),
@@ -168,7 +168,7 @@ async def _carry_out(
         return await document.edit(step.cell_id, step.source, step.expected_hash, shown=shown)
     if step.action == "move":
         return await document.move(step.cell_id, step.after)
-    raw = await asyncio.to_thread(session.kept, step.kept) if step.kept else None
+    raw = await asyncio.to_thread(session.outputs.kept, step.kept) if step.kept else None
     cell = json.loads(raw) if raw else None
     if shown is not None:
         trusted = {**(cell or {}).get("metadata", {}), "trusted": shown["trusted"]}

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Sequence
 
 from prime_ext import __version__
-from prime_ext.cli import import_snapshot, run, sessions, stats
+from prime_ext.cli import free, import_snapshot, run, sessions, stats
 from prime_ext.errors import PrimeError, sentences
 
-COMMANDS = (run, sessions, stats, import_snapshot)
+COMMANDS = (run, sessions, stats, free, import_snapshot)
 """Each module's ``add(commands)`` adds its parser, with ``set_defaults(run=run)``; its
 ``run(arguments)`` returns the exit status and raises `PrimeError` for what the person can mend.
 What is heavy is imported in ``run``."""

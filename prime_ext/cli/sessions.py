@@ -7,8 +7,9 @@ import json
 from typing import Any
 
 from prime_ext.cli.place import Place, add_data_dir, open_place
+from prime_ext.session.outputs import OUTPUTS_NAME, Outputs
 
-COLUMNS = ("id", "notebook", "updated", "records", "snapshots", "size")
+COLUMNS = ("id", "notebook", "updated", "records", "snapshots", "size", "outputs")
 
 
 def add(commands: Any) -> None:
@@ -45,6 +46,7 @@ def _rows(place: Place, notebook: str | None) -> list[dict[str, Any]]:
     rows = []
     for summary in place.store.list(notebook.strip("/") if notebook else None):
         files = place.snapshots(summary.id)
+        outputs = Outputs(place.store.folder / summary.id / OUTPUTS_NAME)
         rows.append(
             {
                 "id": summary.id,
@@ -57,6 +59,7 @@ def _rows(place: Place, notebook: str | None) -> list[dict[str, Any]]:
                     {**snapshot, "names": sorted(snapshot["names"])} for snapshot in files.list()
                 ],
                 "snapshot_bytes": files.bytes(),
+                "outputs_bytes": outputs.text_bytes(),
             }
         )
     return rows
@@ -69,5 +72,10 @@ def _line(row: dict[str, Any]) -> tuple[str, ...]:
         row["updated"][:16].replace("T", " "),
         str(row["records"]),
         str(len(row["snapshots"])),
-        f"{row['snapshot_bytes'] / 1e6:,.1f} MB" if row["snapshot_bytes"] else "–",
+        _size(row["snapshot_bytes"]),
+        _size(row["outputs_bytes"]),
     )
+
+
+def _size(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB" if size else "–"

@@ -403,7 +403,7 @@ def _text_of(record: AnyRecord, output: Any) -> str | None:
     if isinstance(record, ToolResult):
         if record.name in _OWN_TOOLS:
             return None
-        whole = output(record.output_file) if record.output_file else None
+        whole: str | None = output(record.output_file) if record.output_file else None
         if whole and not is_removed(whole):
             return whole
         return _joined([*_block_texts(record.content), whole]) or None

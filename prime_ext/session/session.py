@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from prime_ext.errors import PrimeError
-from prime_ext.private_file import replace_private
 from prime_ext.session.log import mend
+from prime_ext.session.outputs import OUTPUTS_NAME, Outputs
 from prime_ext.session.recall import Recall
 from prime_ext.session.records import (
     AnyRecord,
@@ -60,6 +60,7 @@ class Session:
         self.on_append: Callable[[AnyRecord], None] | None = None
         """Called with every record as it was stored, before subscribers see it."""
         self.recall = Recall(folder, log)
+        self.outputs = Outputs(folder / OUTPUTS_NAME)
         self._stream = Stream(log)
         self._start = start
         self.notebook = start.notebook
@@ -213,17 +214,10 @@ class Session:
         if self.redact is not None and self.redact(text) != text:
             return False
         try:
-            replace_private(self.folder / "outputs" / name, data)
+            self.outputs.keep(name, data)
         except OSError:
             return False
         return True
-
-    def kept(self, name: str) -> bytes | None:
-        """What was kept under ``name``; ``None`` if it is gone."""
-        try:
-            return (self.folder / "outputs" / name).read_bytes()
-        except OSError:
-            return None
 
     # --- Finding again ------------------------------------------------------------------------
 

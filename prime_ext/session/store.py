@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from prime_ext.errors import PrimeError
 from prime_ext.session.log import SessionLog
 from prime_ext.session.outline import Outline, SessionSummary
+from prime_ext.session.outputs import OUTPUTS_NAME
 from prime_ext.session.session import Session
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 LOG_NAME = "session.jsonl"
 LOCK_NAME = "session.lock"
-OUTPUTS_NAME = "outputs"
 
 _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{12}")
 _TAIL_BYTES = 1 << 16

@@ -85,6 +85,25 @@ def test_sessions_are_listed(
     assert row["snapshot_bytes"] > 200_000
 
 
+def test_space_is_seen_and_freed(
+    capsys: pytest.CaptureFixture[str], data_dir: Path, session_id: str
+) -> None:
+    outputs = data_dir / "sessions" / session_id / "outputs"
+    (outputs / "c1.txt").write_text("x" * 3_000_000)
+    (outputs / "cell-1.json").write_text("{}")
+    assert main(["sessions"]) == 0
+    assert capsys.readouterr().out.rstrip().endswith("3.0 MB")
+    assert main(["free", session_id]) == 0
+    assert capsys.readouterr().out == f"{session_id}: 3.0 MB freed\n"
+    assert "was removed on" in (outputs / "c1.txt").read_text()
+    assert (outputs / "cell-1.json").read_text() == "{}"
+    assert main(["sessions", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["outputs_bytes"] < 1000
+    assert main(["free", "20260101-000000-000000000000"]) == 1
+    assert "There is no session" in capsys.readouterr().err
+
+
 def test_the_data_dir_of_the_servers_configuration_counts(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
