@@ -81,7 +81,7 @@ class ContextConfig(Configurable):
         0,
         min=0,
         help="Tokens at which the conversation is compacted. 0: the smaller of 300,000 and the "
-        "model's window less its largest output less 20,000.",
+        "model's window less its largest reply (ModelConfig.max_output_tokens) less 20,000.",
     ).tag(config=True)
     prefire_margin_tokens = Int(
         0,
