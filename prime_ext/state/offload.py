@@ -134,7 +134,10 @@ def _descriptors_of(path: Path) -> list[int]:
 
 
 class Writing:
-    """A write under way. ``done`` hears the outcome and who wrote, in the waiting thread."""
+    """A write: a child that is forked has begun, what else there is to do begins with `start`.
+
+    ``done`` hears the outcome and who wrote, in the waiting thread.
+    """
 
     def __init__(
         self,
@@ -153,14 +156,17 @@ class Writing:
                 self._forked = ForkedWriter(job)
             except OSError:
                 self.kind = "inline" if wait else "thread"
-        self._may_retry = wait
+        self._waits = wait
         if self.kind == "thread":
             job.hold_moment()
         if self._forked is not None and not wait:
             # The child has all it needs. Here nothing keeps the user's objects alive, or keeps an
             # array from being resized because its memory is lent out.
             self._job = None
-        if wait:
+
+    def start(self) -> None:
+        """Wait for the outcome, here or in a thread."""
+        if self._waits:
             self._run()
         else:
             threading.Thread(target=self._run, name="prime-state-writer", daemon=True).start()
@@ -171,7 +177,7 @@ class Writing:
             outcome = self._forked.wait() if self._forked is not None else self._write_here()
         except SnapshotWriteError as error:
             outcome = error
-            if self._forked is not None and self._may_retry and isinstance(error, WriterLost):
+            if self._forked is not None and self._waits and isinstance(error, WriterLost):
                 # The caller stands still, so the objects are what they were: write them here.
                 self.kind = "inline"
                 try:

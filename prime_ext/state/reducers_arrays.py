@@ -119,12 +119,12 @@ _WITH_BUFFERS = frozenset("biufc")
 
 
 def _reduce_contiguous(array: np.ndarray[Any, Any], memory: Any, order: str = "C") -> Any:
-    # Through a view of the memory: NumPy describes its buffer anew whenever it is asked for one.
-    buffer = memory.data
-    lent = pickle.PickleBuffer(buffer)
-    if buffer.nbytes >= MIN_BUFFER:
-        return restore_array, (lent, array.dtype, array.shape, order)
-    return restore_small_array, (lent, array.dtype, array.shape, order, not buffer.readonly)
+    # Not through a memoryview, which would be quicker: up to Python 3.12 one that is lent out
+    # crashes the interpreter if the garbage collector finds it in a cycle.
+    args = (pickle.PickleBuffer(memory), array.dtype, array.shape, order)
+    if array.nbytes >= MIN_BUFFER:
+        return restore_array, args
+    return restore_small_array, (*args, array.flags.writeable)
 
 
 def _with_attributes(reduction: tuple[Any, ...], array: Any) -> tuple[Any, ...]:

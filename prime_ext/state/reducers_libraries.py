@@ -70,8 +70,10 @@ def reduce_tree(_pickler: Reducing, tree: Any) -> Any:
     nodes = reduction[2].get("nodes") if isinstance(reduction[2], dict) else None
     if nodes is not None and nodes.flags.c_contiguous and nodes.flags.writeable:
         used = max(offset + kind.itemsize for kind, offset in nodes.dtype.fields.values())
-        if used < nodes.dtype.itemsize:
-            nodes.view("u1").reshape(len(nodes), -1)[:, used:] = 0
+        behind = nodes.view("u1").reshape(len(nodes), -1)[:, used:]
+        # Written to only if need be: a writer that was forked before has these pages in common.
+        if behind.any():
+            behind[...] = 0
     return reduction
 
 

@@ -137,7 +137,6 @@ def begin(
     namespace = current_namespace() if namespace is None else namespace
     key = user_key() if key is None else key
     writer.make_directories(target)
-    release = ExitStack()
     filters = library_settings.warning_filters()
     with ExitStack() as guard, Quiet():
         guard.enter_context(lock.exclusive(target / format.DATA_NAME, lock_timeout))
@@ -174,9 +173,11 @@ def begin(
             last_intact=intact,
             verified=verification.verified_fingerprints(target, key, last),
         )
-        release = guard.pop_all()
-    saving = Saving(report, release, started)
-    Writing(job, fork=fork and forking.is_safe(), wait=wait, done=saving._finish)
+        saving = Saving(report, guard.pop_all(), started)
+        # Before garbage is collected again: much is new by now, and none of it garbage.
+        writing = Writing(job, fork=fork and forking.is_safe(), wait=wait, done=saving._finish)
+        del pickled, job
+    writing.start()
     report.pause_ms = monotonic_ms(started)
     return saving
 
