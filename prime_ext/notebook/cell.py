@@ -120,8 +120,8 @@ class CellRunning(PrimeError):
             f"Cell {cell_id} is being run with the source that it has now: its outputs would stand "
             "below another one. Nothing was done.",
             code="cell_running",
-            hint="Wait for the run to end (wait_for_run), or interrupt it (interrupt_run). Then edit "
-            "the cell.",
+            hint="Wait for the run to end (wait_for_run), or interrupt it (interrupt_run). Then "
+            "edit the cell.",
             status=409,
         )
 
