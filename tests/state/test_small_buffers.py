@@ -10,7 +10,7 @@ import pytest
 from prime_ext import state
 from prime_ext.state.packing import MIN_BUFFER
 
-from .snapshots import load, save, segments_of
+from .snapshots import load, python, save, segments_of
 
 np = pytest.importorskip("numpy")
 
@@ -78,3 +78,24 @@ def test_an_altered_one_is_refused(tmp_path: Path, key: bytes) -> None:
     report = state.load(tmp_path, {}, key=key, mode="cold", verify="background")
     assert report.wait_for_check(60)
     assert not report.complete
+
+
+def test_what_was_pickled_may_end_in_a_cycle() -> None:
+    """As an exception leaves it. A memoryview that is lent out would crash the collector there."""
+    code = """
+        import gc
+        import numpy as np
+        from prime_ext.state import component, pickling, reducers, restorers
+        reducers.load()
+        restorers.publish()
+        namespace = {"small": np.arange(1000.0), "large": np.zeros(100_000)}
+        context = pickling.SaveContext(namespace)
+        roots = [("name", name) for name in namespace]
+        gc.disable()
+        ring = [component.dump(context, roots, pickling.ComponentPickler)]
+        ring.append(ring)
+        del ring, context, namespace
+        assert gc.collect()
+    """
+    with python(code) as process:
+        assert process.wait(60) == 0
