@@ -7,6 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Literal
 
 from prime_ext.session.log import decode_json
+from prime_ext.session.progress import news
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
@@ -129,7 +130,8 @@ class Stream:
         self._partial: dict[tuple[str, int], _PartialBlock] = {}
         """Blocks of the message being streamed, by message and index."""
         self._progress: dict[tuple[str, str | None], Frame] = {}
-        """The newest ``progress`` frame of each thing that is going on."""
+        """Of each thing that is going on, the newest ``progress`` frame; of a call, all that its
+        frames have told."""
 
     def subscription(self, after: int) -> Subscription:
         """A subscription that replays the log from ``after`` (exclusive) and then goes live."""
@@ -161,7 +163,15 @@ class Stream:
         elif kind == "delta_reset":
             self._forget_message(frame["message"])
         elif kind == "progress":
-            self._progress[(frame["what"], frame.get("call_id"))] = frame
+            key = (frame["what"], frame.get("call_id"))
+            before = self._progress.get(key)
+            together = before is not None and frame["what"] == "tool"
+            self._progress[key] = {**(before or {}), **frame} if together else frame
+            # Whoever is live has had the frame before.
+            told = news(before, frame) if together else frame
+            if told is None:
+                return
+            frame = told
         elif kind == "state":
             self.state = frame["state"]
         self._send(frame)

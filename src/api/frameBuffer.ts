@@ -41,7 +41,10 @@ export class FrameBuffer {
         this._deltas.delete(frame.message);
         break;
       case 'progress':
-        this._progress.set(progressKey(frame), frame);
+        this._progress.set(progressKey(frame), {
+          ...(frame.what === 'tool' && this._progress.get(progressKey(frame))),
+          ...frame
+        });
         break;
       case 'ready':
         if (frame.last_seq < this.lastSeq) {
@@ -55,6 +58,22 @@ export class FrameBuffer {
         break;
     }
     return 'new';
+  }
+
+  /** A progress frame with all outputs, of which the server sends what is new. */
+  whole(frame: ProgressFrame): ProgressFrame {
+    const { from, tail, ...news } = frame;
+    if (from === undefined) {
+      return frame;
+    }
+    const before = this._progress.get(progressKey(frame))?.outputs ?? [];
+    const outputs = before.slice(0, from);
+    if (tail) {
+      const output = before[from];
+      const text = String(output.text).slice(0, tail.kept) + tail.text;
+      outputs.push({ ...output, text });
+    }
+    return { ...news, outputs: [...outputs, ...(frame.outputs ?? [])] };
   }
 
   /**

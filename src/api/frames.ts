@@ -48,8 +48,15 @@ export type ServerFrame =
       what: 'tool' | 'retry' | 'compaction' | 'kernel' | 'wait';
       turn?: string;
       call_id?: string;
-      /** Outputs of a running tool call so far, replacing those before. */
+      /**
+       * Outputs of a running tool call so far. Holders of a stream get all of them; the server
+       * sends what is new: with `from` so many of the frame before stay, and `outputs` replace
+       * what followed. With `tail` the output behind those goes on as well, with the first `kept`
+       * characters of its text and then `text`.
+       */
       outputs?: IOutput[];
+      from?: number;
+      tail?: { kept: number; text: string };
       started?: string;
       message?: string;
       attempt?: number;

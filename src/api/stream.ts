@@ -106,6 +106,9 @@ export class SessionConnection {
       console.warn('Prime: a frame that is not JSON was ignored.');
       return;
     }
+    if (frame.type === 'progress') {
+      frame = this._buffer.whole(frame);
+    }
     switch (this._buffer.push(frame)) {
       case 'new':
         break;

@@ -232,6 +232,45 @@ describe('SessionStreams', () => {
     ]);
   });
 
+  it('puts together what the server sends of growing outputs', () => {
+    const first = streams.acquire('s');
+    const socket = FakeSocket.last;
+    socket.onopen?.();
+    ready(socket);
+    const shown: unknown[] = [];
+    first.frameReceived.connect((_, frame) => {
+      if (frame.type === 'progress') {
+        shown.push(frame.outputs?.map(output => output.text ?? 'figure'));
+      }
+    });
+    const figure = { output_type: 'display_data', data: {} };
+    const stdout = (text: string) => ({ output_type: 'stream', text });
+    const push = (more: object): void =>
+      socket.push({ type: 'progress', what: 'tool', call_id: 'c', ...more });
+    push({ started: '2026-01-01T00:00:00Z' });
+    push({ outputs: [figure, stdout('😀 1%')] });
+    push({ from: 1, tail: { kept: 3, text: '2%' }, outputs: [] });
+    push({ from: 1, outputs: [figure, stdout('done')] });
+    expect(shown).toEqual([
+      undefined,
+      ['figure', '😀 1%'],
+      ['figure', '😀 2%'],
+      ['figure', 'figure', 'done']
+    ]);
+    // A second holder gets them whole, with when it began.
+    const [progress] = streams
+      .acquire('s')
+      .replay()
+      .filter(frame => frame.type === 'progress');
+    expect(progress).toEqual({
+      type: 'progress',
+      what: 'tool',
+      call_id: 'c',
+      started: '2026-01-01T00:00:00Z',
+      outputs: [figure, figure, stdout('done')]
+    });
+  });
+
   it('waits longer after each failure, and starts over after success', async () => {
     jest.spyOn(Math, 'random').mockReturnValue(1);
     streams.acquire('s');
