@@ -45,6 +45,12 @@ import enum
 class Color(enum.Enum):
     RED = 1
 color = Color.RED
+import collections
+point = collections.namedtuple("Point", "x y")(3, 4)
+class Seat:
+    __slots__ = ["row"]
+seat = Seat()
+seat.row = 4
 """
 
 
@@ -64,7 +70,7 @@ async def test_list(kernel: NotebookKernel) -> None:
     found = {entry["name"]: entry for entry in await kernel.variables()}
     assert list(found) == [
         *("np", "pd", "prices", "total", "matrix", "options", "answer", "area", "Box", "box"),
-        *("enum", "Color", "color"),
+        *("enum", "Color", "color", "collections", "point", "Seat", "seat"),
     ]
     assert found["prices"]["type"] == "pandas.DataFrame"
     assert found["prices"]["shape"] == "(4, 3)"
@@ -111,6 +117,8 @@ LOOKS: list[tuple[str, str | None, list[str]]] = [
     ("box", "box.side", ["3"]),
     ("Color", None, ["class Color(Enum)", "RED = <Color.RED: 1>"]),
     ("color", None, ["Color", "<Color.RED: 1>"]),
+    ("point", "point.x", ["int", "3"]),
+    ("seat", "seat.row", ["int", "4"]),
     ("np", None, ["module numpy, version"]),
     ("np", "np.pi", ["3.14"]),
 ]

@@ -11,6 +11,7 @@ import ast
 import inspect
 import operator
 import types
+from collections import namedtuple
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -49,6 +50,14 @@ _UNARY: dict[type, Any] = {
     ast.Invert: operator.invert,
     ast.Not: operator.not_,
 }
+
+
+_SLOTS = (
+    types.MemberDescriptorType,
+    types.GetSetDescriptorType,
+    type(namedtuple("_", "field").field),  # type: ignore[attr-defined]
+)
+"""Attributes that are computed by Python itself."""
 
 
 class ExpressionRefused(Exception):
@@ -197,7 +206,7 @@ def attribute(value: Any, name: str) -> Any:
     if found is summary.MISSING:
         raise AttributeError(f"{summary.type_name(value)} has no attribute {name!r}.")
     kind = type(found)
-    if summary.is_one_of(kind, (types.MemberDescriptorType, types.GetSetDescriptorType)):
+    if summary.is_one_of(kind, _SLOTS):
         return found.__get__(value, type(value))
     if kind is types.FunctionType:
         return found
