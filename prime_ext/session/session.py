@@ -85,6 +85,8 @@ class Session:
         """The compaction whose summary begins the context, if any."""
         self._begun = False
         """The context holds more than system prompt and tools."""
+        self._context_from = start.seq + 1
+        """``seq`` of the first record of the context behind ``session_start``."""
         self._context: list[AnyRecord] = [start]
         self._restore()
 
@@ -94,15 +96,7 @@ class Session:
         turning_points = self.log.seqs_of("settings", "title", "compaction_end")
         for record in self.log.get_all(sorted(first_message + turning_points)):
             self._follow(record)
-        self._context += self.log.read(self._context_from() - 1)
-
-    def _context_from(self) -> int:
-        """``seq`` of the first record of the context behind ``session_start``."""
-        if self.compaction is None:
-            return self._start.seq + 1
-        # A damaged record can say anything; the start is always the first, and only once.
-        kept = self.compaction.kept_from_seq or self.compaction.seq
-        return max(self._start.seq + 1, min(kept, self.compaction.seq))
+        self._context += self.log.read(self._context_from - 1)
 
     def _follow(self, record: AnyRecord) -> None:
         """Take over what ``record`` changes."""
@@ -123,6 +117,9 @@ class Session:
         elif isinstance(record, CompactionEnd) and _rewrites_context(record):
             self._begun = True
             self.compaction = record
+            # A damaged record can say anything; what is out of the context stays out of it.
+            kept_from = min(record.kept_from_seq or record.seq, record.seq)
+            self._context_from = max(self._context_from, kept_from)
             self.model = record.model or self.model
             self.provider = record.provider or self.provider
             self.system = self.system if record.system is None else record.system
@@ -159,8 +156,7 @@ class Session:
         self._context.append(stored)
         self._follow(stored)
         if stored is self.compaction:
-            kept_from = self._context_from()
-            self._context[1:] = [r for r in self._context[1:] if r.seq >= kept_from]
+            self._context[1:] = [r for r in self._context[1:] if r.seq >= self._context_from]
         if self.on_append is not None:
             self.on_append(stored)
         self._stream.publish_record(msgspec.to_builtins(stored))
