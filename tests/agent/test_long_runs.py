@@ -12,11 +12,12 @@ import pytest
 from jupyter_server.serverapp import ServerApp
 
 from prime_ext.agent.tools import runs as runs_module
-from prime_ext.agent.tools.runs import Runs
+from prime_ext.agent.tools.runs import Run, Runs
 from prime_ext.agent.tools.tool import ToolOutcome
 from prime_ext.errors import PrimeError
 from tests.agent.conftest import NewSession
 from tests.agent.driver import Driver
+from tests.kernel.conftest import leave, occupy, text_of
 from tests.messages_api.script import Fault, call, reply
 from tests.notebook.browser import FakeBrowser
 
@@ -76,9 +77,8 @@ class TestOutlasting:
         end = await driver.record("turn_end")
         assert end.status == "ok"
         first, second, refused, last = results(driver)
-        for text in (first, second):
-            assert "Your code is still running after" in text
-            assert "wait_for_run" in text
+        assert "wait_for_run" in first
+        assert "Your code is still running after" in second
         assert refused.startswith("Not run: Your code is still running after ")
         assert last.split() == ["begun", "ended"]
         states = [record.is_error for record in driver.records("tool_result")]  # type: ignore[union-attr]
@@ -101,6 +101,27 @@ class TestOutlasting:
         assert "KeyboardInterrupt" in interrupted
         assert "was interrupted" in interrupted
         assert again.startswith("Nothing that you began is running.")
+
+    async def test_what_waits_behind_the_users_cell_says_so_and_is_taken_back(
+        self, new_session: NewSession, jp_root_dir: Path, jp_serverapp: ServerApp
+    ) -> None:
+        driver = await new_session()
+        kernel = (await driver.service.agent(driver.session)).kernel
+        user = await occupy(jp_serverapp, await kernel.ensure(), WORK)
+        driver.api.enqueue(
+            reply(call("run_code", code="unwanted = 1")),
+            reply(call("interrupt_run")),
+            reply("It was busy."),
+        )
+        await driver.ask("Work.")
+        waits, taken_back = results(driver)
+        assert "Your code has not begun after" in waits
+        assert "take it back with interrupt_run" in waits
+        assert taken_back == "Your code was taken back before the kernel had begun with it."
+        (jp_root_dir / "go").touch()
+        seen = await kernel.execute("kept, 'unwanted' in dir()", store_history=False)
+        assert text_of(seen.outputs) == "(1, False)"
+        await leave(user)
 
     async def test_a_cell_is_not_edited_under_its_run(
         self, new_session: NewSession, jp_root_dir: Path
@@ -258,11 +279,12 @@ class TestCodeThatIgnoresInterrupts:
 async def test_what_ended_a_moment_ago_is_told_with_the_next_run() -> None:
     runs, go = Runs(0.01), asyncio.Event()
 
-    async def first(_show: Any) -> ToolOutcome:
+    async def first(run: Run) -> ToolOutcome:
+        run.begun(lambda: None)
         await go.wait()
         return ToolOutcome.text("first result")
 
-    async def second(_show: Any) -> ToolOutcome:
+    async def second(_run: Run) -> ToolOutcome:
         return ToolOutcome.text("second result")
 
     going = await runs.begin("Cell [a]", first, lambda _body: None, may_outlast=True)

@@ -82,14 +82,21 @@ class Run:
 
     @property
     def standing(self) -> str:
-        """That it goes on, in a sentence without its end."""
+        """How it stands while it goes on, in a sentence without its end."""
         seconds = round(time.monotonic() - self._began_at)
+        if self._interrupt is None:
+            return (
+                f"{self.what} has not begun after {seconds} s: it waits for the kernel, which "
+                "starts or runs something else"
+            )
         if self._was_interrupted:
             return f"{self.what} was interrupted, but still runs after {seconds} s"
         return f"{self.what} is still running after {seconds} s"
 
     @property
     def how_to_end(self) -> str:
+        if self._interrupt is None:
+            return "Wait for it with wait_for_run, or take it back with interrupt_run."
         if self._was_interrupted:
             return _HOW_TO_END
         return "Wait for it with wait_for_run, or stop it with interrupt_run."
@@ -97,7 +104,7 @@ class Run:
     def so_far(self) -> ToolOutcome:
         """What there is while it goes on."""
         notice = (
-            f"{self.standing}, and goes on. {self.how_to_end} list_variables and inspect_variable "
+            f"{self.standing}. {self.how_to_end} list_variables and inspect_variable "
             "answer meanwhile; other code has to wait."
         )
         return outcome_so_far(self.outputs, notice, is_error=False)
