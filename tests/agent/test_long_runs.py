@@ -66,12 +66,14 @@ class TestOutlasting:
         driver = await new_session()
         driver.api.enqueue(
             reply(call("run_code", code=WORK)),
-            reply(call("wait_for_run", seconds=1)),
+            reply(call("wait_for_run", seconds=1), fault=Fault("pause", after=1)),
             reply(call("run_code", code="1")),
             reply(call("wait_for_run")),
             reply("Done."),
         )
         await driver.send("Work.")
+        await begun(driver)
+        driver.api.resume()
         await driver.requests(4)
         (jp_root_dir / "go").touch()
         end = await driver.record("turn_end")
