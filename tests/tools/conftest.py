@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from prime_ext.agent.tools.files import TOOLS
+from prime_ext.agent.tools.registry import ToolRegistry
 from prime_ext.agent.tools.tool import ToolContext, ToolOutcome
 
 Call = Callable[..., Awaitable[ToolOutcome]]
@@ -66,7 +66,7 @@ def call(context: ToolContext) -> Call:
     """Call a file tool as the agent does: arguments checked against the schema first."""
 
     async def call(name: str, **arguments: Any) -> ToolOutcome:
-        tool = next(tool for tool in TOOLS if tool.name == name)
+        tool = ToolRegistry.default().get(name)
         Draft202012Validator(tool.input_schema).validate(arguments)
         assert tool.summary(arguments)
         return await tool.handler(context, arguments)

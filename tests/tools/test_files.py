@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from prime_ext.agent.tools import files
+from prime_ext.agent.tools import file_edits, search_files
 from prime_ext.agent.tools.file_writing import FileWriting
-from prime_ext.agent.tools.files import TOOLS
 from prime_ext.agent.tools.tool import Preview, ToolContext
 from prime_ext.context.image_limits import decoded_size
 from prime_ext.errors import PrimeError
@@ -297,7 +296,7 @@ async def test_many_and_long_matches_are_cut(call: Call, root: Path) -> None:
 async def test_a_pattern_that_never_ends_is_stopped(
     call: Call, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "SEARCH_SECONDS", 1.0)
+    monkeypatch.setattr(search_files, "SEARCH_SECONDS", 1.0)
     (root / "a.txt").write_text("a" * 5000 + "\n")
     found = text(await call("search_files", pattern=r"(a+)+$x"))
     assert "stopped after 1 s" in found
@@ -361,7 +360,7 @@ async def test_a_read_only_folder(call: Call, read_only_root: Path) -> None:
 
 
 async def test_previews_show_the_difference(context: ToolContext, root: Path) -> None:
-    tools = {tool.name: tool for tool in TOOLS}
+    tools = {tool.name: tool for tool in file_edits.TOOLS}
     (root / "a.txt").write_text("one\n")
     edit, write = tools["edit_file"].preview, tools["write_file"].preview
     assert edit is not None
@@ -387,7 +386,7 @@ async def test_what_was_shown_for_approval_is_what_is_replaced(
     file = root / "a.txt"
     if before is not None:
         file.write_text(before)
-    preview = next(tool.preview for tool in TOOLS if tool.name == "write_file")
+    preview = next(tool.preview for tool in file_edits.TOOLS if tool.name == "write_file")
     assert preview is not None
     await preview(context, {"path": "a.txt", "content": "agent\n"})
     file.write_text("the user's\n")

@@ -1,4 +1,4 @@
-"""Tools for the files beside the notebook: list, read, search, edit and write."""
+"""Tools that look at the files beside the notebook: list and read."""
 
 from __future__ import annotations
 
@@ -6,31 +6,25 @@ import asyncio
 import base64
 import json
 import stat
-import sys
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from prime_ext.agent.image_scaling import difference, scaled
-from prime_ext.agent.tools import search_worker, secret_files
-from prime_ext.agent.tools.file_writing import FileWriting, content_hash
-from prime_ext.agent.tools.paths import Workspace
+from prime_ext.agent.tools import secret_files
+from prime_ext.agent.tools.paths import FOLDER, PATH, Workspace
 from prime_ext.agent.tools.text_files import (
     facts,
     read_text,
     size_text,
-    unified_diff,
 )
 from prime_ext.agent.tools.tool import Tool, ToolContext, ToolOutcome
-from prime_ext.clean_text import well_formed
 from prime_ext.context.image_limits import refusal
 from prime_ext.errors import PrimeError
-from prime_ext.notebook.cell import Cell, clean_source, fence
+from prime_ext.notebook.cell import Cell
 from prime_ext.notebook.describe import describe_cell
 
 MAX_ENTRIES = 500
-MAX_HITS = 200
-SEARCH_SECONDS = 20.0
 READ_LINES = 2000
 """Lines of one reading where no range is given."""
 IMAGE_TYPES = {
@@ -44,12 +38,8 @@ MAX_IMAGE_BYTES = 50_000_000
 _HELD_BACK = "(not readable: may hold secrets)"
 
 
-def _workspace(context: ToolContext) -> Workspace:
-    return Workspace(context.root, context.session.folder)
-
-
 async def _list_files(context: ToolContext, arguments: dict[str, Any]) -> ToolOutcome:
-    workspace = _workspace(context)
+    workspace = context.workspace
     listing = await asyncio.to_thread(describe_folder, workspace, arguments.get("path", ""))
     return ToolOutcome.text(listing)
 
@@ -100,7 +90,7 @@ def _entry(entry: Path) -> str:
 async def _read_file(context: ToolContext, arguments: dict[str, Any]) -> ToolOutcome:
     content = await asyncio.to_thread(
         read_file,
-        _workspace(context),
+        context.workspace,
         arguments["path"],
         arguments.get("start"),
         arguments.get("end"),
@@ -206,202 +196,6 @@ def _data_hint(file: Path, shown: str) -> str:
     return ""
 
 
-async def _search_files(context: ToolContext, arguments: dict[str, Any]) -> ToolOutcome:
-    workspace = _workspace(context)
-    base = await asyncio.to_thread(workspace.find, arguments.get("path", ""))
-    job = {
-        "pattern": well_formed(arguments["pattern"]),
-        "base": str(base),
-        "own": workspace.is_own(base),
-        "max_hits": MAX_HITS,
-    }
-    hits, complete = await _run_search(job)
-    where = workspace.relative(base)
-    place = "the server's root" if where == "." else where
-    if not hits:
-        text = f"No match for {arguments['pattern']!r} in {place}."
-        if not complete:
-            text += f" The search was stopped after {SEARCH_SECONDS:.0f} s; try a smaller folder."
-        return ToolOutcome.text(text)
-    lines: list[str] = []
-    last_path = None
-    for hit in hits:
-        if hit["path"] != last_path:
-            last_path = hit["path"]
-            lines.append(workspace.relative(Path(hit["path"])))
-        lines.append(f"  {hit['where']}: {hit['line']}")
-    if len(hits) == MAX_HITS:
-        lines.append(f"[Only the first {MAX_HITS} matches; search for something rarer.]")
-    elif not complete:
-        lines.append(f"[Stopped after {SEARCH_SECONDS:.0f} s: there may be more.]")
-    return ToolOutcome.text("\n".join(lines))
-
-
-async def _run_search(job: dict[str, Any]) -> tuple[list[dict[str, Any]], bool]:
-    """Hits of the search process, and whether it came to its end."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-I",
-        search_worker.__file__,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    hits: list[dict[str, Any]] = []
-    complete = False
-
-    async def collect(stdout: asyncio.StreamReader) -> bool:
-        async for line in stdout:
-            hit = json.loads(line)
-            if "done" in hit:
-                return True
-            hits.append(hit)
-        return False
-
-    try:
-        process.stdin.write(json.dumps(job).encode())
-        process.stdin.close()
-        complete = await asyncio.wait_for(collect(process.stdout), SEARCH_SECONDS)
-    except asyncio.TimeoutError:
-        pass
-    finally:
-        if process.returncode is None:
-            if not complete:
-                process.kill()
-            await process.wait()
-    return hits, complete
-
-
-async def _edit_file(context: ToolContext, arguments: dict[str, Any]) -> ToolOutcome:
-    def edit(writing: FileWriting) -> str:
-        workspace = _workspace(context)
-        before, after, target = _edited(workspace, arguments)
-        shown = workspace.relative(target)
-        writing.write(target, after, shown, read_text(target, shown))
-        return f"Edited {shown}:\n{unified_diff(before, after, shown)}"
-
-    return ToolOutcome.text(await FileWriting(context).carry_out(edit))
-
-
-def _edited(workspace: Workspace, arguments: dict[str, Any]) -> tuple[str, str, Path]:
-    """Text before and after an edit, and the file."""
-    path = arguments["path"]
-    target = workspace.target(workspace.relative(workspace.find(path)))
-    _no_notebook(target)
-    shown = workspace.relative(target)
-    before = read_text(target, shown).text
-    old, new = clean_source(arguments["old"]), clean_source(arguments["new"])
-    if old == new:
-        raise PrimeError("old and new are the same: nothing to change.", code="no_change")
-    count = before.count(old)
-    if count != 1:
-        raise PrimeError(
-            f"The text to replace is in {shown!r} {_times(count)}; it has to be there once.",
-            code="text_not_unique" if count else "text_not_found",
-            hint=f"It begins on lines {_line_numbers(before, old)}. Include more of the lines "
-            "around the one you mean."
-            if count
-            else "Read the file and copy the text exactly, without the line numbers.",
-        )
-    return before, before.replace(old, new), target
-
-
-async def _write_file(context: ToolContext, arguments: dict[str, Any]) -> ToolOutcome:
-    def write(writing: FileWriting) -> str:
-        workspace = _workspace(context)
-        target = workspace.target(arguments["path"])
-        _no_notebook(target)
-        shown = workspace.relative(target)
-        content = clean_source(arguments["content"])
-        if context.previewed and context.previewed["content"] != _present(target):
-            raise PrimeError(
-                f"{shown!r} was changed while the call waited for its approval. Nothing was done.",
-                code="file_changed",
-                hint="Read it, and make the call again if it still fits.",
-                status=409,
-            )
-        if not target.exists():
-            writing.write(target, content, shown, None)
-            lines = content.count("\n") + (not content.endswith("\n") and content != "")
-            return f"Wrote {shown}: {lines} lines, {size_text(len(content.encode()))}."
-        existing = read_text(target, shown)
-        if existing.text == content:
-            return f"{shown} holds exactly this already."
-        writing.write(target, content, shown, existing)
-        return f"Replaced {shown}:\n{unified_diff(existing.text, content, shown)}"
-
-    return ToolOutcome.text(await FileWriting(context).carry_out(write))
-
-
-async def _preview_edit(context: ToolContext, arguments: dict[str, Any]) -> str | None:
-    def preview() -> str | None:
-        try:
-            workspace = _workspace(context)
-            before, after, target = _edited(workspace, arguments)
-            return fence(unified_diff(before, after, workspace.relative(target)), "diff")
-        except PrimeError as error:
-            return f"This will fail: {error.message}"
-
-    return await asyncio.to_thread(preview)
-
-
-async def _preview_write(context: ToolContext, arguments: dict[str, Any]) -> str | None:
-    def preview() -> str | None:
-        try:
-            workspace = _workspace(context)
-            target = workspace.target(arguments["path"])
-            _no_notebook(target)
-            shown = workspace.relative(target)
-            context.previewed["content"] = _present(target)
-            before = read_text(target, shown).text if target.exists() else ""
-        except PrimeError as error:
-            return f"This will fail: {error.message}"
-        return fence(unified_diff(before, clean_source(arguments["content"]), shown), "diff")
-
-    return await asyncio.to_thread(preview)
-
-
-def _present(target: Path) -> str | None:
-    """Hash of what the file holds; ``None`` if it is not there."""
-    try:
-        return content_hash(target.read_bytes()) if target.exists() else None
-    except OSError:  # said by whoever reads it
-        return None
-
-
-def _no_notebook(target: Path) -> None:
-    if target.suffix.lower() == ".ipynb":
-        raise PrimeError(
-            "Notebooks are not written as text.",
-            code="is_notebook",
-            hint="Use insert_cell, edit_cell and the other cell tools for the notebook of this "
-            "session; for another one use nbformat in run_code.",
-        )
-
-
-def _times(count: int) -> str:
-    return "not at all" if count == 0 else f"{count} times"
-
-
-def _line_numbers(text: str, part: str) -> str:
-    numbers: list[str] = []
-    at = text.find(part)
-    while at != -1 and len(numbers) < 10:
-        numbers.append(str(text.count("\n", 0, at) + 1))
-        at = text.find(part, at + 1)
-    return ", ".join(numbers)
-
-
-_PATH = {
-    "type": "string",
-    "minLength": 1,
-    "maxLength": 4096,
-    "description": "Path relative to the Jupyter server's root folder.",
-}
-_FOLDER = {**_PATH, "minLength": 0}
-
 TOOLS = [
     Tool(
         name="list_files",
@@ -411,7 +205,7 @@ TOOLS = [
         ),
         input_schema={
             "type": "object",
-            "properties": {"path": _FOLDER},
+            "properties": {"path": FOLDER},
             "additionalProperties": False,
         },
         approval="read",
@@ -430,7 +224,7 @@ TOOLS = [
         input_schema={
             "type": "object",
             "properties": {
-                "path": _PATH,
+                "path": PATH,
                 "start": {"type": "integer", "minimum": 1, "description": "First line."},
                 "end": {"type": "integer", "minimum": 1, "description": "Last line."},
             },
@@ -440,72 +234,5 @@ TOOLS = [
         approval="read",
         handler=_read_file,
         summary=lambda i: f"Read {i['path']}",
-    ),
-    Tool(
-        name="search_files",
-        description=(
-            "Search text files and notebooks below a folder for a regular expression (Python's "
-            "syntax; taken literally if it is not a valid one), line by line. Hidden, binary and "
-            "very large files are left out. Gives file, line and text of each match."
-        ),
-        input_schema={
-            "type": "object",
-            "properties": {
-                "pattern": {"type": "string", "minLength": 1, "maxLength": 1000},
-                "path": {**_FOLDER, "description": "Folder or file to search. Default: all."},
-            },
-            "required": ["pattern"],
-            "additionalProperties": False,
-        },
-        approval="read",
-        handler=_search_files,
-        summary=lambda i: f"Search for {i['pattern']} in {i.get('path') or 'all files'}",
-    ),
-    Tool(
-        name="edit_file",
-        description=(
-            "Replace one piece of a text file. `old` must be in the file exactly once, with its "
-            "indentation and without line numbers. Not for notebooks."
-        ),
-        input_schema={
-            "type": "object",
-            "properties": {
-                "path": _PATH,
-                "old": {"type": "string", "minLength": 1, "description": "Text to replace."},
-                "new": {"type": "string", "description": "Text to put in its place."},
-            },
-            "required": ["path", "old", "new"],
-            "additionalProperties": False,
-        },
-        approval="write",
-        handler=_edit_file,
-        summary=lambda i: f"Edit {i['path']}",
-        detail=lambda i: fence(unified_diff(i["old"], i["new"], i["path"]), "diff"),
-        preview=_preview_edit,
-    ),
-    Tool(
-        name="write_file",
-        description=(
-            "Create a text file, or replace all of its content; folders are made as needed. To "
-            "change part of a file use edit_file. Not for notebooks."
-        ),
-        input_schema={
-            "type": "object",
-            "properties": {
-                "path": _PATH,
-                "content": {
-                    "type": "string",
-                    "maxLength": 5_000_000,
-                    "description": "All of the file's text.",
-                },
-            },
-            "required": ["path", "content"],
-            "additionalProperties": False,
-        },
-        approval="write",
-        handler=_write_file,
-        summary=lambda i: f"Write {i['path']}",
-        detail=lambda i: fence(i["content"]),
-        preview=_preview_write,
     ),
 ]

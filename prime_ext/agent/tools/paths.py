@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from prime_ext.agent.tools import secret_files
 from prime_ext.errors import PrimeError
+
+PATH: dict[str, Any] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 4096,
+    "description": "Path relative to the Jupyter server's root folder.",
+}
+FOLDER: dict[str, Any] = {**PATH, "minLength": 0}
+"""What the model is told of the paths that a tool takes."""
 
 SESSION_FILES = ("session.jsonl", "outputs")
 

@@ -25,7 +25,16 @@ class ToolRegistry:
     @classmethod
     def default(cls) -> ToolRegistry:
         """The tools that come with the package."""
-        from prime_ext.agent.tools import compact, files, kernel, notebook, recall, runs
+        from prime_ext.agent.tools import (
+            compact,
+            file_edits,
+            files,
+            kernel,
+            notebook,
+            recall,
+            runs,
+            search_files,
+        )
 
         return cls(
             [
@@ -33,6 +42,8 @@ class ToolRegistry:
                 *notebook.TOOLS,
                 *runs.TOOLS,
                 *files.TOOLS,
+                *search_files.TOOLS,
+                *file_edits.TOOLS,
                 *recall.TOOLS,
                 *compact.TOOLS,
             ]
