@@ -235,7 +235,10 @@ class KernelRecovery:
         return stored
 
     async def _saved(self) -> bool:
-        return self._keeper.off is None and bool(await self._keeper.snapshots())
+        if self._keeper.off is not None:
+            return False
+        await self._keeper.wait_for_writer()  # the first snapshot of all may be on its way
+        return bool(await self._keeper.snapshots())
 
     def _is_offered(self) -> bool:
         """The last thing that happened to what is saved is that it was offered."""

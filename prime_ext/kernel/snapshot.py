@@ -191,7 +191,7 @@ class SnapshotKeeper:
         Two saves after an unrestored restart would push the good state out of the two
         generations that there are.
         """
-        await asyncio.to_thread(self.files.wait_for_writer)
+        await self.wait_for_writer()
         await self.set_foreign_aside()
         await asyncio.to_thread(self.files.keep_aside)
 
@@ -217,6 +217,10 @@ class SnapshotKeeper:
                 ) from None
             self._captured = None
         return size
+
+    async def wait_for_writer(self) -> None:
+        """See `SnapshotFiles.wait_for_writer`."""
+        await asyncio.to_thread(self.files.wait_for_writer)
 
     async def set_foreign_aside(self) -> None:
         """See `SnapshotFiles.set_foreign_aside`."""
@@ -273,7 +277,7 @@ class SnapshotKeeper:
                 self._crash_restores += 1
             elif trigger == "manual":
                 self._crash_restores = 0
-            await asyncio.to_thread(self.files.wait_for_writer)
+            await self.wait_for_writer()
             generations = await self._generations(snapshot_id)
             wanted = Wanted(await self._mode(mode, generations[0]), names, overwrite)
             try:
@@ -313,7 +317,7 @@ class SnapshotKeeper:
             return Restore(outcome=outcome, mode="hot", trigger="compaction", reason=reason)
 
     async def _compare(self, wanted: Wanted) -> Restored:
-        await asyncio.to_thread(self.files.wait_for_writer)
+        await self.wait_for_writer()
         restoring = Restoring(self._kernel, self.files, self._log)
         return await restoring.run(wanted, ["current"], self._newest)
 

@@ -16,6 +16,7 @@ from prime_ext.agent.service import AgentService
 from prime_ext.session.records import AssistantMessage, Restore, Snapshot
 from tests.agent.conftest import NewSession
 from tests.agent.driver import Driver
+from tests.kernel.held_up import HeldUp
 from tests.messages_api.script import call, reply
 
 
@@ -86,6 +87,24 @@ async def test_never_leaves_the_fresh_kernel_and_says_so(
     (entry, *_) = await service.snapshots(session.session)
     done = await service.restore(session.session, entry["id"], ["x"], False, "ada")
     assert done["names"]["x"]["action"] == "loaded"
+
+
+async def test_the_first_snapshot_of_all_is_waited_for(
+    new_session: NewSession,
+    jp_serverapp: ServerApp,
+    notebook: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The kernel dies while it is written: there is nothing to restore yet, and will be."""
+    session = await new_session()
+    held_up = HeldUp(tmp_path, monkeypatch)
+    await ran(session, f"{held_up.code}\nx = 7")
+    await held_up.reached()
+    await kill(jp_serverapp, notebook)
+    restored = await session.record("restore")
+    assert (restored.outcome, restored.trigger) == ("ok", "crash")
+    assert "7" in await ran(session, "print(x)")
 
 
 async def test_always_after_a_restart_by_a_person(

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
-import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,8 +14,8 @@ from prime_ext.kernel.newest import Newest, newest_in
 from prime_ext.kernel.restoring import ENDED_THE_KERNEL, MAX_DEATHS
 from prime_ext.kernel.snapshot import SnapshotKeeper
 from prime_ext.kernel.snapshot_files import SnapshotFiles
-from prime_ext.state import lock
 from tests.kernel.conftest import until
+from tests.kernel.held_up import HeldUp
 from tests.kernel.test_snapshot import KEY, crash, value
 
 if TYPE_CHECKING:
@@ -283,45 +280,22 @@ async def test_a_snapshot_that_no_record_tells_of_is_the_newest(
     assert await value(kernel, "number") == "1"
 
 
-HELD_UP = """
-def hold_up(path):
-    import os
-    replace = os.replace
-    def waiting(*names):
-        vars(os)["replace"] = replace
-        open(path, "rb").close()
-        replace(*names)
-    vars(os)["replace"] = waiting
-hold_up({gate!r})
-del hold_up
-"""
-
-
 async def test_a_snapshot_that_outlives_its_kernel_is_waited_for(
     kernel: NotebookKernel, keeper: SnapshotKeeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kernel dies while the process that it has forked is about to commit."""
-    gate = tmp_path / "gate"
-    os.mkfifo(gate)
+    held_up = HeldUp(tmp_path, monkeypatch)
     await kernel.execute("number = 1", store_history=True)
     await keeper.capture("turn")
-    await kernel.execute(HELD_UP.format(gate=str(gate)), store_history=False)
+    await kernel.execute(held_up.code, store_history=False)
     await kernel.execute("number = 2", store_history=True)
     assert (await keeper.capture("compaction")).generation == 0, "it is not durable"
+    await held_up.reached()
     await crash(kernel)
-    waited: list[float] = []
-
-    def wait(seconds: float) -> None:
-        if not waited:
-            gate.write_bytes(b"")  # returns when the writer has opened it
-        waited.append(seconds)
-        time.sleep(seconds)
-
-    monkeypatch.setattr(lock, "time", SimpleNamespace(sleep=wait, monotonic=time.monotonic))
     restored = await keeper.restore("crash", "cold")
     assert (restored.outcome, restored.saved) == ("ok", None)
     assert await value(kernel, "number") == "2"
-    assert waited
+    assert held_up.was_awaited
 
 
 async def test_a_snapshot_after_all_files_are_lost_has_a_higher_number(
