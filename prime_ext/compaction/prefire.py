@@ -28,6 +28,7 @@ from prime_ext.context.plan import (
     Measured,
     choose_prune,
     leap_room,
+    may_follow,
     prefire_point,
     tail_room,
     wants_rolling,
@@ -105,6 +106,8 @@ class Prefire:
         """Sent for the note."""
         self._crossed_at = 0
         """Size of the context over its threshold when requests went on; 0: they have not."""
+        self._is_outgrown = False
+        """More has come since the note than may follow it, when that was looked at last."""
         self.has_leapt = False
         """They went on although no note had been begun: the context leapt over the threshold."""
 
@@ -142,7 +145,7 @@ class Prefire:
         if note is not None and note.made_of is not None:
             # The usual case is settled without the size of each message.
             behind = approach.meter.tokens_behind(len(note.made_of.messages))
-            if not _is_outgrown(
+            if not _is_due(
                 note, behind, approach, await approach.meter.overhead_tokens(approach.projection)
             ):
                 return
@@ -151,18 +154,20 @@ class Prefire:
     async def goes_on(self, approach: Approach) -> bool:
         """Whether requests may go on beyond the threshold, while the note is made.
 
-        They may where the note is late, and where the context leapt over the threshold, from
-        below the size at which a note would have been begun: then nobody has to wait either, as
-        long as there is room. After a leap the note is begun behind the first of them, which has
-        put into the cache what leapt.
+        They may where the note is late, where too much has come since for it to take the prefix's
+        place, and where the context leapt over the threshold, from below the size at which a note
+        would have been begun: then nobody has to wait either, as long as there is room. After a
+        leap the note is begun behind the first of them, which has put into the cache what leapt.
         """
         meter, limits = approach.meter, approach.limits
-        if (
-            self._note is not None
-            or self._failed
-            or approach.model.provider == "offline"
-            or (self._crossed_at and not self._is_busy)
-        ):
+        if self._failed or approach.model.provider == "offline":
+            return False
+        note = self._note
+        if note is not None:
+            note = self._note = await self._held(note, approach.projection)
+            if note is None or await self._serves(note, approach):
+                return False
+        elif self._crossed_at and not self._is_busy:
             return False
         capabilities = await approach.model.capabilities()
         room = leap_room(
@@ -174,12 +179,26 @@ class Prefire:
         )
         if approach.tokens > room:
             return False
-        leaps = not self._is_busy
+        leaps = note is None and not self._is_busy
         if leaps and await self._prune_will_do(approach, await _measured(approach)):
             return False
+        if note is not None and not self._is_busy:
+            await self._begin(approach)
+            if not self._is_busy:
+                return False
         if not self._crossed_at:
             self._crossed_at, self.has_leapt = approach.tokens, leaps
         return True
+
+    async def _serves(self, note: Note, approach: Approach) -> bool:
+        """Whether the note is to take the prefix's place now, not once it is rolled forward."""
+        assert note.made_of is not None
+        meter, limits = approach.meter, approach.limits
+        overhead = await meter.overhead_tokens(approach.projection)
+        tail = meter.tokens_behind(len(note.made_of.messages))
+        size = meter.text_tokens(note.text)
+        self._is_outgrown = not may_follow(tail, size, limits, overhead)
+        return not self._is_outgrown and tail <= tail_room(limits, overhead, size)
 
     @property
     def _is_busy(self) -> bool:
@@ -213,16 +232,17 @@ class Prefire:
     async def ready(self, projection: Projection) -> Note | None:
         """The note, if it can take the prefix's place now.
 
-        One that is too late is given up: a single pass knows what came since. But of a context
-        that has leapt over its threshold the model would only be asked the same once more, so
-        that one is waited for.
+        One that is too late is given up: a single pass knows what came since. But where requests
+        have gone on behind a leap, or while a note was rolled forward, the model would only be
+        asked the same once more, so that one is waited for.
         """
-        waited = self.has_leapt and self._note is None and self._is_busy
-        if waited and self._task is not None:
+        before = self._note
+        waits = self.has_leapt or (self._crossed_at > 0 and self._is_outgrown)
+        if waits and self._task is not None:
             await asyncio.wait({self._task}, timeout=LONGEST_WAIT_SECONDS)
         self.cancel()
         note = self._note
-        if note is not None and waited:
+        if note is not None and waits and note is not before:
             note = replace(note, waited_tokens=self._note_tokens)
         return None if note is None else await self._held(note, projection)
 
@@ -241,7 +261,7 @@ class Prefire:
         self._note = None
         self._failed = False
         self._crossed_at = 0
-        self.has_leapt = False
+        self._is_outgrown = self.has_leapt = False
 
     def cancel(self) -> None:
         """Give up a note that is being made."""
@@ -355,7 +375,7 @@ def _room(approach: Approach, context: Measured) -> Room:
 def _rolled(note: Note, approach: Approach, context: Measured) -> _Job | None:
     limits, messages = approach.limits, approach.projection.messages
     noted = split(messages, note)
-    if not _is_outgrown(note, sum(context.sizes[noted:]), approach, context.overhead):
+    if not _is_due(note, sum(context.sizes[noted:]), approach, context.overhead):
         return None
     # Some of the tail stays verbatim: the newest part is what matters most to the next step.
     room = tail_room(limits, context.overhead, approach.meter.text_tokens(note.text))
@@ -372,7 +392,8 @@ def _rolled(note: Note, approach: Approach, context: Measured) -> _Job | None:
     )
 
 
-def _is_outgrown(note: Note, tail: int, approach: Approach, overhead: int) -> bool:
+def _is_due(note: Note, tail: int, approach: Approach, overhead: int) -> bool:
+    """Whether the note is to be rolled forward."""
     return wants_rolling(
         tail,
         approach.limits.threshold - approach.tokens,

@@ -16,7 +16,7 @@ from prime_ext.context.digest import digest
 from prime_ext.context.fitted import fitted
 from prime_ext.context.limits import Limits
 from prime_ext.context.note import Note, behind, split
-from prime_ext.context.plan import tail_room
+from prime_ext.context.plan import may_follow, tail_room
 from prime_ext.context.projection import ProjectedMessage, Projection
 from prime_ext.context.prune import Rates
 from prime_ext.models.model import ContextOverflow, Model, ModelError, Retry
@@ -141,9 +141,7 @@ class Replacing:
         noted = split(messages, self._note)
         tail = sum(self._sizes[noted:])
         note_size = self._count(self._note.text)
-        room = limits.landing - self._overhead - note_size - added
-        # Where not even the note lands alone, a request for a shorter one would not help either.
-        if may_swap and tail <= limits.keep_tail and (tail <= room or room <= 0):
+        if may_swap and may_follow(tail, note_size, limits, self._overhead):
             waited = self._note.waited_tokens
             return Replacement(
                 self._note.text, "swap", noted, self._note.block, request_tokens=waited

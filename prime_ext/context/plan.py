@@ -84,6 +84,13 @@ def tail_room(limits: Limits, overhead: int, note_tokens: int) -> int:
     return min(limits.keep_tail, max(fresh, limits.keep_tail // 4))
 
 
+def may_follow(tail: int, note_tokens: int, limits: Limits, overhead: int) -> bool:
+    """Whether ``tail`` tokens may follow a note verbatim, so that it takes the prefix's place."""
+    room = limits.landing - overhead - note_tokens - limits.added_tokens(overhead)
+    # Where not even the note lands alone, a request for a shorter one would not help either.
+    return tail <= limits.keep_tail and (tail <= room or room <= 0)
+
+
 def wants_rolling(tail: int, to_go: int, room: int, keep_tail: int, fast_growth: int) -> bool:
     """Whether the note must be rolled forward now, to be ready before its tail is too long.
 
@@ -102,8 +109,8 @@ def wants_rolling(tail: int, to_go: int, room: int, keep_tail: int, fast_growth:
     """
     if to_go <= fast_growth:
         # The next request may cross the threshold before the model has rolled the note forward.
-        # It is worth trying only where the note could not be used as it is.
-        return tail + fast_growth > keep_tail
+        # It is worth it only where the note could not be used as it is, or not well.
+        return tail > room or tail + fast_growth > keep_tail
     return tail + to_go > room and tail > max(room - fast_growth, room // 2)
 
 

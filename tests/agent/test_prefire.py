@@ -328,6 +328,37 @@ class TestRolling:
         assert telemetry["notes_wasted"] == 0
         assert telemetry["compactions"]["swap"]["count"] == 1
 
+    async def test_a_tail_that_leaps_is_rolled_while_requests_go_on(
+        self, new_session: NewSession
+    ) -> None:
+        session = await new_session()
+        leapt = after = 0
+
+        def respond(request: Received) -> Answer:
+            nonlocal leapt, after
+            if is_summary_request(request):
+                return reply(SUMMARY)
+            if not session.records("prefire_end"):
+                return reply(rows(100), call("list_variables"))
+            leapt += 1
+            if leapt == 1:
+                return reply(rows(900), call("list_variables"))
+            if session.records("compaction_end") or leapt == 30:
+                after += 1
+            return reply("Done.") if after else reply(call("list_variables"))
+
+        session.api.respond = respond
+        assert (await session.ask("Rows, very many.")).status == "ok"
+        (end,) = session.records("compaction_end")
+        assert isinstance(end, CompactionEnd)
+        assert (end.path, end.trigger, end.request_tokens) == ("swap", "threshold", 0)
+        first, *rolls = session.records("prefire_start")
+        assert not is_rolled(first)
+        assert rolls
+        assert all(map(is_rolled, rolls))
+        outcomes = {r.outcome for r in session.records("prefire_end") if isinstance(r, PrefireEnd)}
+        assert outcomes == {"ok"}
+
 
 def is_rolled(record: AnyRecord) -> bool:
     return isinstance(record, PrefireStart) and record.rolled
