@@ -20,9 +20,10 @@ from prime_ext.agent.services import AgentServices
 from prime_ext.agent.session_context import SessionContext
 from prime_ext.agent.session_kernel import SessionKernel
 from prime_ext.agent.session_model import SessionModel
+from prime_ext.agent.spending import TurnCaps
 from prime_ext.agent.titles import title_of
 from prime_ext.agent.tools.runs import Runs
-from prime_ext.agent.turn import Turn, TurnCaps
+from prime_ext.agent.turn import Turn
 from prime_ext.context.tokens import count_text
 from prime_ext.errors import PrimeError
 from prime_ext.models.model import Model, ModelError

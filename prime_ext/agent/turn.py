@@ -7,10 +7,10 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from prime_ext.agent.reply import StreamedReply
+from prime_ext.agent.spending import Spending, TurnCaps
 from prime_ext.agent.tools.compact import COMPACT_CONTEXT
 from prime_ext.context.breakpoints import place_marks
 from prime_ext.context.projection import Projection, open_calls
@@ -26,7 +26,6 @@ from prime_ext.models.model import (
 )
 from prime_ext.session.records import (
     AnyRecord,
-    Approval,
     ApprovalRequest,
     AssistantMessage,
     Block,
@@ -41,56 +40,6 @@ if TYPE_CHECKING:
     from prime_ext.agent.calls import ToolCalls
     from prime_ext.agent.session_context import SessionContext
     from prime_ext.session.session import Session
-
-
-@dataclass(frozen=True)
-class TurnCaps:
-    """What one turn may spend before a person is asked. 0: no limit."""
-
-    requests: int
-    cost_usd: float
-
-
-@dataclass
-class _Spent:
-    requests: int = 0
-    cost_usd: float = 0.0
-    priced: bool = False
-    usage: dict[str, int] = field(default_factory=dict)
-    asked_at_requests: int = 0
-    asked_at_cost: float = 0.0
-
-    def add(self, usage: dict[str, Any], cost: float | None) -> None:
-        self.requests += 1
-        if cost is not None:
-            self.cost_usd += cost
-            self.priced = True
-        for key, value in usage.items():
-            if isinstance(value, int):
-                self.usage[key] = self.usage.get(key, 0) + value
-
-    @classmethod
-    def so_far(cls, records: Sequence[AnyRecord]) -> _Spent:
-        """What the records of a turn say that it has spent."""
-        spent = cls()
-        for record in records:
-            if isinstance(record, AssistantMessage):
-                spent.add(record.usage, record.cost_usd)
-            elif isinstance(record, Approval) and record.call_id.startswith("limit-"):
-                spent.asked()
-        return spent
-
-    def over(self, caps: TurnCaps) -> str | None:
-        """Which cap is reached since the person was last asked, in words."""
-        if caps.requests and self.requests - self.asked_at_requests >= caps.requests:
-            return f"{self.requests} requests to the model"
-        if caps.cost_usd and self.cost_usd - self.asked_at_cost >= caps.cost_usd:
-            return f"about ${self.cost_usd:.2f}"
-        return None
-
-    def asked(self) -> None:
-        self.asked_at_requests = self.requests
-        self.asked_at_cost = self.cost_usd
 
 
 class _LimitReached(Exception):
@@ -149,7 +98,7 @@ class Turn:
         self._stopped_by = stopped_by
         self._log = log
         self._phase = "model"
-        self._spent = _Spent()
+        self._spent = Spending()
         self._started = time.monotonic()
         self._last_message_id: str | None = None
         self._again_at = 0
@@ -177,7 +126,7 @@ class Turn:
         records:
             Those of the turn so far.
         """
-        self._spent = _Spent.so_far(records)
+        self._spent = Spending.so_far(records)
         return await self._run(open_calls(records))
 
     async def _run(self, calls: list[Block]) -> TurnEnd:

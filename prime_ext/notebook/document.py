@@ -6,9 +6,8 @@ import asyncio
 import contextlib
 import logging
 import uuid
-import weakref
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from prime_ext.errors import PrimeError
@@ -25,9 +24,11 @@ from prime_ext.notebook.cell import (
 )
 from prime_ext.notebook.lease import LeaseHub, LeaseLost
 from prime_ext.notebook.mirror import RunMirror
-from prime_ext.notebook.operation_log import OperationLog, Recorder, Unsaved, cell_state
+from prime_ext.notebook.operation_log import OperationLog, Unsaved, cell_state
 from prime_ext.notebook.operations import Applied
 from prime_ext.notebook.seen import SeenCells
+from prime_ext.notebook.shared_notebook import SharedNotebook
+from prime_ext.notebook.uninterrupted import brought_to_end, uninterrupted
 from prime_ext.notebook.writer_browser import BrowserWriter
 from prime_ext.notebook.writer_contents import ContentsWriter
 from prime_ext.notebook.writer_shared import FindShared, SharedWriter
@@ -37,12 +38,6 @@ if TYPE_CHECKING:
     from prime_ext.kernel.execution import Execution, Interrupt
 
 Outputs = list[dict[str, Any]]
-
-STOP_S = 2.0
-"""Seconds that stopping waits for an operation under way."""
-
-_AT_WORK: set[asyncio.Task[Any]] = set()
-"""Operations under way; the event loop itself keeps no hold of them."""
 
 
 class Kernel(Protocol):
@@ -83,30 +78,6 @@ class CellRun:
     """What the run came to, outputs in full."""
     unsaved: str | None = None
     """Why the outputs are not in the notebook, or not on disk."""
-
-
-@dataclass
-class SharedNotebook:
-    """What all documents of one path share. ``path`` follows renames."""
-
-    path: str
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    seen: weakref.WeakKeyDictionary[Recorder, SeenCells] = field(
-        default_factory=weakref.WeakKeyDictionary
-    )
-    ran_in: dict[str, str | None] = field(default_factory=dict)
-    """Cell → turn that ran it last; what it showed before that turn is kept."""
-    _runs: weakref.WeakValueDictionary[str, asyncio.Lock] = field(
-        default_factory=weakref.WeakValueDictionary
-    )
-
-    def run_lock(self, cell_id: str) -> asyncio.Lock:
-        """Held during a run of the cell: it can show only one at a time."""
-        return self._runs.setdefault(cell_id, asyncio.Lock())
-
-    def is_running(self, cell_id: str) -> bool:
-        """Whether a session runs the cell, or waits for that."""
-        return self.run_lock(cell_id).locked()
 
 
 class NotebookDocument:
@@ -294,13 +265,13 @@ class NotebookDocument:
         except BaseException as error:
             stopped = isinstance(error, asyncio.CancelledError)
             status = "aborted" if stopped else "error"
-            ending = _begin(self._finish(mirror, op_id, cell, was, mirror.outputs, count, status))
-            await asyncio.wait([ending], timeout=STOP_S if stopped else None)
+            end = self._finish(mirror, op_id, cell, was, mirror.outputs, count, status)
+            await brought_to_end(end, stopped=stopped)
             raise
         mirror.update(execution.outputs)
         # A kernel that is given nothing answers with the count of the run before.
         count = execution.execution_count if cell.source.strip() else None
-        op, unsaved = await self._uninterrupted(
+        op, unsaved = await uninterrupted(
             self._finish(
                 mirror,
                 op_id,
@@ -349,7 +320,7 @@ class NotebookDocument:
             raise CellConflict(cell.id, cell.source, operation.get("source"))
 
     async def _change(self, operation: dict[str, Any]) -> Change:
-        change: Change = await self._uninterrupted(self._change_locked(uuid.uuid4().hex, operation))
+        change: Change = await uninterrupted(self._change_locked(uuid.uuid4().hex, operation))
         return change
 
     async def _change_locked(self, op_id: str, operation: dict[str, Any]) -> Change:
@@ -485,35 +456,6 @@ class NotebookDocument:
     @property
     def _writer(self) -> str:
         return self._browser.name if self._hub.held(self.path) else self._contents.name
-
-    @staticmethod
-    async def _uninterrupted(work: Coroutine[Any, Any, Any]) -> Any:
-        """Bring ``work`` to its end even if the caller is cancelled meanwhile.
-
-        Half an operation is worse than one too many: what a browser was sent, it applies. But
-        whoever stops the agent does not wait long for a browser that does not answer; the work
-        goes on, and is recorded, behind their back.
-        """
-        task = _begin(work)
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            await asyncio.wait([task], timeout=STOP_S)
-            raise
-
-
-def _begin(work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-    task = asyncio.create_task(work)
-    _AT_WORK.add(task)
-    task.add_done_callback(_done)
-    return task
-
-
-def _done(task: asyncio.Task[Any]) -> None:
-    _AT_WORK.discard(task)
-    if not task.cancelled():
-        # Seen, whether anybody still waits for it or not.
-        task.exception()
 
 
 def _cell_after(cell_id: str, state: dict[str, Any], known: Cell | None) -> Cell:

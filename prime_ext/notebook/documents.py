@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from prime_ext.notebook.document import NotebookDocument, SharedNotebook
+from prime_ext.notebook.document import NotebookDocument
 from prime_ext.notebook.lease import LeaseHub, moved_path, normal_path
 from prime_ext.notebook.operation_log import OperationLog, Recorder
 from prime_ext.notebook.seen import SeenCells
+from prime_ext.notebook.shared_notebook import SharedNotebook
 from prime_ext.notebook.writer_contents import ContentsWriter
 from prime_ext.notebook.writer_shared import FindShared
 
