@@ -7,7 +7,13 @@ import dataclasses
 import pytest
 
 from prime_ext.context.limits import Limits
-from prime_ext.context.plan import leap_room, prefire_point, tail_room, wants_rolling
+from prime_ext.context.plan import (
+    leap_room,
+    may_follow,
+    prefire_point,
+    tail_room,
+    wants_rolling,
+)
 
 LIMITS = Limits.resolve(window=1_000_000, max_output=32_000, min_cache_tokens=512)
 
@@ -36,6 +42,7 @@ def test_what_is_cached_anew_after_a_compaction_stays_small() -> None:
         (11_000, 20_000, True),
         (8_000, 3_000, False),  # it will still be short enough
         (11_500, 1_500, False),  # it would be late, and is not needed
+        (12_500, 1_500, True),  # late, but more would be cached anew than should be
         (15_000, 1_500, True),  # late, but without it the note cannot be used
     ],
 )
@@ -44,6 +51,17 @@ def test_a_note_is_rolled_forward_in_time_and_only_if_it_must_be(
 ) -> None:
     found = wants_rolling(tail, to_go, room=12_000, keep_tail=16_000, fast_growth=2_000)
     assert found is wanted
+
+
+def test_what_may_follow_a_note() -> None:
+    assert may_follow(16_000, 3_000, LIMITS, 5_000)
+    assert not may_follow(16_001, 3_000, LIMITS, 5_000)
+    # It must land as well, with what code adds; unless not even the note does.
+    small = dataclasses.replace(LIMITS, landing=24_000)
+    room = 24_000 - 5_000 - 3_000 - small.added_tokens(5_000)
+    assert may_follow(room, 3_000, small, 5_000)
+    assert not may_follow(room + 1, 3_000, small, 5_000)
+    assert may_follow(room + 1, 24_000, small, 5_000)
 
 
 def test_beyond_the_threshold_there_is_room_while_prompt_and_reply_fit_in_the_window() -> None:
