@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -133,7 +133,7 @@ def project(records: Sequence[AnyRecord], log_path: str | None = None) -> Projec
     start = records[0]
     head = Projection(start.provider, start.model, start.system, start.tools, [])
     compaction = last_compaction(records)
-    refused = refused_at(records)
+    refused = refused_at(records if compaction is None else _behind(records, compaction))
     if compaction is None:
         messages = project_messages(records[1:], refused)
         return replace(_with_model(head, records), messages=messages)
@@ -154,7 +154,13 @@ def last_compaction(records: Sequence[AnyRecord]) -> CompactionEnd | None:
     return None
 
 
-def refused_at(records: Sequence[AnyRecord]) -> int | None:
+def _behind(records: Sequence[AnyRecord], compaction: CompactionEnd) -> Iterator[AnyRecord]:
+    """The records that the context consists of."""
+    begin = min(compaction.kept_from_seq or compaction.seq, compaction.seq)
+    return (record for record in records if record.seq >= begin)
+
+
+def refused_at(records: Iterable[AnyRecord]) -> int | None:
     """The record from which on the model's server is asked for nothing but replies."""
     for record in records:
         if isinstance(record, Settings) and record.server_side is False:

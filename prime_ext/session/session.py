@@ -96,7 +96,19 @@ class Session:
         turning_points = self.log.seqs_of("settings", "title", "compaction_end")
         for record in self.log.get_all(sorted(first_message + turning_points)):
             self._follow(record)
-        self._context += self.log.read(self._context_from - 1)
+        self._context = [self._head(), *self.log.read(self._context_from - 1)]
+
+    def _head(self) -> SessionStart:
+        """``session_start`` with what compactions have frozen anew; each says what it changed."""
+        if self.compaction is None:
+            return self._start
+        return msgspec.structs.replace(
+            self._start,
+            provider=self.provider,
+            model=self.model,
+            system=self.system,
+            tools=self.tools,
+        )
 
     def _follow(self, record: AnyRecord) -> None:
         """Take over what ``record`` changes."""
@@ -130,9 +142,10 @@ class Session:
     def context_records(self) -> list[AnyRecord]:
         """What the context is projected from, oldest first.
 
-        ``session_start``, then every record from the ``kept_from_seq`` of the last compaction
-        that put a summary in place of the history (from that compaction itself if it kept
-        nothing), or every record if there was none. A new list; the records are immutable.
+        ``session_start`` with what is frozen now, then every record from the ``kept_from_seq`` of
+        the last compaction that put a summary in place of the history (from that compaction itself
+        if it kept nothing), or every record if there was none. A new list; the records are
+        immutable.
         """
         return list(self._context)
 
@@ -156,7 +169,8 @@ class Session:
         self._context.append(stored)
         self._follow(stored)
         if stored is self.compaction:
-            self._context[1:] = [r for r in self._context[1:] if r.seq >= self._context_from]
+            kept = [r for r in self._context[1:] if r.seq >= self._context_from]
+            self._context = [self._head(), *kept]
         if self.on_append is not None:
             self.on_append(stored)
         self._stream.publish_record(msgspec.to_builtins(stored))

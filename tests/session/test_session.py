@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from prime_ext.context.projection import project
 from prime_ext.errors import PrimeError
 from prime_ext.session.log import SessionLog
 from prime_ext.session.records import (
@@ -81,6 +82,21 @@ def test_the_context_is_everything_until_a_compaction(store: SessionStore) -> No
     assert seqs(session) == [1, 7]
     assert session.compaction is not None
     assert session.compaction.seq == 7
+
+
+def test_what_a_compaction_has_frozen_holds_beyond_the_next(store: SessionStore) -> None:
+    session = store.create(session_start())
+    prompt, tools = [{"type": "text", "text": "Another prompt."}], [{"name": "another_tool"}]
+    session.append(message("a"))
+    session.append(reply("b"))
+    session.append(compaction(system=prompt, tools=tools, provider="anthropic", model="another"))
+    session.append(message("c"))
+    session.append(compaction())  # it says only what it has changed
+    live = session.context_records()
+    for records in (live, reopen(store, session).context_records()):
+        context = project(records)
+        assert (context.system, context.tools) == (prompt, tools)
+        assert (context.provider, context.model) == ("anthropic", "another")
 
 
 @pytest.mark.parametrize(
