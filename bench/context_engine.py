@@ -47,6 +47,8 @@ class Observer:
         self._prompt_at = 0.0
         self._rewritten = ""
         self._compacting = False
+        self._answered: tuple[Any, ScriptedReply] | None = None
+        """Messages of the conversation's last request, and its answer."""
         self._note: Purpose = "note"
 
     def expect(self, steps: Iterable[Step]) -> None:
@@ -66,9 +68,15 @@ class Observer:
             return ScriptedReply((Text(self._summary),))
         self._pending.append((received, "turn", self._rewritten))
         self._rewritten = ""
+        messages = received.body["messages"]
+        if self._answered is not None and self._answered[0] == messages:
+            self._run.problems.append(f"A request was sent again at {received.at:,.0f} s.")
+            return self._answered[1]
         step = self._steps.popleft()
         calls = (ToolCall(call.name, call.arguments, call.id) for call in step.calls)
-        return ScriptedReply((Text(step.text), *calls))
+        reply = ScriptedReply((Text(step.text), *calls))
+        self._answered = (messages, reply)
+        return reply
 
     def see(self, record: dict[str, Any]) -> None:
         """Take note of a record that has just been written."""
