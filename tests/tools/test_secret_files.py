@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import shlex
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prime_ext.agent.tools.secret_files import is_secret, secret_in_file, secret_inside
+from prime_ext.agent.tools.secret_files import (
+    LOOKED_AT_BYTES,
+    is_secret,
+    secret_in_file,
+    secret_inside,
+)
 from prime_ext.errors import PrimeError
 
 if TYPE_CHECKING:
@@ -132,6 +138,18 @@ def test_secrets_by_content(name: str, text: str) -> None:
 )
 def test_ordinary_content(name: str, text: str) -> None:
     assert secret_inside(name, text.encode()) is None
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["\n", "machine x ", '"auths":{', "key", " ", '"client_secret":"', "sk-ant-", "A" * 20 + "-"],
+)
+def test_no_content_takes_long(piece: str) -> None:
+    data = (piece * LOOKED_AT_BYTES).encode()[:LOOKED_AT_BYTES]
+    begun = time.process_time()
+    for name in ("x.json", "secrets.py"):
+        secret_inside(name, b"secret key machine client-key-data private_key hf_ " + data)
+    assert time.process_time() - begun < 2
 
 
 @given(st.binary(max_size=400))

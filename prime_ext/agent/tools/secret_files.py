@@ -22,7 +22,12 @@ FOLDERS = frozenset(
 
 _BACKUP = re.compile(r"(~|\.(bak|backup|old|orig|save|swp|tmp|copy|disabled|\d+))$")
 
-_PATTERNS = (
+
+def _any_of(*patterns: str) -> re.Pattern[str]:
+    return re.compile("|".join(map(fnmatch.translate, patterns)))
+
+
+_BY_NAME = _any_of(
     # keys and key stores
     "*.pem", "*.key", "*.p8", "*.p12", "*.pfx", "*.pkcs12", "*.jks", "*.jceks", "*.bks",
     "*.keystore", "*.kdb", "*.kdbx", "*.ppk", "*.gpg", "*.pgp", "*.ovpn", "*.keychain*",
@@ -50,7 +55,7 @@ _PATTERNS = (
 )  # fmt: skip
 """Patterns (lower case) of names that hold secrets by convention."""
 
-_HARMLESS = ("*.pub", "*.env.example", "*.env.sample", "*.env.template", "*.env.dist")
+_HARMLESS = _any_of("*.pub", "*.env.example", "*.env.sample", "*.env.template", "*.env.dist")
 """What matches one of these does not, whatever else it matches."""
 
 _CODE = frozenset(
@@ -131,9 +136,9 @@ def is_secret(name: str) -> bool:
     lower = name.lower()
     while (backup := _BACKUP.search(lower)) is not None and backup.start() > 0:
         lower, name = lower[: backup.start()], name[: backup.start()]
-    if _matches(lower, _HARMLESS):
+    if _HARMLESS.match(lower):
         return False
-    if _matches(lower, _PATTERNS) or _matches(lower.lstrip("."), _PATTERNS):
+    if _BY_NAME.match(lower) or _BY_NAME.match(lower.lstrip(".")):
         return True
     return Path(lower).suffix not in _CODE and _speaks_of_secret(name)
 
@@ -170,17 +175,14 @@ def _words(text: str) -> list[str]:
     return re.findall(r"[^\W\d_]+", apart.lower())
 
 
-def _matches(name: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
-
-
 # --- by content -----------------------------------------------------------------------------------
 
 LOOKED_AT_BYTES = 1 << 16
 """Of the beginning of a file."""
 
-_KEY_FILES = (
+_SHAPES: tuple[tuple[tuple[bytes, ...], re.Pattern[bytes], str], ...] = (
     (
+        (b"private key",),
         re.compile(
             rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
             rb"(?:\\n|\s){1,4}[A-Za-z0-9+/=:,.\-\s\\]{40}"
@@ -188,37 +190,75 @@ _KEY_FILES = (
         "a private key",
     ),
     (
-        re.compile(rb'"type"\s*:\s*"(service_account|authorized_user)"'),
+        (b"service_account", b"authorized_user"),
+        re.compile(rb'"type"\s{0,9}:\s{0,9}"(service_account|authorized_user)"'),
         "the key of a Google account",
     ),
     (
+        (b"client_secret", b"refresh_token", b"private_key"),
         re.compile(
-            rb'"(client_secret|refresh_token|private_key)"\s*:\s*'
-            rb'"(?!(?i:your|example|dummy|test|xxx|\*\*\*|\.\.\.))[^"<${]{8,}"'
+            rb'"(client_secret|refresh_token|private_key)"\s{0,9}:\s{0,9}'
+            rb'"(?!(?i:your|example|dummy|test|xxx|\*\*\*|\.\.\.))[^"<${]{8,9999}"'
         ),
         "a client's secret",
     ),
     (
-        re.compile(rb"(?i)aws_secret_access_key[\"']?\s*[=:]\s*[\"']?[A-Za-z0-9/+]{30}"),
+        (b"aws_secret_access_key",),
+        re.compile(rb"(?i)aws_secret_access_key[\"']?\s{0,9}[=:]\s{0,9}[\"']?[A-Za-z0-9/+]{30}"),
         "an AWS key",
     ),
-    (re.compile(rb"(?i)access key id,\s*secret access key"), "an AWS key"),
-    (re.compile(rb"(?m)^\s*machine\s+\S+\s+login\s+\S+\s+password\s+\S+"), "a password"),
-    (re.compile(rb"(?m):_(authToken|password|auth)\s*=\s*[^\s$]{8}"), "a registry's token"),
-    (re.compile(rb'"auths"\s*:\s*\{[^}]*"auth"\s*:\s*"[^"]{8}'), "a registry's password"),
-    (re.compile(rb"(?m)^\s*client-key-data:\s*\S{8}"), "the key of a cluster"),
+    (
+        (b"secret access key",),
+        re.compile(rb"(?i)access key id,\s{0,9}secret access key"),
+        "an AWS key",
+    ),
+    (
+        (b"machine",),
+        re.compile(
+            rb"(?m)^[ \t]{0,9}machine\s{1,9}\S{1,300}\s{1,9}login\s{1,9}\S{1,300}"
+            rb"\s{1,9}password\s{1,9}\S"
+        ),
+        "a password",
+    ),
+    (
+        (b":_auth", b":_password"),
+        re.compile(rb":_(authToken|password|auth)\s{0,9}=\s{0,9}[^\s$]{8}"),
+        "a registry's token",
+    ),
+    (
+        (b'"auths"',),
+        re.compile(rb'"auths"\s{0,9}:\s{0,9}\{[^}]{0,2000}"auth"\s{0,9}:\s{0,9}"[^"]{8}'),
+        "a registry's password",
+    ),
+    (
+        (b"client-key-data",),
+        re.compile(rb"(?m)^[ \t]{0,40}client-key-data:[ \t]{0,9}\S{8}"),
+        "the key of a cluster",
+    ),
 )
+"""Words of which one has to be there (in lower case), the shape, and what it is.
+
+The words are what makes it quick. Repeats have an upper bound, so that no file can make the search
+for them slow.
+"""
+
 _TOKEN = re.compile(
     rb"(?<![A-Za-z0-9_-])"
-    rb"(sk-(?:ant|proj|or)-[A-Za-z0-9_-]{24,}|gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{50,}|"
-    rb"glpat-[A-Za-z0-9_-]{20}|hf_[A-Za-z]{34}|xox[abprs]-[A-Za-z0-9-]{20,}|"
-    rb"AKIA[A-Z0-9]{16}|AIza[A-Za-z0-9_-]{35}|pypi-AgEI[A-Za-z0-9_-]{40,}|"
-    rb"dapi[0-9a-f]{32}|sk_live_[A-Za-z0-9]{20,})"
+    rb"(sk-(?:ant|proj|or)-[A-Za-z0-9_-]{24,300}|gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{50,300}|"
+    rb"glpat-[A-Za-z0-9_-]{20}|hf_[A-Za-z]{34}|xox[abprs]-[A-Za-z0-9-]{20,300}|"
+    rb"AKIA[A-Z0-9]{16}|AIza[A-Za-z0-9_-]{35}|pypi-AgEI[A-Za-z0-9_-]{40,300}|"
+    rb"dapi[0-9a-f]{32}|sk_live_[A-Za-z0-9]{20,300})"
 )
 """Tokens that begin as the service which gave them out begins all of its own."""
 
+_BEGINNINGS = (
+    b"sk-ant-", b"sk-proj-", b"sk-or-", b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_",
+    b"github_pat_", b"glpat-", b"hf_", b"xox", b"akia", b"aiza", b"pypi-", b"dapi", b"sk_live_",
+)  # fmt: skip
+
 _ASSIGNED = re.compile(
-    rb"(?i)(key|token|secret|passw|pwd)\w*[\"']?\]?\s*[:=]\s*[\"'][^\"'<${\s]{8,}[\"']"
+    rb"(?i)(key|token|secret|passw|pwd)\w{0,40}[\"']?\]?\s{0,9}[:=]\s{0,9}"
+    rb"[\"'][^\"'<${]{8,300}[\"']"
 )
 _PLACEHOLDER = 8
 """A token whose end has fewer different characters than this is none."""
@@ -239,9 +279,12 @@ def secret_inside(name: str, beginning: bytes) -> str | None:
         # Code may name a key without being lost to the agent; a module of keys is.
         named = _speaks_of_secret(Path(name).stem)
         return "a key or password" if named and _ASSIGNED.search(beginning) else None
-    for shape, what in _KEY_FILES:
-        if shape.search(beginning):
+    lower = beginning.lower()
+    for words, shape, what in _SHAPES:
+        if any(word in lower for word in words) and shape.search(beginning):
             return what
+    if not any(word in lower for word in _BEGINNINGS):
+        return None
     real = any(len(set(token[-20:])) >= _PLACEHOLDER for token in _TOKEN.findall(beginning))
     return "an access token" if real else None
 
