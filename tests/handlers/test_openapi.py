@@ -14,7 +14,7 @@ from prime_ext.agent import attachment
 from prime_ext.handlers import API, handlers, server, sessions, snapshots
 from prime_ext.handlers.base import PrimeHandler
 from prime_ext.handlers.server import NotFoundHandler
-from prime_ext.session.store import SessionSummary
+from prime_ext.session.outline import SessionSummary
 
 VERBS = ("get", "post", "put", "patch", "delete")
 EXAMPLES = {
