@@ -110,8 +110,14 @@ class NotebookKernels:
 
     async def discard(self, model: dict[str, Any]) -> None:
         """Take back a session whose kernel never came up."""
-        with contextlib.suppress(Exception):
-            await ensure_async(self._session_manager.delete_session(model["id"]))
+        for _ in range(_SESSION_ATTEMPTS):
+            # It cannot be shut down while the server restarts it.
+            with contextlib.suppress(Exception):
+                await ensure_async(self._session_manager.delete_session(model["id"]))
+            if not await self._session_manager.session_exists(path=model["path"]):
+                return
+            await asyncio.sleep(_SESSION_PAUSE)
+        self.log.warning("The session of a kernel that did not come up is left: %s", model["path"])
 
     def connection(self, kernel_id: str) -> KernelConnection:
         known = self._connections.get(kernel_id)
@@ -242,16 +248,19 @@ class NotebookKernel:
                 self._starting = False
                 self._changed()
 
-    async def _start(self) -> str:
+    async def _start(self, attempts: int = 2) -> str:
         model = await self._kernels.start(self.path)
-        connection = self._attach(model["kernel"]["id"])
+        connection = self._kernels.connection(model["kernel"]["id"])
         try:
             await connection.channels()
         except PrimeError as error:
             name = connection.kernel_name
             await self._kernels.discard(model)
+            # Another program may have taken a port between its choice and its use.
+            if error.code == "kernel_dead" and attempts > 1:
+                return await self._start(attempts - 1)
             raise _start_failed(name, error.message) from error
-        return connection.kernel_id
+        return self._attach(connection.kernel_id).kernel_id
 
     async def execute(
         self,

@@ -256,6 +256,33 @@ async def test_kernel_that_ends_at_once(
     assert jp_serverapp.kernel_manager.list_kernel_ids() == []
 
 
+ENDS_ONCE = """
+import os, sys
+if not os.path.exists({mark!r}):
+    open({mark!r}, "w").close()
+    sys.exit(1)
+from ipykernel.kernelapp import launch_new_instance
+launch_new_instance()
+"""
+
+
+async def test_kernel_that_ends_at_once_is_started_once_more(
+    kernels: NotebookKernels,
+    make_notebook: Callable[..., str],
+    install_kernelspec: Callable[..., str],
+    jp_serverapp: Any,
+    tmp_path: Path,
+) -> None:
+    """As one does whose port was taken meanwhile."""
+    code = ENDS_ONCE.format(mark=str(tmp_path / "mark"))
+    install_kernelspec("ends", [sys.executable, "-c", code, "-f", "{connection_file}"])
+    kernel = kernels.for_notebook(make_notebook("ends.ipynb", kernel="ends"))
+    run = await kernel.execute("40 + 2", store_history=False)
+    assert text_of(run.outputs) == "42"
+    assert kernel.generation == 0
+    assert jp_serverapp.kernel_manager.list_kernel_ids() == [kernel.kernel_id]
+
+
 async def test_kernelspec_that_is_not_installed(
     kernels: NotebookKernels, make_notebook: Callable[..., str]
 ) -> None:
