@@ -386,7 +386,7 @@ def test_the_limit_of_a_turn_holds_with_yes(carry_out: CarryOut, messages_api: M
     messages_api.enqueue(reply(call("list_variables")))
     run = carry_out(WORK, "Go on.", "--yes", "--ModelConfig.max_requests_per_turn=1")
     assert run.status == 5
-    assert "1 requests" in run.err
+    assert "has used 1 request to the model" in run.err
 
 
 def test_the_offline_agent_answers_when_asked_to(carry_out: CarryOut, folder: Path) -> None:
