@@ -23,8 +23,9 @@ LEAP_OUTPUT = 8_000
 LARGEST_ERROR = 0.25
 """Of an estimate, as a share of what it is an estimate of: the kind of text may be a new one."""
 
-FRESH_TOKENS = 20_000
-"""What a compaction leaves to be cached anew, at most: the summary turn and the tail."""
+FRESH_TOKENS = 18_000
+"""What a compaction aims to leave to be cached anew: the summary turn and the tail. It is to be
+20,000 at most with what one more request adds, which is seen too late."""
 
 
 @dataclass(frozen=True)

@@ -29,10 +29,10 @@ def test_a_note_is_begun_at_the_margin_or_earlier_where_the_context_leaps() -> N
 
 
 def test_what_is_cached_anew_after_a_compaction_stays_small() -> None:
-    assert tail_room(LIMITS, 5_000, 3_000) == 20_000 - 6_500 - 3_000
+    assert tail_room(LIMITS, 5_000, 3_000) == 18_000 - 6_500 - 3_000
     assert tail_room(LIMITS, 5_000, 30_000) == 4_000  # a quarter of the tail stays, whatever comes
     # A head that is too short for the cache counts as well.
-    assert tail_room(LIMITS, 500, 3_000) == 20_000 - 6_500 - 3_000 - 500
+    assert tail_room(LIMITS, 500, 3_000) == 18_000 - 6_500 - 3_000 - 500
 
 
 @pytest.mark.parametrize(
