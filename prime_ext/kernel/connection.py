@@ -83,6 +83,7 @@ class KernelConnection:
         self._let_go_at: Any = None
         self._lost: Reason | None = None
         self._losses = 0
+        self._renewed_pid: int | None = None
         self._alive = asyncio.Event()
         self._alive.set()
         self._gone = False
@@ -159,6 +160,9 @@ class KernelConnection:
         if data.get("kernel_id") != self.kernel_id or data.get("status") != "success":
             return
         if data.get("action") == "restart":
+            # So is one after a crash, whose new process `_watch` may have seen before.
+            if self._lost is None and self._pid is not None and self._pid == self._renewed_pid:
+                return
             self._lose("user")
             self._renew()
         elif data.get("action") == "shutdown":
@@ -220,6 +224,11 @@ class KernelConnection:
         # A gateway goes on listing a kernel that it has given up.
         return getattr(self._manager, "execution_state", None) != "dead"
 
+    @property
+    def _pid(self) -> int | None:
+        """Of the process, where the server has started it itself."""
+        return getattr(getattr(self._manager, "provisioner", None), "pid", None)
+
     def _is_being_replaced(self) -> bool:
         ready = getattr(self._manager, "_ready", None)
         starting = ready is not None and not ready.done()
@@ -253,6 +262,7 @@ class KernelConnection:
 
     def _renew(self) -> None:
         reason, self._lost = self._lost, None
+        self._renewed_pid = self._pid
         self._alive.set()
         if reason is not None:
             for callback in list(self.on_renewed):

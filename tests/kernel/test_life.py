@@ -80,6 +80,12 @@ async def test_killed_while_idle(kernel: NotebookKernel) -> None:
     assert "dead" in states
     assert await pid_of(kernel) != pid
     assert kernel.state == "idle"
+    # The server announces its own restart like a person's, perhaps later than the process was seen.
+    connection = kernel._connection
+    assert connection is not None
+    restart = {"kernel_id": kernel.kernel_id, "action": "restart", "status": "success"}
+    await connection._on_action(data=restart)
+    assert reasons == ["crash"]
 
 
 async def test_code_that_ends_its_own_process(kernel: NotebookKernel) -> None:
