@@ -29,7 +29,7 @@ from prime_ext.state.namespace import user_names
 from prime_ext.state.time_budget import Budget
 
 from . import memory
-from .report import Measure, report
+from .report import Measure, put_into, report
 from .state_namespaces import BASELINES, NAMESPACES, Namespace, synced
 
 KEY = b"b" * 32
@@ -259,15 +259,6 @@ def targets_table(lines: list[Measure]) -> str:
     return "\n".join(rows)
 
 
-def put_into(page: Path, text: str) -> None:
-    """Replace what stands between the marks ``<!-- bench -->`` and ``<!-- end of bench -->``."""
-    before, begin, rest = page.read_text("utf-8").partition("<!-- bench -->")
-    _, end, after = rest.partition("<!-- end of bench -->")
-    if not (begin and end):
-        raise SystemExit(f"{page} lacks the marks <!-- bench --> and <!-- end of bench -->.")
-    page.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}", "utf-8")
-
-
 def plot(results: dict[str, Rounds], path: Path) -> None:
     """Seconds until durable, a group of bars for each namespace, on a logarithmic scale."""
     import matplotlib
@@ -317,7 +308,7 @@ def main() -> int:
     )
     parser.add_argument("--only", action="append", choices=list(NAMESPACES))
     parser.add_argument("--plot", type=Path)
-    parser.add_argument("--markdown", type=Path, help="a page with the marks of `put_into`")
+    parser.add_argument("--markdown", type=Path, help="a page with the marks `bench`")
     parser.add_argument("--folder", type=Path, help="where to write; default: a temporary one")
     options = parser.parse_args()
     results: dict[str, Rounds] = {}
@@ -343,7 +334,9 @@ def main() -> int:
             f"One run: medians of {options.rounds} interleaved rounds in seconds, {os.cpu_count()} "
             f"processors, other work on the machine at the end: {os.getloadavg()[1]:.1f}."
         )
-        put_into(options.markdown, "\n\n".join([about, targets_table(lines), table(results)]))
+        put_into(
+            options.markdown, "bench", "\n\n".join([about, targets_table(lines), table(results)])
+        )
     details = {
         name: {"medians": found.medians(), "rounds": found.values, "failures": found.failures}
         for name, found in results.items()
