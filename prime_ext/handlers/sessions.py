@@ -38,6 +38,8 @@ class NewSession(msgspec.Struct, forbid_unknown_fields=True):
     permission_mode: Mode | None = None
     title: str | None = None
     restore: RestoreMode | None = None
+    client: Name | None = None
+    """The page that starts it, by the name it gives itself in ``lease`` frames."""
 
 
 class SessionChanges(msgspec.Struct, forbid_unknown_fields=True):
@@ -90,8 +92,8 @@ class SessionsHandler(PrimeHandler):
             restore=body.restore,
             user=self.user,
         )
+        self.settings["prime_leases"].announce(session.notebook, by=body.client)
         emit_session_start(self.event_logger, session)
-        self.settings["prime_leases"].announce(session.notebook)
         self.set_header("Location", f"{self.request.path.rstrip('/')}/{session.id}")
         self.answer(await describe(self, session), HTTPStatus.CREATED)
 

@@ -120,6 +120,8 @@ class _Lease:
     absent: asyncio.TimerHandle | None = None
     """Set during a grace period: ends it."""
     absent_key: str | None = None
+    is_reserved: bool = False
+    """The absent page has not claimed yet: those who do so meanwhile wait for it."""
     key: str | None = None
     """Page of the last holder."""
     epoch: int = 0
@@ -178,7 +180,7 @@ class LeaseHub:
             self._grant(lease)
         else:
             lease.claims.append(client)
-            if len(lease.claims) == 1:
+            if len(lease.claims) == 1 and not lease.is_reserved:
                 self._grant(lease)
             else:
                 self._tell(client, path, False)
@@ -241,9 +243,20 @@ class LeaseHub:
         lease = self._leases.get(normal_path(path))
         return lease.epoch if lease is not None else 0
 
-    def announce(self, path: str) -> None:
-        """Pages were told of a new session: one that has the notebook open gets time to say so."""
-        self._announced[normal_path(path)] = time.monotonic()
+    def announce(self, path: str, *, by: str | None = None) -> None:
+        """Pages are told of a new session: one that has the notebook open gets time to say so.
+
+        Parameters
+        ----------
+        by:
+            The page that started it: a person works there, so that its claim goes before those of
+            other pages, which may hear of the session sooner than its answer arrives.
+        """
+        path = normal_path(path)
+        self._announced[path] = time.monotonic()
+        if by is not None and path not in self._leases:
+            self._leases[path] = lease = _Lease(path, absent_key=by, is_reserved=True)
+            self._wait_for_absent(lease, self._grace_s)
 
     async def attached(self, path: str) -> bool:
         """Whether a client holds the notebook, once that is certain.
@@ -315,6 +328,7 @@ class LeaseHub:
         if lease.absent is not None:
             lease.absent.cancel()
             lease.absent = None
+        lease.is_reserved = False
         if holder.key is None or holder.key != lease.key:
             lease.epoch += 1
         lease.key = holder.key
@@ -335,17 +349,19 @@ class LeaseHub:
             self._stop_timer(pending)
         if wait:
             lease.absent_key = client.key
-            lease.absent = asyncio.get_running_loop().call_later(
-                self._handover_s if lease.claims else self._grace_s, self._give_up, lease
-            )
+            self._wait_for_absent(lease, self._handover_s if lease.claims else self._grace_s)
         elif lease.claims:
             self._grant(lease)
         else:
             self._vacate(lease)
 
+    def _wait_for_absent(self, lease: _Lease, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        lease.absent = loop.call_later(seconds, self._give_up, lease)
+
     def _give_up(self, lease: _Lease) -> None:
         """The grace period is over."""
-        lease.absent = None
+        lease.absent, lease.is_reserved = None, False
         if lease.claims:
             self._grant(lease)
         else:

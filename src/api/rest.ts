@@ -7,6 +7,7 @@ import { nullTranslator, TranslationBundle } from '@jupyterlab/translation';
 
 import { IAttachment, IVariable } from './attachments';
 import { ISessionState } from './frames';
+import { PAGE } from './page';
 
 export type PermissionMode = 'ask' | 'edit' | 'auto' | 'plan';
 
@@ -140,8 +141,11 @@ export class PrimeApi {
     return sessions;
   }
 
+  /** This page's claim to write the notebook goes before those of others. */
   createSession(options: INewSession): Promise<ISessionDetail> {
-    return this._request('POST', ['sessions'], { body: options });
+    return this._request('POST', ['sessions'], {
+      body: { ...options, client: PAGE }
+    });
   }
 
   session(id: string): Promise<ISessionDetail> {

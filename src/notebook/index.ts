@@ -41,8 +41,8 @@ export const notebookWriter: JupyterFrontEndPlugin<INotebookWriter> = {
 
     const open = async (context: Context): Promise<void> => {
       const [lease, notebook] = await Promise.all([
-        import('./notebookLease'),
-        import('./openNotebook'),
+        import(/* webpackChunkName: "writer" */ './notebookLease'),
+        import(/* webpackChunkName: "writer" */ './openNotebook'),
         context.ready
       ]);
       if (context.isDisposed) {

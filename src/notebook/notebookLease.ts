@@ -3,10 +3,11 @@
  */
 import { DocumentRegistry } from '@jupyterlab/docregistry';
 import { INotebookModel } from '@jupyterlab/notebook';
-import { PromiseDelegate, UUID } from '@lumino/coreutils';
+import { PromiseDelegate } from '@lumino/coreutils';
 import { IDisposable } from '@lumino/disposable';
 
 import { ServerFrame } from '../api/frames';
+import { PAGE } from '../api/page';
 import {
   ConnectionStatus,
   ISessions,
@@ -14,9 +15,6 @@ import {
   ISessionStreams
 } from '../tokens';
 import { OpenNotebook } from './openNotebook';
-
-/** This page, for the server to know it again after a reconnection. */
-const PAGE = UUID.uuid4();
 
 /** Wait before a lease that the server has taken away is claimed again, in milliseconds. */
 const RECLAIM_DELAY = 2000;

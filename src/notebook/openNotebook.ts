@@ -1,10 +1,11 @@
 /**
  * One notebook that is open in this page, as the agent's operations see it.
  */
+import { CellChange, ISharedCell, ISharedNotebook } from '@jupyter/ydoc';
 import { DocumentRegistry } from '@jupyterlab/docregistry';
 import { INotebookModel } from '@jupyterlab/notebook';
 import { Contents, ServerConnection } from '@jupyterlab/services';
-import { INotebookMetadata } from '@jupyterlab/nbformat';
+import { ICell, INotebookMetadata } from '@jupyterlab/nbformat';
 import { JSONExt, PartialJSONValue } from '@lumino/coreutils';
 
 import { ClientFrame, INotebookOperation } from '../api/frames';
@@ -81,10 +82,13 @@ export class OpenNotebook {
       }
       if ((await this._changedOnDisk()) && !this._hasUnsavedCells) {
         const unsaved = this._unsavedMetadata();
-        await this.context.revert();
+        const typed = await typedDuring(model, () => this.context.revert());
         this._markSaved();
         for (const [key, value] of unsaved) {
           model.setMetadata(key, value);
+        }
+        for (const [id, cell] of typed) {
+          putBack(model.sharedModel, id, cell);
         }
       }
     });
@@ -283,6 +287,43 @@ export class OpenNotebook {
   private _edits: number;
   private _metadata: INotebookMetadata;
   private _last: Promise<unknown> = Promise.resolve();
+}
+
+type Typed = Pick<ICell, 'cell_type' | 'source'>;
+
+/**
+ * What the person types into cells while the document is loaded anew, by the id of the cell. It
+ * would be lost: Lab replaces all cells when the file has come, whatever they hold by then.
+ */
+async function typedDuring(
+  model: INotebookModel,
+  reload: () => Promise<void>
+): Promise<Map<string, Typed>> {
+  const typed = new Map<string, Typed>();
+  const onChange = (cell: ISharedCell, change: CellChange): void => {
+    if (change.sourceChange) {
+      const { cell_type, source } = cell;
+      typed.set(cell.getId(), { cell_type, source });
+    }
+  };
+  const cells = model.sharedModel.cells.slice();
+  cells.forEach(cell => cell.changed.connect(onChange));
+  try {
+    await reload();
+  } finally {
+    cells.forEach(cell => cell.changed.disconnect(onChange));
+  }
+  return typed;
+}
+
+/** Into the cell, or behind the others if the cell has gone. */
+function putBack(shared: ISharedNotebook, id: string, typed: Typed): void {
+  const cell = shared.cells.find(cell => cell.getId() === id);
+  if (cell) {
+    cell.setSource([typed.source].flat().join(''));
+  } else {
+    shared.addCell(typed as ICell);
+  }
 }
 
 function isMissing(reason: unknown): boolean {

@@ -204,6 +204,37 @@ async def test_pages_told_of_a_session_are_given_time_to_claim(hub: LeaseHub) ->
     assert await attached
 
 
+async def test_the_page_that_starts_a_session_goes_before_one_that_was_faster(
+    hub: LeaseHub,
+) -> None:
+    hub = LeaseHub(grace_s=3600)
+    hub.announce(PATH, by="page-2")
+    faster = browser(hub, "page-1").connect()
+    assert not faster.held
+    starter = browser(hub, "page-2").connect()
+    assert (starter.held, faster.held) == (True, False)
+    starter.release()
+    assert faster.held
+
+
+async def test_a_page_that_starts_a_session_and_never_claims_holds_nobody_up(
+    hub: LeaseHub,
+) -> None:
+    hub.announce(PATH, by="page-2")
+    other = browser(hub, "page-1").connect()
+    assert await hub.attached(PATH)
+    assert other.held
+    hub.announce("closed.ipynb", by="page-2")
+    assert not await hub.attached("closed.ipynb")
+
+
+async def test_starting_a_session_takes_nothing_from_who_writes(hub: LeaseHub) -> None:
+    one = browser(hub, "page-1").connect()
+    hub.announce(PATH, by="page-2")
+    two = browser(hub, "page-2").connect()
+    assert (one.held, two.held) == (True, False)
+
+
 async def test_nobody_claims_and_the_file_is_written_without_further_waiting() -> None:
     hub = LeaseHub(settle_s=0.1)
     hub.announce(PATH)

@@ -45,9 +45,15 @@ export function cellsOf(
 
 const saved = new Set<string>();
 
-/** Cells of a notebook on the disk. What it held is validated when the test ends. */
+/**
+ * Cells of a notebook on the disk; none of one that Jupyter is writing at this moment. What it held
+ * is validated when the test ends.
+ */
 export function savedCells(file: string): ICell[] {
   const text = readFileSync(file, 'utf8');
+  if (!text.trimEnd().endsWith('}')) {
+    return [];
+  }
   saved.add(text);
   return JSON.parse(text).cells.map((cell: any) => ({
     source: [cell.source].flat().join(''),

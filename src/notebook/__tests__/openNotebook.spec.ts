@@ -1,10 +1,21 @@
 import { DocumentRegistry } from '@jupyterlab/docregistry';
 import { INotebookModel, NotebookModel } from '@jupyterlab/notebook';
 import { ServerConnection } from '@jupyterlab/services';
+import { ICell, ICodeCell, INotebookContent } from '@jupyterlab/nbformat';
+import { PromiseDelegate } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
 
 import { sourceHash } from '../hash';
 import { Ack, OpenNotebook } from '../openNotebook';
+
+const code = (id: string, source: string): ICodeCell => ({
+  id,
+  cell_type: 'code',
+  source,
+  metadata: {},
+  outputs: [],
+  execution_count: null
+});
 
 /** A document as far as the notebook looks at it, and a disk beneath it. */
 class Document {
@@ -13,16 +24,7 @@ class Document {
       nbformat: 4,
       nbformat_minor: 5,
       metadata: {},
-      cells: [
-        {
-          id: 'a',
-          cell_type: 'code',
-          source: '1',
-          metadata: {},
-          outputs: [],
-          execution_count: null
-        }
-      ]
+      cells: [code('a', '1')]
     });
     this.model.dirty = false;
   }
@@ -57,11 +59,20 @@ class Document {
 
   async revert(): Promise<void> {
     this.log.push('revert');
+    const here = this.model.toJSON() as INotebookContent;
+    await this.fetched;
     this.model.fromJSON({
-      ...this.model.toJSON(),
+      ...here,
+      cells: this.cells ?? here.cells,
       metadata: { tags: ['disk'] }
     });
+    this.model.dirty = false;
   }
+
+  /** The cells on the disk, where they are not those in the page. */
+  cells: ICell[] | null = null;
+  /** Resolves when the file has come. */
+  fetched: Promise<void> = Promise.resolve();
 
   get = async (): Promise<any> => this.disk;
 }
@@ -309,6 +320,32 @@ describe('OpenNotebook', () => {
       await notebook.refresh();
       expect(document.log).toEqual([]);
     });
+
+    it.each([
+      ['stays there', [code('a', 'on disk'), code('b', '2')], ['mine', '2']],
+      ['is behind the others', [code('b', '2')], ['2', 'mine']]
+    ])(
+      'while it comes, what is typed into a cell %s',
+      async (_, cells, expected) => {
+        const fetched = new PromiseDelegate<void>();
+        document.fetched = fetched.promise;
+        document.cells = cells;
+        const refreshed = notebook.refresh();
+        while (document.log.length === 0) {
+          await Promise.resolve();
+        }
+        type('m');
+        type('mine');
+        fetched.resolve();
+        await refreshed;
+        expect(sources()).toEqual(expected);
+        expect(document.model.dirty).toBe(true);
+        // It has not been saved: nothing is taken over again.
+        document.disk.hash = 'three';
+        await notebook.refresh();
+        expect(document.log).toEqual(['revert']);
+      }
+    );
 
     it('beneath what Lab says of the kernel, which stays', async () => {
       document.model.setMetadata('language_info', { name: 'python' });
