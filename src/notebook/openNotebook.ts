@@ -6,7 +6,7 @@ import { DocumentRegistry } from '@jupyterlab/docregistry';
 import { INotebookModel } from '@jupyterlab/notebook';
 import { Contents, ServerConnection } from '@jupyterlab/services';
 import { ICell, INotebookMetadata } from '@jupyterlab/nbformat';
-import { JSONExt, PartialJSONValue } from '@lumino/coreutils';
+import { JSONExt, PartialJSONValue, UUID } from '@lumino/coreutils';
 
 import { ClientFrame, INotebookOperation } from '../api/frames';
 import {
@@ -48,6 +48,7 @@ export class OpenNotebook {
     this._metadata = model.metadata;
     // What was typed until now was not seen, nor whether anything was.
     this._edits = model.dirty ? 1 : 0;
+    this._sent = { edits: this._edits, metadata: this._metadata };
   }
 
   /**
@@ -125,11 +126,21 @@ export class OpenNotebook {
   }
 
   private _onSaveState(_: unknown, state: DocumentRegistry.SaveState): void {
+    const { model } = this.context;
     if (state === 'started') {
-      // What is typed from here on is not in what is saved.
-      this._markSaved();
-    } else if (state === 'failed') {
-      this._edits++;
+      // What is saved is what there is now, however long the person is asked about it meanwhile.
+      this._sent = { edits: this._edits, metadata: model.metadata };
+    } else if (state === 'completed') {
+      this._edits -= this._sent.edits;
+      this._metadata = this._sent.metadata;
+      if (this._edits > 0 && !model.collaborative) {
+        // Lab takes what came since for saved, too.
+        model.dirty = true;
+        if (this._owesSave) {
+          void this.apply(UUID.uuid4(), { op: 'save' });
+        }
+      }
+      this._owesSave = false;
     }
   }
 
@@ -217,6 +228,7 @@ export class OpenNotebook {
       await new Promise(resolve => window.setTimeout(resolve, LOOK_DELAY));
     }
     if (looks === 0) {
+      this._owesSave = true;
       throw new OperationError(
         'save_conflict',
         `${this.context.localPath} was changed on disk since it was opened or saved here.`
@@ -286,6 +298,10 @@ export class OpenNotebook {
   /** Changes to cells since the document was loaded or saved. */
   private _edits: number;
   private _metadata: INotebookMetadata;
+  /** What there was of both when Lab last began to save. */
+  private _sent: { edits: number; metadata: INotebookMetadata };
+  /** The agent could not save what it changed, until the person has said which version counts. */
+  private _owesSave = false;
   private _last: Promise<unknown> = Promise.resolve();
 }
 

@@ -283,6 +283,30 @@ describe('OpenNotebook', () => {
     );
   });
 
+  it('does not let what came while the notebook was saved pass for saved', async () => {
+    document.saveState.emit('started');
+    await notebook.apply('1', insert('b'));
+    document.model.dirty = false;
+    document.saveState.emit('completed');
+    expect(document.model.dirty).toBe(true);
+    expect(document.log).toEqual([]);
+  });
+
+  it('saves what the agent changed while the person was asked which version counts', async () => {
+    document.disk.hash = 'two';
+    document.saveState.emit('started');
+    await notebook.apply('1', insert('b'));
+    const ack = await notebook.apply('2', { op: 'save' });
+    expect(error(ack)).toBe('save_conflict');
+    // The person says: overwrite.
+    document.contentsModel.hash = 'two';
+    document.model.dirty = false;
+    document.saveState.emit('completed');
+    await notebook.apply('3', { op: 'read', cell_id: 'b' });
+    expect(document.log).toEqual(['save']);
+    expect(document.model.dirty).toBe(false);
+  });
+
   describe('takes over what changed on disk', () => {
     const type = (source: string): void =>
       document.model.sharedModel.getCell(0).setSource(source);
@@ -346,6 +370,13 @@ describe('OpenNotebook', () => {
         expect(document.log).toEqual(['revert']);
       }
     );
+
+    it('never over what was typed before a save that the person cancelled', async () => {
+      type('typed');
+      document.saveState.emit('started');
+      await notebook.refresh();
+      expect(document.log).toEqual([]);
+    });
 
     it('beneath what Lab says of the kernel, which stays', async () => {
       document.model.setMetadata('language_info', { name: 'python' });
