@@ -234,6 +234,16 @@ class KernelConnection:
         starting = ready is not None and not ready.done()
         return bool(getattr(self._manager, "shutting_down", False)) or starting
 
+    def stop_restarts(self) -> bool:
+        """Have the server restart the kernel by itself no more; return whether none is under way.
+
+        A kernel that is shut down in the middle of a restart is forgotten, and its process is not.
+        """
+        if self._is_being_replaced():
+            return False
+        self._manager.stop_restarter()
+        return True
+
     def _lose(self, reason: Reason) -> None:
         """The process is gone. The first reason given is the cause."""
         if self._lost is not None:

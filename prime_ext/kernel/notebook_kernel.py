@@ -108,14 +108,14 @@ class NotebookKernels:
             raise _start_failed(kernel_name, _message(error)) from error
         return model
 
-    async def discard(self, model: dict[str, Any]) -> None:
+    async def discard(self, model: dict[str, Any], connection: KernelConnection) -> None:
         """Take back a session whose kernel never came up."""
         for _ in range(_SESSION_ATTEMPTS):
-            # It cannot be shut down while the server restarts it.
-            with contextlib.suppress(Exception):
-                await ensure_async(self._session_manager.delete_session(model["id"]))
-            if not await self._session_manager.session_exists(path=model["path"]):
-                return
+            if connection.stop_restarts():
+                with contextlib.suppress(Exception):
+                    await ensure_async(self._session_manager.delete_session(model["id"]))
+                if not await self._session_manager.session_exists(path=model["path"]):
+                    return
             await asyncio.sleep(_SESSION_PAUSE)
         self.log.warning("The session of a kernel that did not come up is left: %s", model["path"])
 
@@ -255,7 +255,7 @@ class NotebookKernel:
             await connection.channels()
         except PrimeError as error:
             name = connection.kernel_name
-            await self._kernels.discard(model)
+            await self._kernels.discard(model, connection)
             # Another program may have taken a port between its choice and its use.
             if error.code == "kernel_dead" and attempts > 1:
                 return await self._start(attempts - 1)

@@ -43,16 +43,7 @@ def kernels(jp_serverapp: Any, jp_asyncio_loop: Any) -> Iterator[NotebookKernels
         jp_serverapp.session_manager, jp_serverapp.kernel_manager, jp_serverapp.log
     )
     yield kernels
-    jp_asyncio_loop.run_until_complete(_shut_down(kernels, jp_serverapp.kernel_manager))
-
-
-async def _shut_down(kernels: NotebookKernels, kernel_manager: Any) -> None:
-    await kernels.close()
-    for kernel_id in list(kernel_manager.list_kernel_ids()):
-        manager = kernel_manager.get_kernel(kernel_id)
-        # A restart under way is let finish: the server cannot shut a kernel down during one.
-        await until(manager.ready.done)
-        await kernel_manager.shutdown_kernel(kernel_id, now=True)
+    jp_asyncio_loop.run_until_complete(kernels.close())
 
 
 @pytest.fixture

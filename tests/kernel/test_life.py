@@ -289,6 +289,21 @@ async def test_kernel_that_ends_at_once_is_started_once_more(
     assert jp_serverapp.kernel_manager.list_kernel_ids() == [kernel.kernel_id]
 
 
+async def test_discarded_during_its_restart_it_leaves_no_process(
+    kernels: NotebookKernels, kernel: NotebookKernel, jp_serverapp: Any
+) -> None:
+    kernel_id = await kernel.ensure()
+    model = await kernels.session_of(kernel.path)
+    assert model is not None
+    manager = jp_serverapp.kernel_manager.get_kernel(kernel_id)
+    restart = asyncio.create_task(manager.restart_kernel(now=True))
+    await until(lambda: manager.shutting_down)
+    await kernels.discard(model, kernels.connection(kernel_id))
+    await restart
+    assert not await manager.is_alive()
+    assert jp_serverapp.kernel_manager.list_kernel_ids() == []
+
+
 async def test_kernelspec_that_is_not_installed(
     kernels: NotebookKernels, make_notebook: Callable[..., str]
 ) -> None:
