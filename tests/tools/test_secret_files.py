@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 
 from prime_ext.agent.tools.secret_files import (
     LOOKED_AT_BYTES,
+    Suspicion,
     is_secret,
     secret_in_file,
     secret_inside,
+    suspicion,
 )
 from prime_ext.errors import PrimeError
 
@@ -25,27 +27,36 @@ if TYPE_CHECKING:
     from tests.tools.conftest import Call
 
 SECRET = """
-.env prod.env .env.local env env.sh dotenv backend.env.production .envrc
-server.PEM server.key AuthKey_2X9.p8 cert.pfx store.jks vault.kdbx me.ppk backup.gpg office.ovpn
+.env .env.local .env.bak env env.local dotenv .envrc .Renviron Renviron.site
+server.PEM AuthKey_2X9.p8 cert.pfx store.jks vault.kdbx me.ppk backup.gpg office.ovpn
 id_rsa id_ed25519 id_rsa.old ssh_host_ed25519 login.keychain-db login.keyring secring.gpg wallet.dat
-credentials credentials.json credentials.csv aws_credentials.txt Credentials.xml creds.yml
+privkey.txt sshkey ssh_key master.key seed_phrase.txt recovery_codes.txt github-recovery-codes.txt
+backup_codes.txt
+credentials credentials.json aws_credentials.txt Credentials.xml creds.yml
 credentials.json.bak credentials.json~ application_default_credentials.json
 client_secret_1.json client_secret_123-abc.apps.googleusercontent.com.json secrets.yaml secrets.toml
-secrets.enc.yaml secret.txt topsecret.txt secret_notes.ipynb my-secrets.ipynb secrets.md
-passwd passwd.txt passwords.txt passwords.md mypasswords.txt passwords-work-laptop.txt db_password
-Passwords.ipynb "Chrome Passwords.csv" passphrase.txt wifi_passwords.md
+secrets.enc.yaml secret.txt topsecret.txt secrets.md
+passwd passwd.txt passwords.txt passwords.md mypasswords.txt db_password passphrase.txt
+wifi_passwords.md pw.txt pwd.txt pass.txt my_pass.txt master_pass.txt
 htpasswd .htpasswd passwort.txt contraseñas.txt motdepasse.txt
 pip.conf pip.ini .pypirc pypirc .npmrc npmrc .yarnrc.yml yarnrc .condarc condarc auth.json
 netrc _netrc .netrc git-credentials .git-credentials gitcookies
 pgpass .pgpass pgpass.conf pg_service.conf my.cnf .my.cnf mylogin.cnf odbc.ini cwallet.sso
+profiles.yml connections.toml
 boto.cfg .s3cfg s3cfg rclone.conf kubeconfig kubeconfig.yaml kube_config .dockercfg dockerconfigjson
 terraform.tfstate terraform.tfstate.backup prod.tfvars kaggle.json databrickscfg adc.json
 my-project-firebase-adminsdk-x1y2z.json service-account.json service_account_prod.json
-group_vars_vault.yml jupyter_server_config.py jupyter_lab_config.json
-api_key.txt apikey.json APIKey.txt openai-key.txt OPENAI_API_KEY openai_key.json accessKeys.csv key
-keys.txt keys.json private-key.txt aws_access_key.csv anthropic_key.yml
-token token.txt token.json hf_token github_token.txt access_tokens.json bot-token.cfg
-jupyter_token.txt
+jupyter_server_config.py jupyter_lab_config.json msal_token_cache.json token.pickle
+api_key.txt apikey.json APIKey.txt openai-key.txt OPENAI_API_KEY openai_key.json private-key.txt
+anthropic_key.yml hf_token github_token.txt access_tokens.json
+"""
+
+DEPENDS = """
+prod.env db.env backend.env.production weather.env env.sh server.key slides.key group_vars_vault.yml
+key key.json keys.txt keys.json label_key.json gene_key.txt codebook_key.txt treatment_key.txt
+dichotomous_key.txt token token.txt token.json jupyter_token.txt
+passwords-work-laptop.txt bot-token.cfg the_secret_agent.txt secret_history.txt secret_message.txt
+managing_secrets.md secret_project_plan.md dim_account_key.json microcredentials.txt
 """
 
 HARMLESS = """
@@ -54,7 +65,7 @@ token_counts.csv pad_token.txt eos_token.json vocab.txt max_tokens.yaml
 secretary.csv secretaries.csv secretion_rates.csv secret_santa.csv secret_garden.txt
 password_strength_analysis.ipynb password_strength.csv common_passwords.txt leaked_passwords.csv
 password_reset_flow.md password_policy.json secret_sharing.ipynb credential_stuffing_detection.ipynb
-managing_secrets.md how_to_rotate_credentials.ipynb secret_project_plan.md api_key_rotation.md
+how_to_rotate_credentials.ipynb api_key_rotation.md secret_notes.ipynb Passwords.ipynb
 secrets.py credentials.py key.py token.py passwords.sql test_secrets.py secret_store.ts
 .env.example .env.sample prod.env.template secrets.example.yaml credentials.sample.json
 credentials_template.json id_ed25519.pub keys.csv keyboard.txt monkey.json keynote_talks.csv
@@ -63,19 +74,17 @@ translation_keys.json
 environment.yml env.py requirements.txt config.json config.yaml settings.ini pyproject.toml
 docker-compose.yml data.csv analysis.ipynb work.ipynb README.md notes.txt passengers.csv passing.csv
 compass.txt author.csv authors.json accounts.csv users.csv login_times.csv service_times.json
+dim_account_key.csv account_key.csv subscription_keys.csv teacher_credentials.csv
+student_credentials.parquet microcredentials.csv victorias_secret_sales.csv victoriassecret_com.csv
+trade_secrets_cases.csv secret_weapon.png session_tokens.csv secret_sharer.pdf hf_tokens.npy
 """
 
 
-def wrong(names: list[str], *, secret: bool) -> list[str]:
-    return [name for name in names if is_secret(name) is not secret]
-
-
-def test_names_of_secrets() -> None:
-    assert wrong(shlex.split(SECRET), secret=True) == []
-
-
-def test_names_of_ordinary_files() -> None:
-    assert wrong(shlex.split(HARMLESS), secret=False) == []
+def test_names() -> None:
+    certain, none = Suspicion.CERTAIN, Suspicion.NONE
+    assert [name for name in shlex.split(SECRET) if suspicion(name) is not certain] == []
+    assert [name for name in shlex.split(DEPENDS) if suspicion(name) in (certain, none)] == []
+    assert [name for name in shlex.split(HARMLESS) if suspicion(name) is not none] == []
 
 
 @given(
@@ -89,9 +98,29 @@ def test_a_copy_of_a_secret_is_one(name: str, end: str, upper: bool) -> None:
 
 @given(st.text(max_size=60))
 def test_any_name_has_an_answer(name: str) -> None:
-    assert is_secret(name) in (True, False)
+    assert is_secret(name) is (suspicion(name) is Suspicion.CERTAIN)
 
 
+JWT = ".".join(
+    (
+        "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9",
+        "eyJzdWIiOiIxMjM0NTY3ODkwIn0",
+        "dozjgNryP4J3jVmNHl0w5N",
+    )
+)
+NOVEL = """Title: The Secret Agent
+
+Language: English
+Encoding: ISO-8859-1
+
+CHAPTER I
+
+Mr Verloc, going out in the morning, left his shop nominally in charge of
+his brother-in-law. It could be done, because there was very little business
+at any time, and practically none at all before the evening. Mr Verloc cared
+but little about his ostensible business. And, moreover, his wife was in
+charge of his brother-in-law. The shop was small, and so was the house.
+"""
 KEY = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj"
 
 
@@ -112,11 +141,29 @@ KEY = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj"
         ("cluster.yaml", "users:\n- user:\n    client-key-data: LS0tLS1CRUdJTi\n"),
         ("conf.yaml", "api: sk-ant-api03-" + "aB3dE6gH9jK2" * 3 + "\n"),
         ("run.cfg", "hub = hf_abcdefghijklmnopqrstuvwxyzABCDEFGH\n"),
+        ("conf.yaml", "api: sk-svcacct-" + "aB3dE6gH9jK2" * 3 + "\n"),
+        ("openai.txt", "sk-" + "aB3dE6gH9jK2" * 4),
+        ("utf16.txt", ("sk-" + "aB3dE6gH9jK2" * 4).encode("utf-16")),
+        ("data.json", json.dumps({"jwt": JWT})),
+        ("kube.txt", "users:\n- name: a\n  user:\n    token: eyJhbGciOiJSUzI1NiIsImt.abc\n"),
+        ("conn.txt", "postgresql://user:s3cretpass@db.example.com/prod"),
+        ("access.ini", "id = AKIAQ3EGRPT2ZXWV5LNM\n"),
+        ("log.txt", "calls AWS as AKIAQ3EGRPTTZXWVYLNM\n"),
+        ("Chrome Passwords.csv", "name,url,username,password\nx,https://x,me,hunter2\n"),
+        ("weather.env", "RTTOV=1\nDB_PASS=hunter2x\n"),
+        ("prod.env", "API_KEY=8sk2md93kq\n"),
+        ("token.txt", "8sk2md93kqPq71Zz0a4T\n"),
+        ("keys.json", json.dumps({"weather_api_key": "8sk2md93kq"})),
+        ("passwords-laptop.txt", "gmail hunter2x\nbank  me@x.org Tr0ub4dor&3\n"),
+        ("passwords-laptop.txt", "gmail: hunter2x\n"),
+        ("secret_stuff.txt", "Hunter2\n"),
+        ("secret_project_plan.md", "We begin in May.\n\npassword: swordfish\n"),
         ("secrets.py", 'WIFI_PASSWORD = "correct horse"\nAPI_KEY = "0123456789abcdef"\n'),
     ],
 )  # fmt: skip
-def test_secrets_by_content(name: str, text: str) -> None:
-    assert secret_inside(name, text.encode()) is not None
+def test_secrets_by_content(name: str, text: str | bytes) -> None:
+    data = text if isinstance(text, bytes) else text.encode()
+    assert secret_inside(name, data) is not None
 
 
 @pytest.mark.parametrize(
@@ -134,6 +181,26 @@ def test_secrets_by_content(name: str, text: str) -> None:
         ("work.ipynb", '{"cells": [{"source": "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"}]}'),
         ("cert.txt", f"-----BEGIN CERTIFICATE-----\n{KEY}\n"),
         ("data.csv", "machine,login,password_strength\npump,3,4\n"),
+        ("peptides.csv", "peptide,score\nAKIADLVGEWTPKSFRHNQY,0.3\nAKIADLVGEWTPKSFRHNQYAWS,1\n"),
+        ("peptides.json", json.dumps({"peptide": "AKIADLVGEWTPKSFRHNQY"})),
+        ("proteins.fasta", ">sp|P1\nMSTNPKPQRK\nAKIAVTGLLAGDEKSFHWPNRTQ\n"),
+        ("blobs.csv", "id,blob\n1,AKIAABCDEFGH12345678\n"),
+        ("openapi.json", json.dumps({"refresh_token": "string-of-something"})),
+        ("openapi.json", json.dumps({"client_secret": "placeholder-value"})),
+        ("answers.json", json.dumps({"private_key": "explains what a private key is"})),
+        ("readme.md", "connect to postgresql://user:password@host/db or http://localhost:8888\n"),
+        ("label_key.json", json.dumps({"0": "cat", "1": "dog", "key": "label"})),
+        ("key.json", json.dumps({"key": "C major", "keys": ["C", "D"], "sort_key": "date_added"})),
+        ("gene_key.txt", "BRCA1\nTP53\n"),
+        ("codebook_key.txt", "1=male 2=female\n9=missing\n"),
+        ("treatment_key.txt", "A=placebo\nB=drug_10mg\n"),
+        ("dichotomous_key.txt", "1. Leaves opposite: go to 2\n1'. Leaves alternate: go to 7\n"),
+        ("the_secret_agent.txt", NOVEL),
+        ("secret_message.txt", "ATTACK AT DAWN\n"),
+        ("weather.env", "OMP_NUM_THREADS=4\nMODEL=gpt2-xl\nKEYS=a,b\nMAX_TOKENS=4096\n"),
+        ("vault.yml", "hub:\n  name: customer_hub\n  business_key: customer_id\n"),
+        ("slides.key", "PK\x03\x04\x00\x00password: hunter2x"),
+        ("managing_secrets.md", "Set `password: ${DB_PASSWORD}` and token: <your token>.\n"),
     ],
 )
 def test_ordinary_content(name: str, text: str) -> None:
@@ -142,12 +209,29 @@ def test_ordinary_content(name: str, text: str) -> None:
 
 @pytest.mark.parametrize(
     "piece",
-    ["\n", "machine x ", '"auths":{', "key", " ", '"client_secret":"', "sk-ant-", "A" * 20 + "-"],
+    [
+        "\n",
+        "machine x ",
+        '"auths":{',
+        "key",
+        " ",
+        '"client_secret":"',
+        "sk-ant-",
+        "A" * 20 + "-",
+        "key=",
+        "pass=a",
+        "://a:",
+        "eyJaaaaaaaaaaaa.",
+        "url,username,",
+        "a=",
+        "_key",
+        "AKIA",
+    ],
 )
 def test_no_content_takes_long(piece: str) -> None:
     data = (piece * LOOKED_AT_BYTES).encode()[:LOOKED_AT_BYTES]
     begun = time.process_time()
-    for name in ("x.json", "secrets.py"):
+    for name in ("x.json", "secrets.py", "passwords-of-x.txt"):
         secret_inside(name, b"secret key machine client-key-data private_key hf_ " + data)
     assert time.process_time() - begun < 2
 
@@ -166,11 +250,11 @@ async def test_all_tools_agree(call: Call, root: Path) -> None:
         (root / path).parent.mkdir(exist_ok=True)
         (root / path).write_text(text)
 
-    secret = ["secret_notes.ipynb", "passwd.txt", "pip.conf", "Creds/prod.txt"]
-    for name in (*secret, "tokenizer.json", "secretary.csv", "password_strength.csv"):
+    secret = ["pip.conf", "Creds/prod.txt", "passwd.txt", "label_key.json", "gcp.json"]
+    for name in (*secret, "tokenizer.json", "codebook_key.txt", "teacher_credentials.csv"):
         put(name)
+    put("label_key.json", json.dumps({"api_key": "8sk2md93kq", "about": "needle"}))
     put("gcp.json", json.dumps({"type": "service_account", "project": "needle"}))
-    secret.append("gcp.json")
     for path in secret:
         for tool, more in (
             ("read_file", {}),
@@ -181,7 +265,47 @@ async def test_all_tools_agree(call: Call, root: Path) -> None:
             with pytest.raises(PrimeError) as caught:
                 await call(tool, path=path, **more)
             assert (caught.value.code, tool) == ("secret_file", tool)
-    found: Any = await call("search_files", pattern="needle")
-    (block,) = found.content
-    hits = {line for line in block["text"].splitlines() if not line.startswith(" ")}
-    assert hits == {"tokenizer.json", "secretary.csv", "password_strength.csv"}
+    listed = await lines(call, "list_files")
+    assert {line.split()[0] for line in listed if "may hold secrets" in line} == {
+        "Creds/", "passwd.txt", "pip.conf", "label_key.json",
+    }  # fmt: skip
+    found = await lines(call, "search_files", pattern="needle")
+    hits = [line for line in found[:-1] if not line.startswith(" ")]
+    assert hits == ["codebook_key.txt", "teacher_credentials.csv", "tokenizer.json"]
+    assert found[-1] == (
+        "[Not searched, since they may hold secrets: Creds, gcp.json, label_key.json and 2 more.]"
+    )
+
+
+async def test_what_is_left_out_of_a_search_does_not_depend_on_what_is_in_it(
+    call: Call, root: Path
+) -> None:
+    (root / "conf.yaml").write_text("api: sk-ant-api03-" + "aB3dE6gH9jK2" * 3)
+    right = await lines(call, "search_files", pattern="sk-ant-api03-a")
+    wrong = await lines(call, "search_files", pattern="sk-ant-api03-b")
+    assert right[1:] == wrong[1:] == ["[Not searched, since they may hold secrets: conf.yaml.]"]
+    assert right[0].replace("03-a", "03-b") == wrong[0]
+
+
+async def test_no_secret_is_written(call: Call, root: Path) -> None:
+    """What the agent could not clean up again, it does not write."""
+    secret = 'api = "sk-ant-api03-' + "aB3dE6gH9jK2" * 3 + '"\n'
+    (root / "old.cfg").write_text("api = none\n")
+    for tool, path, more in (
+        ("write_file", "new.cfg", {"content": secret}),
+        ("write_file", "old.cfg", {"content": secret}),
+        ("edit_file", "old.cfg", {"old": "api = none\n", "new": secret}),
+    ):
+        with pytest.raises(PrimeError, match="would hold an access token") as caught:
+            await call(tool, path=path, **more)
+        assert caught.value.code == "secret_file"
+    assert not (root / "new.cfg").exists()
+    assert (root / "old.cfg").read_text() == "api = none\n"
+    await call("write_file", path="label_key.json", content='{"0": "cat"}')
+    await call("edit_file", path="label_key.json", old="cat", new="dog")
+    assert await lines(call, "read_file", path="label_key.json") == ['1\t{"0": "dog"}']
+
+
+async def lines(call: Call, tool: str, **arguments: Any) -> list[str]:
+    (block,) = (await call(tool, **arguments)).content
+    return str(block["text"]).splitlines()

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from prime_ext.agent.tools import secret_files
 from prime_ext.agent.tools.file_writing import FileWriting, content_hash
 from prime_ext.agent.tools.paths import PATH, Workspace
 from prime_ext.agent.tools.text_files import read_text, size_text, unified_diff
@@ -45,7 +46,9 @@ def _edited(workspace: Workspace, arguments: dict[str, Any]) -> tuple[str, str, 
             if count
             else "Read the file and copy the text exactly, without the line numbers.",
         )
-    return before, before.replace(old, new), target
+    after = before.replace(old, new)
+    _no_secret(target, after, shown)
+    return before, after, target
 
 
 async def _write_file(context: ToolContext, arguments: dict[str, Any]) -> ToolOutcome:
@@ -55,6 +58,7 @@ async def _write_file(context: ToolContext, arguments: dict[str, Any]) -> ToolOu
         _no_notebook(target)
         shown = workspace.relative(target)
         content = clean_source(arguments["content"])
+        _no_secret(target, content, shown)
         if context.previewed and context.previewed["content"] != _present(target):
             raise PrimeError(
                 f"{shown!r} was changed while the call waited for its approval. Nothing was done.",
@@ -95,10 +99,12 @@ async def _preview_write(context: ToolContext, arguments: dict[str, Any]) -> str
             _no_notebook(target)
             shown = workspace.relative(target)
             context.previewed["content"] = _present(target)
+            content = clean_source(arguments["content"])
+            _no_secret(target, content, shown)
             before = read_text(target, shown).text if target.exists() else ""
         except PrimeError as error:
             return f"This will fail: {error.message}"
-        return fence(unified_diff(before, clean_source(arguments["content"]), shown), "diff")
+        return fence(unified_diff(before, content, shown), "diff")
 
     return await asyncio.to_thread(preview)
 
@@ -118,6 +124,20 @@ def _no_notebook(target: Path) -> None:
             code="is_notebook",
             hint="Use insert_cell, edit_cell and the other cell tools for the notebook of this "
             "session; for another one use nbformat in run_code.",
+        )
+
+
+def _no_secret(target: Path, text: str, shown: str) -> None:
+    """What could not be read and changed again afterwards is not written in the first place."""
+    inside = secret_files.secret_inside(target.name, text.encode()[: secret_files.LOOKED_AT_BYTES])
+    if inside is not None:
+        raise PrimeError(
+            f"{shown!r} would hold {inside}. The agent writes no secrets into files: it could not "
+            "read or change them again.",
+            code="secret_file",
+            hint="Have the code take it from the environment (os.environ), or leave a placeholder "
+            "such as <your key> and ask the user to fill it in.",
+            status=403,
         )
 
 

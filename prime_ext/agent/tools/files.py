@@ -83,7 +83,7 @@ def _entry(entry: Path) -> str:
             f"  {_HELD_BACK}" if entry.name.lower() in secret_files.FOLDERS else ""
         )
     modified = datetime.fromtimestamp(status.st_mtime, tz=timezone.utc)
-    note = f"  {_HELD_BACK}" if secret_files.is_secret(entry.name) else ""
+    note = f"  {_HELD_BACK}" if secret_files.is_held_back(entry) else ""
     return f"{entry.name}  {size_text(status.st_size)}  {modified:%Y-%m-%d %H:%M}{note}"
 
 

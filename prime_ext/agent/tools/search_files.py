@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from prime_ext.agent.tools import search_worker
-from prime_ext.agent.tools.paths import FOLDER
+from prime_ext.agent.tools.paths import FOLDER, Workspace
 from prime_ext.agent.tools.tool import Tool, ToolContext, ToolOutcome
 from prime_ext.clean_text import well_formed
 
 MAX_HITS = 200
+NAMED = 3
+"""Of the files that were left out."""
 SEARCH_SECONDS = 20.0
 
 
@@ -26,30 +29,47 @@ async def _search_files(context: ToolContext, arguments: dict[str, Any]) -> Tool
         "own": workspace.is_own(base),
         "max_hits": MAX_HITS,
     }
-    hits, complete = await _run_search(job)
+    found = await _run_search(job)
     where = workspace.relative(base)
     place = "the server's root" if where == "." else where
-    if not hits:
-        text = f"No match for {arguments['pattern']!r} in {place}."
-        if not complete:
-            text += f" The search was stopped after {SEARCH_SECONDS:.0f} s; try a smaller folder."
-        return ToolOutcome.text(text)
     lines: list[str] = []
+    if not found.hits:
+        text = f"No match for {arguments['pattern']!r} in {place}."
+        if not found.complete:
+            text += f" The search was stopped after {SEARCH_SECONDS:.0f} s; try a smaller folder."
+        lines.append(text)
     last_path = None
-    for hit in hits:
+    for hit in found.hits:
         if hit["path"] != last_path:
             last_path = hit["path"]
             lines.append(workspace.relative(Path(hit["path"])))
         lines.append(f"  {hit['where']}: {hit['line']}")
-    if len(hits) == MAX_HITS:
+    if len(found.hits) == MAX_HITS:
         lines.append(f"[Only the first {MAX_HITS} matches; search for something rarer.]")
-    elif not complete:
+    elif found.hits and not found.complete:
         lines.append(f"[Stopped after {SEARCH_SECONDS:.0f} s: there may be more.]")
+    if found.left_out:
+        lines.append(_left_out(workspace, found.left_out))
     return ToolOutcome.text("\n".join(lines))
 
 
-async def _run_search(job: dict[str, Any]) -> tuple[list[dict[str, Any]], bool]:
-    """Hits of the search process, and whether it came to its end."""
+def _left_out(workspace: Workspace, paths: list[str]) -> str:
+    names = ", ".join(workspace.relative(Path(path)) for path in paths[:NAMED])
+    more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
+    return f"[Not searched, since they may hold secrets: {names}{more}.]"
+
+
+@dataclass
+class _Found:
+    hits: list[dict[str, Any]] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    """Files and folders that may hold secrets."""
+    complete: bool = False
+    """Whether the search came to its end."""
+
+
+async def _run_search(job: dict[str, Any]) -> _Found:
+    """What the search process finds in the time it has."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-I",
@@ -60,29 +80,31 @@ async def _run_search(job: dict[str, Any]) -> tuple[list[dict[str, Any]], bool]:
     )
     assert process.stdin is not None
     assert process.stdout is not None
-    hits: list[dict[str, Any]] = []
-    complete = False
+    found = _Found()
 
     async def collect(stdout: asyncio.StreamReader) -> bool:
         async for line in stdout:
-            hit = json.loads(line)
-            if "done" in hit:
+            said = json.loads(line)
+            if "done" in said:
                 return True
-            hits.append(hit)
+            if "left_out" in said:
+                found.left_out.append(said["left_out"])
+            else:
+                found.hits.append(said)
         return False
 
     try:
         process.stdin.write(json.dumps(job).encode())
         process.stdin.close()
-        complete = await asyncio.wait_for(collect(process.stdout), SEARCH_SECONDS)
+        found.complete = await asyncio.wait_for(collect(process.stdout), SEARCH_SECONDS)
     except asyncio.TimeoutError:
         pass
     finally:
         if process.returncode is None:
-            if not complete:
+            if not found.complete:
                 process.kill()
             await process.wait()
-    return hits, complete
+    return found
 
 
 TOOLS = [
@@ -91,7 +113,8 @@ TOOLS = [
         description=(
             "Search text files and notebooks below a folder for a regular expression (Python's "
             "syntax; taken literally if it is not a valid one), line by line. Hidden, binary and "
-            "very large files are left out. Gives file, line and text of each match."
+            "very large files are left out, as are those that may hold secrets. Gives file, line "
+            "and text of each match."
         ),
         input_schema={
             "type": "object",

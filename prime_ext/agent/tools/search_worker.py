@@ -2,7 +2,7 @@
 
 A regular expression can take for ever, and holds Python's lock while it does: in the server's own
 process it would stop everything. Here it is simply killed. Only the standard library is used; the
-job is JSON on stdin, the hits are JSON lines on stdout.
+job is JSON on stdin, the hits and what was left out are JSON lines on stdout.
 """
 
 from __future__ import annotations
@@ -39,21 +39,23 @@ secret_files = _neighbour("secret_files")
 
 
 def search(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield ``{path, where, line}`` for each hit, at most ``job["max_hits"]``."""
+    """Yield ``{path, where, line}`` for each hit, at most ``job["max_hits"]``, and ``{left_out}``
+    for each file or folder that may hold secrets."""
     try:
         pattern = re.compile(job["pattern"])
     except (re.error, RecursionError, OverflowError):
         pattern = re.compile(re.escape(job["pattern"]))
     left = job["max_hits"]
-    for path in _files(job):
+    for path, secret in _files(job):
+        # Asked whether or not there is a match: what is left out must not tell what is in it.
+        if secret or (not job["own"] and secret_files.secret_in_file(path) is not None):
+            yield {"left_out": str(path)}
+            continue
         in_file = 0
         for where, line in _lines(path, limited=not job["own"]):
             found = pattern.search(line)
             if found is None:
                 continue
-            # Only now: to look into every file takes as long as to search it.
-            if in_file == 0 and not job["own"] and secret_files.secret_in_file(path):
-                break
             yield {"path": str(path), "where": where, "line": _around(line, found.start())}
             in_file += 1
             left -= 1
@@ -63,26 +65,23 @@ def search(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
                 break
 
 
-def _files(job: dict[str, Any]) -> Iterator[Path]:
+def _files(job: dict[str, Any]) -> Iterator[tuple[Path, bool]]:
+    """Files, and whether each is a secret by its name; folders of secrets as one."""
     base = Path(job["base"])
     if base.is_file():
-        yield base
+        yield base, False
         return
     for folder, names, files in os.walk(base):
-        names[:] = sorted(
-            name
-            for name in names
-            if name not in SKIPPED_FOLDERS
-            and not name.startswith(".")
-            and name.lower() not in secret_files.FOLDERS
-        )
+        names[:] = sorted(n for n in names if n not in SKIPPED_FOLDERS and not n.startswith("."))
+        for name in [name for name in names if name.lower() in secret_files.FOLDERS]:
+            names.remove(name)
+            yield Path(folder, name), True
         for name in sorted(files):
             path = Path(folder, name)
             # Links may lead anywhere, and pipes and devices never end.
             if name.startswith(".") or path.is_symlink() or not path.is_file():
                 continue
-            if not secret_files.is_secret(name):
-                yield path
+            yield path, secret_files.is_secret(name)
 
 
 def _lines(path: Path, *, limited: bool) -> Iterator[tuple[str, str]]:
