@@ -11,7 +11,7 @@ from prime_ext.agent.approvals import Approvals, Suspended
 from prime_ext.agent.attachment import Attachment
 from prime_ext.agent.attachment_reader import AttachmentReader
 from prime_ext.agent.calls import ToolCalls
-from prime_ext.agent.history import HISTORY_KINDS, History
+from prime_ext.agent.history import History, history_seqs
 from prime_ext.agent.permissions import in_force
 from prime_ext.agent.prompts import user_content
 from prime_ext.agent.repair import missing_records
@@ -107,7 +107,8 @@ class Agent:
 
     async def open(self) -> None:
         """Take in the session's past, and close what a crash left open."""
-        for record in await asyncio.to_thread(self.session.records_of, *HISTORY_KINDS):
+        log = self.session.log
+        for record in await asyncio.to_thread(log.get_all, history_seqs(log)):
             self.history.observe(record)
         self.session.on_append = self.history.observe
         for record in missing_records(self.history, self.session.context_records()):
@@ -162,6 +163,7 @@ class Agent:
         # One after the other: what takes long to read must not let a later message go first.
         async with self._taking:
             cap = await self._model.result_cap() if attachments else 0
+            await self._calls.runs.ended()  # so that the message tells of it
             return self._take(text, await self._attachments.read(attachments, cap), user)
 
     def _take(
@@ -301,8 +303,13 @@ class Agent:
     # --- turns --------------------------------------------------------------------------------
 
     def _begin(self, text: str, attachments: list[dict[str, Any]], user: str | None) -> UserMessage:
-        events = [*self.history.kernel_events, *filter(None, [self._calls.runs.news()])]
-        content, shown = user_content(text, attachments, events, self.history.notebook_events)
+        content, shown = user_content(
+            text,
+            attachments,
+            [*self.history.kernel_events, *filter(None, [self._calls.runs.notice()])],
+            [end.content for end in self.history.run_ends.values()],
+            self.history.notebook_events,
+        )
         record = self._append(
             UserMessage(
                 text=text,

@@ -19,12 +19,12 @@ from prime_ext.agent.outputs import for_panel, for_record
 from prime_ext.agent.permissions import DECLINED, PLAN_REFUSAL, decide
 from prime_ext.agent.tools.packages import call_handler
 from prime_ext.agent.tools.registry import ToolRegistry
-from prime_ext.agent.tools.runs import INTERRUPT_RUN, WAIT_FOR_RUN, Runs
+from prime_ext.agent.tools.runs import INTERRUPT_RUN, WAIT_FOR_RUN, Run, Runs
 from prime_ext.agent.tools.tool import ApprovalClass, Question, Tool, ToolContext, ToolOutcome
 from prime_ext.context.cap import cap_text
 from prime_ext.context.projection import open_calls
 from prime_ext.errors import PrimeError, sentences
-from prime_ext.session.records import ApprovalRequest, Block, ToolResult
+from prime_ext.session.records import ApprovalRequest, Block, RunEnd, ToolResult
 
 if TYPE_CHECKING:
     from prime_ext.agent.recovery import KernelRecovery
@@ -78,6 +78,9 @@ class ToolCalls:
         self._recovery = recovery
         self._root = root
         self.runs = runs
+        runs.on_end = self._record_end
+        self._cap_tokens = 0
+        """Of a result, when calls were last answered."""
         self._mode = mode
         self._phase = phase
         self._count = count
@@ -112,13 +115,14 @@ class ToolCalls:
         cancelled, what runs gets a result that says so; what has not begun is left to
         ``close_open``.
         """
+        self._cap_tokens = cap_tokens
         run_failed = False
         for group in self._groups(calls):
             runs = self._approval(group[0]["name"]) == "run"
             if runs and run_failed:
                 self.refuse(group[0], turn, RUN_FAILED)
                 continue
-            tasks = [asyncio.ensure_future(self._answer(call, turn, cap_tokens)) for call in group]
+            tasks = [asyncio.ensure_future(self._answer(call, turn)) for call in group]
             try:
                 for task in asyncio.as_completed(tasks):
                     failed = await task
@@ -151,13 +155,16 @@ class ToolCalls:
         # What the session was started with, or its last compaction, is what the model knows of.
         return self._registry.get(name, [tool["name"] for tool in self._session.tools])
 
-    async def _answer(self, call: Block, turn: str, cap_tokens: int) -> bool:
+    async def _answer(self, call: Block, turn: str) -> bool:
         """Carry a call out and record its result; whether it failed."""
         call_id = str(call["id"])
+        # What the call is about, unless it begins a run itself.
+        run = self.runs.call_id if call["name"] in (WAIT_FOR_RUN, INTERRUPT_RUN) else None
         generation = self._kernel.generation
         progress = _Progress(self._session, turn, call_id)
         try:
             outcome = await self._outcome(call, turn, progress)
+            outlasts = self.runs.call_id == call_id
         except asyncio.CancelledError:
             await self._record(
                 call,
@@ -168,13 +175,15 @@ class ToolCalls:
                     is_error=True,
                 ),
                 progress.duration_ms,
-                cap_tokens,
+                call_id if self.runs.call_id == call_id else run,
                 synthetic=True,
             )
             raise
         except PrimeError as failure:
+            outlasts = False
             outcome = ToolOutcome.text(sentences(failure.message, failure.hint), is_error=True)
         except (Exception, SystemExit) as failure:  # a broken tool must not end the turn
+            outlasts = False
             package = self._registry.package(call["name"]) or "the extension"
             self._log.exception("Tool %s of %s failed", call["name"], package)
             outcome = ToolOutcome.text(
@@ -186,16 +195,16 @@ class ToolCalls:
         if self._kernel.generation != generation:
             died = await self._recovery.after_death(turn, self._kernel.loss or "crash")
             event = died or event
-        for told in filter(None, [event, self.runs.news()]):
+        for told in filter(None, [event, self.runs.notice()]):
             content = [*outcome.content, {"type": "text", "text": told}]
             outcome = replace(outcome, content=content)
-        await self._record(call, turn, outcome, progress.duration_ms, cap_tokens)
+        await self._record(call, turn, outcome, progress.duration_ms, call_id if outlasts else run)
         return outcome.is_error
 
     def _cut_off(self, progress: _Progress) -> str:
         if not progress.begun:
             return NOT_RUN
-        return " ".join(filter(None, [STOPPED, self.runs.news()]))
+        return " ".join(filter(None, [STOPPED, self.runs.notice()]))
 
     async def _outcome(self, call: Block, turn: str, progress: _Progress) -> ToolOutcome:
         tool = self._tool(call["name"])
@@ -266,38 +275,76 @@ class ToolCalls:
         turn: str,
         outcome: ToolOutcome,
         duration_ms: int,
-        cap_tokens: int,
+        run: str | None,
         *,
         synthetic: bool = False,
     ) -> None:
-        outcome = await asyncio.to_thread(with_scaled_images, outcome)
-        content, output_file = await asyncio.to_thread(self._capped, call, outcome, cap_tokens)
-        self._session.append(
-            ToolResult(
-                tool_use_id=call["id"],
-                name=call["name"],
-                content=content,
-                is_error=outcome.is_error,
-                outputs=for_record(outcome.outputs),
-                output_file=output_file,
-                left_out=outcome.left_out,
-                duration_ms=duration_ms,
-                synthetic=synthetic,
-                turn=turn,
-            )
+        content, output_file = await asyncio.to_thread(
+            self._for_model, f"{_file_name(call['id'])}.txt", outcome
         )
+        ends = list(self._history.run_ends.values())
+        try:
+            self._session.append(
+                ToolResult(
+                    tool_use_id=call["id"],
+                    name=call["name"],
+                    content=[*content, *(block for end in ends for block in end.content)],
+                    is_error=outcome.is_error,
+                    outputs=for_record(outcome.outputs),
+                    output_file=output_file,
+                    left_out=outcome.left_out,
+                    duration_ms=duration_ms,
+                    synthetic=synthetic,
+                    run=run,
+                    # What has ended since this answer is recorded behind it.
+                    goes_on=run is not None and run in (call["id"], self.runs.call_id),
+                    tells=[end.seq for end in ends],
+                    turn=turn,
+                )
+            )
+        finally:
+            self.runs.answered(str(call["id"]))
 
-    def _capped(
-        self, call: Block, outcome: ToolOutcome, cap_tokens: int
-    ) -> tuple[list[Block], str | None]:
-        """Cut long text; the whole goes to a file that the marker names."""
+    async def _record_end(self, run: Run) -> None:
+        """Record what became of a run that no call waits for."""
+        try:
+            outcome = run.told()
+        except Exception as failure:  # a broken tool must not end it untold
+            self._log.exception("A run has failed")
+            told = f"{run.what}, which was still running, has failed unexpectedly: {failure!r}"
+            outcome = ToolOutcome.text(told, is_error=True)
+        content, output_file = await asyncio.to_thread(
+            self._for_model, f"{_file_name(run.call_id)}-end.txt", outcome
+        )
+        try:
+            self._session.append(
+                RunEnd(
+                    tool_use_id=run.call_id,
+                    content=content,
+                    is_error=outcome.is_error,
+                    outputs=for_record(outcome.outputs),
+                    output_file=output_file,
+                    left_out=outcome.left_out,
+                    duration_ms=round(run.seconds * 1000),
+                    synthetic=run.is_cut_off,
+                    turn=run.turn,
+                )
+            )
+        except PrimeError as failure:
+            self._log.error("The end of a run could not be recorded: %s", failure.message)
+
+    def _for_model(self, name: str, outcome: ToolOutcome) -> tuple[list[Block], str | None]:
+        """Content with images scaled and long text cut.
+
+        The whole text goes to the file ``name``, which the marker names, and is returned if so.
+        """
+        outcome = with_scaled_images(outcome)
         content = outcome.content
-        name = f"{_file_name(call)}.txt"
         where = str(self._session.outputs.folder / name)
         if outcome.left_out:
             where += f", but for {outcome.left_out:,} characters that were too many to keep"
         full = "\n".join(block["text"] for block in content if block["type"] == "text")
-        text, cut = cap_text(full, cap_tokens, self._count, where=where)
+        text, cut = cap_text(full, self._cap_tokens, self._count, where=where)
         if not cut:
             return content, None
         redact = self._session.redact
@@ -359,7 +406,7 @@ def _unfenced(detail: str | None) -> str:
     return rest if first.startswith("```") else detail or ""
 
 
-def _file_name(call: Block) -> str:
+def _file_name(call_id: object) -> str:
     """A file name from a call's id, which a foreign server may have chosen."""
-    safe = "".join(c for c in str(call["id"]) if c.isascii() and (c.isalnum() or c in "-_"))
+    safe = "".join(c for c in str(call_id) if c.isascii() and (c.isalnum() or c in "-_"))
     return safe[:80] or "call"

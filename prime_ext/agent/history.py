@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prime_ext.agent.kernel_events import restore_event, withdrawn_event
 from prime_ext.agent.revert import revert_event
@@ -16,11 +16,16 @@ from prime_ext.session.records import (
     Queued,
     Restore,
     Revert,
+    RunEnd,
     Settings,
     Snapshot,
+    ToolResult,
     TurnEnd,
     UserMessage,
 )
+
+if TYPE_CHECKING:
+    from prime_ext.session.log import SessionLog
 
 HISTORY_KINDS = tuple(
     {
@@ -32,9 +37,19 @@ HISTORY_KINDS = tuple(
         "snapshot",
         "restore",
         "revert",
+        "run_end",
     }
 )
-"""Kinds that ``History`` looks at; the others, tool results above all, need not be read."""
+"""Kinds that ``History`` looks at; the others, most tool results above all, need not be read."""
+
+
+def history_seqs(log: SessionLog) -> list[int]:
+    """``seq`` of the records that ``History`` has to see of a log, oldest first."""
+    messages = log.seqs_of("user_message")
+    # A message tells the model of every run that has ended; behind the last one, results may.
+    untold = [seq for seq in log.seqs_of("run_end") if messages and seq > messages[-1]]
+    telling = [seq for seq in log.seqs_of("tool_result") if untold and seq > untold[0]]
+    return sorted([*log.seqs_of(*HISTORY_KINDS), *telling])
 
 
 class History:
@@ -50,6 +65,9 @@ class History:
         self.open_compaction: CompactionStart | None = None
         self.kernel_events: list[str] = []
         """What happened to the kernel outside turns since the user last wrote."""
+        self.run_ends: dict[int, RunEnd] = {}
+        """What became of runs that outlasted their calls, by ``seq``, as far as the model has not
+        been told."""
         self._offer: Restore | None = None
         """A restore that the person was offered, and has neither taken nor lost."""
         self.notebook_events: list[str] = []
@@ -88,6 +106,12 @@ class History:
             self.open_turn = record.turn
             self.kernel_events.clear()
             self.notebook_events.clear()
+            self.run_ends.clear()
+        elif isinstance(record, RunEnd):
+            self.run_ends[record.seq] = record
+        elif isinstance(record, ToolResult):
+            for seq in record.tells:
+                self.run_ends.pop(seq, None)
         elif isinstance(record, TurnEnd):
             self.open_turn = None
         elif isinstance(record, CompactionStart):

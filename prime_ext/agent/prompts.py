@@ -54,6 +54,7 @@ def user_content(
     text: str,
     attachments: list[dict[str, Any]],
     kernel_events: list[str],
+    run_ends: list[list[dict[str, Any]]],
     notebook_events: list[str],
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """What the model is sent for a user's message.
@@ -66,6 +67,8 @@ def user_content(
         As ``AttachmentReader.read`` returns them, with ``content``: blocks for the model.
     kernel_events:
         What happened to the kernel since the model last spoke.
+    run_ends:
+        What became of runs that no call waited for: a text, then images, of each.
     notebook_events:
         What the user took back of the model's changes since then.
 
@@ -79,6 +82,11 @@ def user_content(
     shown: list[dict[str, Any]] = []
     for event in kernel_events:
         blocks.append(_tagged("kernel-event", event))
+    for end in run_ends:
+        blocks += [
+            _tagged("kernel-event", block["text"]) if block["type"] == "text" else block
+            for block in end
+        ]
     for event in notebook_events:
         blocks.append(_tagged("notebook-event", event))
     for attachment in attachments:

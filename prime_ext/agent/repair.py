@@ -5,16 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from prime_ext.agent.history import History
+from prime_ext.agent.tools.runs import CUT_OFF
 from prime_ext.context.projection import LOST_RESULT, open_calls
-from prime_ext.session.records import AnyRecord, Approval, CompactionEnd, ToolResult, TurnEnd
+from prime_ext.session.records import (
+    AnyRecord,
+    Approval,
+    CompactionEnd,
+    RunEnd,
+    ToolResult,
+    TurnEnd,
+)
 
 
 def missing_records(history: History, context: Sequence[AnyRecord]) -> list[AnyRecord]:
     """What has to be appended so that nothing in the log is left open.
 
     A compaction that did not end has failed: the context is still the one of before. Every call
-    without a result gets one that says so, or the API would refuse the next request. Then the
-    turn ends. Queued messages stay queued.
+    without a result gets one that says so, or the API would refuse the next request; a run that
+    went on behind its call is cut off. Then the turn ends. Queued messages stay queued.
 
     A turn that waits for a person is none of it: it goes on with the answer. What was asked
     outside of any turn is declined; whoever wants it asks again.
@@ -46,6 +54,17 @@ def missing_records(history: History, context: Sequence[AnyRecord]) -> list[AnyR
         for request in history.pending.values()
         if request.turn is None
     )
+    going = run_going_on(context)
+    if going is not None and going.run is not None:
+        records.append(
+            RunEnd(
+                tool_use_id=going.run,
+                content=[{"type": "text", "text": f"The run of your call {going.run} {CUT_OFF}"}],
+                is_error=True,
+                synthetic=True,
+                turn=going.turn,
+            )
+        )
     turn = history.open_turn
     if turn is not None and turn != history.waiting_turn:
         records.extend(
@@ -61,3 +80,14 @@ def missing_records(history: History, context: Sequence[AnyRecord]) -> list[AnyR
         )
         records.append(TurnEnd(status="crashed", turn=turn))
     return records
+
+
+def run_going_on(records: Sequence[AnyRecord]) -> ToolResult | None:
+    """The last answer about a run that outlasted its call and has not ended."""
+    going: ToolResult | None = None
+    for record in records:
+        if isinstance(record, ToolResult) and record.run is not None:
+            going = record if record.goes_on else None
+        elif isinstance(record, RunEnd) and going and going.run == record.tool_use_id:
+            going = None
+    return going

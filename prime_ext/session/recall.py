@@ -27,6 +27,7 @@ from prime_ext.session.records import (
     AssistantMessage,
     Error,
     NotebookOp,
+    RunEnd,
     ToolResult,
     TurnEnd,
     UserMessage,
@@ -38,7 +39,14 @@ if TYPE_CHECKING:
     from prime_ext.session.log import SessionLog
     from prime_ext.session.records import Block
 
-SEARCHABLE_KINDS = ("user_message", "assistant_message", "tool_result", "notebook_op", "error")
+SEARCHABLE_KINDS = (
+    "user_message",
+    "assistant_message",
+    "tool_result",
+    "run_end",
+    "notebook_op",
+    "error",
+)
 """What holds content. The rest is bookkeeping, or says the same again."""
 
 INDEX_NAME = "recall.sqlite"
@@ -400,8 +408,8 @@ def _text_of(record: AnyRecord, output: Any) -> str | None:
         return _joined(_block_texts(record.content)) or record.text
     if isinstance(record, AssistantMessage):
         return _joined(_block_texts(record.content)) or None
-    if isinstance(record, ToolResult):
-        if record.name in _OWN_TOOLS:
+    if isinstance(record, (ToolResult, RunEnd)):
+        if isinstance(record, ToolResult) and record.name in _OWN_TOOLS:
             return None
         whole: str | None = output(record.output_file) if record.output_file else None
         if whole and not is_removed(whole):

@@ -129,6 +129,37 @@ class ToolResult(Record, frozen=True, kw_only=True, omit_defaults=True, tag="too
     duration_ms: int = 0
     synthetic: bool = False
     """Made by the server because the call never ended (crash, stop)."""
+    run: str | None = None
+    """Id of the call that began the run this is about, where that outlasted its call."""
+    goes_on: bool = False
+    """``run`` goes on behind this answer. It ends with a later result about it, or a ``run_end``.
+    """
+    tells: list[int] = []
+    """``seq`` of the ``run_end`` records that the end of ``content`` tells the model of."""
+
+
+class RunEnd(Record, frozen=True, kw_only=True, omit_defaults=True, tag="run_end"):
+    """A run that outlasted its call has ended, and no call waited for it.
+
+    The model is told with the next ``user_message``, or with a result that says so in ``tells``.
+    """
+
+    kind: ClassVar[str] = "run_end"
+
+    tool_use_id: str
+    """The call that began it; ``turn`` is that call's."""
+    content: list[Block]
+    """What the model is told, already capped: a text, then images."""
+    is_error: bool = False
+    outputs: list[dict[str, Any]] = []
+    """All outputs of the run, as in ``ToolResult``."""
+    output_file: str | None = None
+    """As in ``ToolResult``."""
+    left_out: int = 0
+    """As in ``ToolResult``."""
+    duration_ms: int = 0
+    synthetic: bool = False
+    """It did not end: its session was closed, or the server stopped, while it went on."""
 
 
 class TurnEnd(Record, frozen=True, kw_only=True, omit_defaults=True, tag="turn_end"):
@@ -416,6 +447,7 @@ AnyRecord = (
     | UserMessage
     | AssistantMessage
     | ToolResult
+    | RunEnd
     | TurnEnd
     | Prune
     | PrefireStart

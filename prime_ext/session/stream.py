@@ -182,7 +182,7 @@ class Stream:
         if kind in ("assistant_message", "turn_end"):
             self._partial.clear()
             self._forget_progress("retry", "wait")
-        if kind == "tool_result":
+        if kind in ("tool_result", "run_end"):
             self._progress.pop(("tool", record["tool_use_id"]), None)
         elif kind == "compaction_end":
             self._forget_progress("compaction")

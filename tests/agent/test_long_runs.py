@@ -11,10 +11,12 @@ import nbformat
 import pytest
 from jupyter_server.serverapp import ServerApp
 
+from prime_ext.agent.history import History
+from prime_ext.agent.repair import missing_records
 from prime_ext.agent.tools import runs as runs_module
-from prime_ext.agent.tools.runs import Run, Runs
-from prime_ext.agent.tools.tool import ToolOutcome
+from prime_ext.context.tokens import count_text
 from prime_ext.errors import PrimeError
+from prime_ext.session.records import RunEnd, ToolResult
 from tests.agent.conftest import NewSession
 from tests.agent.driver import Driver
 from tests.kernel.conftest import leave, occupy, text_of
@@ -252,6 +254,7 @@ class TestCodeThatIgnoresInterrupts:
         (jp_root_dir / "go").touch()
         await page.until(lambda: "train" not in page.runs)
         await driver.record("notebook_op", op="run_cell")
+        await driver.record("run_end")
         cell = page.cell("train")
         assert cell["execution_count"] == 1
         assert "".join(cell["outputs"][0]["text"]).split() == ["begun", "ignored", "ended"]
@@ -278,27 +281,125 @@ class TestCodeThatIgnoresInterrupts:
         await asyncio.wait_for(driver.service.close_session(driver.session), 20)
 
 
-async def test_what_ended_a_moment_ago_is_told_with_the_next_run() -> None:
-    runs, go = Runs(0.01), asyncio.Event()
+LOUD = """
+import os, time
+from IPython.display import display
+print("begun", flush=True)
+while not os.path.exists("go"):
+    time.sleep(0.02)
+for epoch in range(600):
+    print("epoch", epoch, "x" * 10_000)
+pixel = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+display({"image/png": pixel, "text/plain": "a pixel"}, raw=True)
+print("best 0.97", flush=True)
+"""
 
-    async def first(run: Run) -> ToolOutcome:
-        run.begun(lambda: None)
-        await go.wait()
-        return ToolOutcome.text("first result")
 
-    async def second(_run: Run) -> ToolOutcome:
-        return ToolOutcome.text("second result")
+class TestEndsThatNoCallWaitsFor:
+    @pytest.fixture
+    def prime_config(self) -> dict[str, Any]:
+        return {
+            "ModelConfig": {"run_notice_seconds": 0.1},
+            "ContextConfig": {"tool_result_cap_tokens": 1_000},
+        }
 
-    going = await runs.begin("Cell [a]", first, lambda _body: None, may_outlast=True)
-    assert "still running" in going.content[0]["text"]
-    go.set()
-    await runs.settle()
-    both = await runs.begin("Cell [b]", second, lambda _body: None, may_outlast=True)
-    assert [block["text"] for block in both.content] == [
-        "second result",
-        "Cell [a], which was still running, has ended:\nfirst result",
-    ]
-    assert runs.news() is None
+    @pytest.mark.parametrize("stopped", [False, True])
+    async def test_all_of_it_is_recorded_and_shown_and_the_model_told_what_fits(
+        self, new_session: NewSession, jp_root_dir: Path, stopped: bool
+    ) -> None:
+        driver = await new_session()
+        code = LOUD + ("while True: time.sleep(0.02)" if stopped else "")
+        driver.api.enqueue(reply(call("run_code", code=code)), reply("It trains."), reply("I see."))
+        await driver.send("Train.")
+        await driver.record("assistant_message", stop_reason="end_turn")
+        await begun(driver)
+        seen = driver.session.log.last_seq
+        (jp_root_dir / "go").touch()
+        began = driver.records("tool_result")[0]
+        if stopped:
+            await driver.frame(lambda f: "best 0.97" in str(f), after=seen)
+            await driver.stop()
+        await driver.record("turn_end", status="interrupted" if stopped else "ok")
+        assert driver.kinds().index("run_end") < driver.kinds().index("turn_end")
+        (end,) = driver.records("run_end")
+        assert (began.run, began.goes_on) == (began.tool_use_id, True)  # type: ignore[union-attr]
+        assert (end.tool_use_id, end.turn) == (began.tool_use_id, began.turn)  # type: ignore[union-attr]
+        assert "best 0.97" in str(end.outputs)  # type: ignore[union-attr]
+        text, image = end.content  # type: ignore[union-attr]
+        assert text["text"].startswith("Your code, which was still running, has ended:\nbegun\n")
+        assert "KeyboardInterrupt" in text["text"] if stopped else "best 0.97" in text["text"]
+        assert image["type"] == "image"
+        whole = driver.session.outputs.folder / str(end.output_file)  # type: ignore[union-attr]
+        assert str(whole) in text["text"]
+        assert len(whole.read_text()) > 6_000_000
+
+        assert (await driver.ask("And?")).status == "ok"
+        told = driver.records("user_message")[-1].content  # type: ignore[union-attr]
+        assert text["text"] in told[0]["text"]
+        assert count_text(told[0]["text"]) < 1_100
+        assert [block["type"] for block in told] == ["text", "image", "text"]
+        driver.api.enqueue(reply("Nothing."))
+        await driver.ask("More?")
+        assert len(driver.records("user_message")[-1].content) == 1  # type: ignore[union-attr]
+
+    async def test_the_next_result_tells_and_opening_the_session_again_does_not(
+        self, new_session: NewSession, jp_root_dir: Path
+    ) -> None:
+        driver = await new_session()
+        driver.api.enqueue(
+            reply(call("run_code", code=WORK)),
+            reply(call("list_variables"), fault=Fault("pause", after=1)),
+            reply("I see."),
+        )
+        await driver.send("Work.")
+        await begun(driver)
+        (jp_root_dir / "go").touch()
+        end = await driver.record("run_end")
+        driver.api.resume()
+        await driver.record("turn_end", status="ok")
+        said = "Your code, which was still running, has ended:\nbegun\nended"
+        assert results(driver)[-1].endswith(said)
+        assert driver.records("tool_result")[-1].tells == [end.seq]  # type: ignore[union-attr]
+        await driver.service.close_session(driver.session)
+        driver.api.enqueue(reply("Nothing."))
+        await driver.ask("More?")
+        assert len(driver.records("user_message")[-1].content) == 1  # type: ignore[union-attr]
+
+    async def test_what_the_end_of_the_session_cuts_off_is_told(
+        self, new_session: NewSession, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(runs_module, "STOP_SECONDS", 0.3)
+        driver = await new_session()
+        driver.api.enqueue(reply(call("run_code", code=STUBBORN)), reply("It trains."))
+        await driver.send("Work.")
+        await begun(driver)
+        await driver.record("assistant_message", stop_reason="end_turn")
+        await driver.stop()
+        await driver.record("turn_end", status="interrupted")
+        await driver.service.close_session(driver.session)
+        (end,) = driver.records("run_end")
+        assert end.synthetic  # type: ignore[union-attr]
+        assert "begun" in str(end.outputs)  # type: ignore[union-attr]
+        driver.api.enqueue(reply("I see."))
+        await driver.ask("And?")
+        told = driver.records("user_message")[-1].content[0]["text"]  # type: ignore[union-attr]
+        assert "Your code was still running when its session was closed" in told
+        assert "begun" in told
+
+
+def test_a_run_that_a_crash_cuts_off_has_an_end() -> None:
+    def result(run: str, call_id: str, *, goes_on: bool) -> ToolResult:
+        return ToolResult(tool_use_id=call_id, name="x", content=[], run=run, goes_on=goes_on)
+
+    went_on = [result("a", "a", goes_on=True), result("a", "b", goes_on=True)]
+    (end,) = missing_records(History(), went_on)
+    assert isinstance(end, RunEnd)
+    assert (end.tool_use_id, end.synthetic, end.is_error) == ("a", True, True)
+    assert "was still running when" in end.content[0]["text"]
+    assert missing_records(History(), [*went_on, end]) == []
+    assert missing_records(History(), [*went_on, result("a", "c", goes_on=False)]) == []
 
 
 async def test_what_stands_behind_a_run_that_failed_is_not_run(new_session: NewSession) -> None:

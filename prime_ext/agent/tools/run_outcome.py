@@ -72,6 +72,13 @@ def outcome_so_far(outputs: list[dict[str, Any]], notice: str, *, is_error: bool
     return ToolOutcome([{"type": "text", "text": "\n".join(parts)}], outputs, is_error=is_error)
 
 
+def outcome_by_then(outputs: list[dict[str, Any]], notice: str) -> ToolOutcome:
+    """All that a run has put out that will not be seen to its end, and ``notice``."""
+    texts, images, kept = _taken_apart(outputs)
+    text = "\n".join([notice, *texts])
+    return ToolOutcome([{"type": "text", "text": text}, *images], kept, is_error=True)
+
+
 def render_outputs(outputs: list[dict[str, Any]]) -> tuple[list[str], list[dict[str, Any]]]:
     """Texts of outputs, and their images as blocks; a text says ``[image n]`` where one belongs."""
     texts, images, _ = _taken_apart(outputs)

@@ -3,7 +3,8 @@
 A call that runs code is answered at the latest after `Runs.notice_seconds`, so that the model can
 decide: the run goes on, and the model waits for it or interrupts it by calls of their own. An
 interrupt is a request that code may refuse, so a run is kept until the kernel has ended it, even
-behind the end of the turn that began it.
+behind the end of the turn that began it. What becomes of a run that no call waits for is recorded
+as it ends, so that nothing it puts out is lost.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from prime_ext.agent.tools.run_outcome import outcome_so_far
+from prime_ext.agent.tools.run_outcome import outcome_by_then, outcome_so_far
 from prime_ext.agent.tools.tool import Tool, ToolOutcome
-from prime_ext.errors import PrimeError
+from prime_ext.errors import PrimeError, sentences
 
 if TYPE_CHECKING:
     from prime_ext.agent.tools.tool import ToolContext
@@ -43,19 +44,44 @@ _HOW_TO_END = (
 )
 
 
-class Run:
-    """One run, who is shown what it puts out, and how it is interrupted."""
+CUT_OFF = (
+    "was still running when its session was closed or the server stopped. What it has put out "
+    "since is lost, and how it ended is not known: look before you run it again."
+)
 
-    def __init__(self, what: str, progress: Progress) -> None:
+
+class Run:
+    """One run, who is shown what it puts out, and how it is interrupted.
+
+    Parameters
+    ----------
+    call_id:
+        The call that began it.
+    turn:
+        That call's turn.
+    """
+
+    def __init__(
+        self, what: str, progress: Progress, call_id: str = "", turn: str | None = None
+    ) -> None:
         self.what = what
-        self.progress = progress
+        self.progress = self.own_progress = progress
+        self.call_id = call_id
+        self.turn = turn
         self.outputs: list[dict[str, Any]] = []
-        self.is_awaited = False
+        self.awaited_by = 0
+        """How many calls wait for it, whose results will say what it came to."""
+        self.is_cut_off = False
+        """It is given up although it goes on."""
+        self.answered = asyncio.Event()
+        """The result of the call that began it is recorded: its end has to stand behind that."""
         self.is_left = False
         """A person stopped its turn, which has ended without it: no later turn lasts as long."""
         self.is_told = False
         """The model knows that it was left."""
         self.task: asyncio.Task[ToolOutcome]
+        self.end: asyncio.Task[None]
+        """Done when it has ended and that is recorded, unless a call waits for it."""
         self._began_at = time.monotonic()
         self._interrupt: Interrupt | None = None
         self._was_interrupted = False
@@ -81,9 +107,13 @@ class Run:
         return self.task.done()
 
     @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._began_at
+
+    @property
     def standing(self) -> str:
         """How it stands while it goes on, in a sentence without its end."""
-        seconds = round(time.monotonic() - self._began_at)
+        seconds = round(self.seconds)
         if self._interrupt is None:
             return (
                 f"{self.what} has not begun after {seconds} s: it waits for the kernel, which "
@@ -124,7 +154,22 @@ class Run:
         if not (self._was_interrupted and outcome.is_error):
             return outcome
         notice = f"{self.what} was interrupted. What it had done by then stays done."
-        return _with_text(outcome, notice)
+        return replace(outcome, content=[*outcome.content, {"type": "text", "text": notice}])
+
+    def told(self) -> ToolOutcome:
+        """What it came to, for a model that did not wait for it."""
+        if self.is_cut_off and self.task.cancelled():
+            return outcome_by_then(self.outputs, f"{self.what} {CUT_OFF}")
+        try:
+            outcome = self.result()
+        except PrimeError as error:
+            text = f"{self.what}, which was still running, has failed: "
+            return ToolOutcome.text(text + sentences(error.message, error.hint), is_error=True)
+        texts = [block["text"] for block in outcome.content if block["type"] == "text"]
+        text = "\n".join([f"{self.what}, which was still running, has ended:", *texts])
+        # The text stays the first block: outputs name images by their place.
+        images = [block for block in outcome.content if block["type"] != "text"]
+        return replace(outcome, content=[{"type": "text", "text": text}, *images])
 
 
 class Runs:
@@ -138,13 +183,17 @@ class Runs:
 
     def __init__(self, notice_seconds: float = 0.0) -> None:
         self.notice_seconds = notice_seconds
+        self.on_end: Callable[[Run], Awaitable[None]] | None = None
+        """Records what became of a run that no call waits for."""
         self._run: Run | None = None
+        self._begun: Run | None = None
+        """The last one that was begun."""
+        self._ending: set[asyncio.Task[None]] = set()
 
     async def begin(
         self,
-        what: str,
+        run: Run,
         work: Callable[[Run], Awaitable[ToolOutcome]],
-        progress: Progress,
         *,
         may_outlast: bool,
     ) -> ToolOutcome:
@@ -152,10 +201,8 @@ class Runs:
 
         Parameters
         ----------
-        what:
-            Names the run to the model, e.g. ``Cell [a1b2]``.
         work:
-            Gets the run, to be told what it has to show, and when the kernel begins with it.
+            Gets ``run``, to be told what it has to show, and when the kernel begins with it.
         may_outlast:
             The model has the tools to wait for it.
 
@@ -171,12 +218,10 @@ class Runs:
                 hint=self._run.how_to_end,
                 status=409,
             )
-        run = Run(what, progress)
+        self._begun = run
         run.task = asyncio.ensure_future(work(run))
-        # The run before may have ended a moment ago, with nobody told of it yet.
-        before = self.news()
-        outcome = await self._until(run, self.notice_seconds if may_outlast else 0.0)
-        return outcome if before is None else _with_text(outcome, before)
+        run.end = asyncio.create_task(self._see_to_end(run))
+        return await self._until(run, self.notice_seconds if may_outlast else 0.0)
 
     async def wait(self, seconds: float, progress: Progress) -> ToolOutcome:
         """What the run came to, or that it goes on after so many seconds.
@@ -186,7 +231,7 @@ class Runs:
         PrimeError
             ``no_run`` (409).
         """
-        run = self._going()
+        run = await self._going()
         run.progress = progress
         if run.outputs:
             progress({"outputs": run.outputs})
@@ -200,38 +245,38 @@ class Runs:
         PrimeError
             ``no_run`` (409).
         """
-        run = self._going()
+        run = await self._going()
         run.progress = progress
         run.interrupt()
         return await self._until(run, INTERRUPT_SECONDS)
 
-    def news(self) -> str | None:
-        """What became of a run that nobody waits for, for the model; each told once."""
+    def notice(self) -> str | None:
+        """That a run was left that goes on, for the model; told once."""
         run = self._run
-        if run is None or run.is_awaited:
+        if run is None or not self.is_left or run.is_told:
             return None
-        if not run.is_over:
-            if not run.is_left or run.is_told:
-                return None
-            run.is_told = True
-            return f"{run.standing}. {run.how_to_end} Its end will be told."
-        self._run = None
-        try:
-            outcome = run.result()
-        except PrimeError as error:
-            return f"{run.what}, which was still running, has failed: {error.message}"
-        texts = [block["text"] for block in outcome.content if block["type"] == "text"]
-        return "\n".join([f"{run.what}, which was still running, has ended:", *texts])
+        run.is_told = True
+        return f"{run.standing}. {run.how_to_end} Its end will be told."
+
+    def answered(self, call_id: str) -> None:
+        """The result of a call is recorded."""
+        if self._begun is not None and self._begun.call_id == call_id:
+            self._begun.answered.set()
+
+    @property
+    def call_id(self) -> str | None:
+        """The call whose run goes on."""
+        return self._run.call_id if self._run is not None else None
 
     @property
     def is_going_on(self) -> bool:
         """Whether a run has outlasted its call."""
-        return self._run is not None and not self._run.is_over
+        return self._run is not None
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing goes on, and nothing has ended that is still to be told."""
-        return self._run is None
+        """Whether nothing goes on, and all that has ended is recorded."""
+        return self._run is None and not self._ending
 
     @property
     def is_left(self) -> bool:
@@ -240,38 +285,62 @@ class Runs:
 
     @property
     def holds_turn(self) -> bool:
-        """Whether it goes on, and the turn lasts as long."""
-        return self.is_going_on and not self.is_left
+        """Whether one goes on, or its end is being recorded, and the turn lasts as long."""
+        return bool(self._ending) or (self.is_going_on and not self.is_left)
 
     async def settle(self) -> None:
         """Return when nothing runs any more that the turn lasts for; if cancelled, stop it."""
-        if self._run is not None and self.holds_turn:
-            try:
-                await asyncio.wait({self._run.task})
-            except asyncio.CancelledError:
-                await self.stop()
-                raise
+        try:
+            if self._run is not None and not self.is_left:
+                await asyncio.wait({self._run.end})
+            await self.ended()
+        except asyncio.CancelledError:
+            await self.stop()
+            raise
 
     async def stop(self) -> None:
         """Interrupt what the turn has run, and leave it if it does not end within seconds."""
-        if self._run is not None and self.holds_turn:
+        if self._run is not None and not self.is_left:
             await self._stop(self._run)
+        await self.ended()
 
     async def close(self) -> None:
         """Give up what runs, for good."""
-        if self._run is not None and not self._run.is_over:
-            self._run.task.cancel()
-            await asyncio.wait({self._run.task})
+        run = self._run
+        if run is not None and not run.is_over:
+            run.is_cut_off = True
+            run.task.cancel()
+            await asyncio.wait({run.end})
+        await self.ended()
+
+    async def ended(self) -> None:
+        """Return when what has ended is recorded."""
+        if self._ending:
+            await asyncio.wait(self._ending)
+
+    async def _see_to_end(self, run: Run) -> None:
+        await asyncio.wait({run.task})
+        task = asyncio.current_task()
+        if run.awaited_by or task is None:
+            return
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+        if self._run is run:
+            self._run = None
+        if self.on_end is not None:
+            await run.answered.wait()
+            await self.on_end(run)
 
     async def _stop(self, run: Run) -> None:
         run.interrupt()
         try:
-            await asyncio.wait({run.task}, timeout=STOP_SECONDS)
+            await asyncio.wait({run.end}, timeout=STOP_SECONDS)
         finally:
             run.is_left, run.is_told = not run.is_over, False
 
-    def _going(self) -> Run:
+    async def _going(self) -> Run:
         if self._run is None:
+            await self.ended()  # so that the result of this call tells of it
             raise PrimeError(
                 "Nothing that you began is running.",
                 code="no_run",
@@ -283,7 +352,7 @@ class Runs:
     async def _until(self, run: Run, seconds: float) -> ToolOutcome:
         """The outcome of ``run``, which is kept as the one going on if it takes longer."""
         self._run = run
-        run.is_awaited = True
+        run.awaited_by += 1
         try:
             await asyncio.wait({run.task}, timeout=seconds or None)
         except asyncio.CancelledError:
@@ -292,26 +361,25 @@ class Runs:
                 self._run = None
             raise
         finally:
-            run.is_awaited = False
+            run.awaited_by -= 1
+            if not run.awaited_by:
+                run.progress = run.own_progress
         if not run.is_over:
             return run.so_far()
         self._run = None
         return run.result()
 
 
-def _with_text(outcome: ToolOutcome, text: str) -> ToolOutcome:
-    return replace(outcome, content=[*outcome.content, {"type": "text", "text": text}])
-
-
 async def begin_run(
     context: ToolContext, what: str, work: Callable[[Run], Awaitable[ToolOutcome]]
 ) -> ToolOutcome:
-    """As `Runs.begin`, for a call."""
+    """As `Runs.begin`, for a call; ``what`` names the run to the model, e.g. ``Cell [a1b2]``."""
+    run = Run(what, context.progress, context.call_id, context.turn)
     if context.runs is None:
-        return await work(Run(what, context.progress))
+        return await work(run)
     # A session of an older version learns of the tools with its next compaction.
     offered = any(tool["name"] == WAIT_FOR_RUN for tool in context.session.tools)
-    return await context.runs.begin(what, work, context.progress, may_outlast=offered)
+    return await context.runs.begin(run, work, may_outlast=offered)
 
 
 async def _wait(context: ToolContext, arguments: dict[str, Any]) -> ToolOutcome:
