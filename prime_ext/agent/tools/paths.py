@@ -37,7 +37,7 @@ def refuse_secret(path: PurePosixPath | Path | str, shown: str) -> None:
     path = Path(path)
     folders = {part.lower() for part in path.parts}
     if secret_files.is_secret(path.name) or folders & secret_files.FOLDERS:
-        raise _refusal(f"{shown!r} looks like a file that holds secrets.")
+        raise _refusal(f"{shown!r} looks like a file that holds secrets.", by_name=True)
 
 
 class Workspace:
@@ -136,7 +136,7 @@ class Workspace:
             )
         inside = secret_files.secret_in_file(resolved) if resolved.is_file() else None
         if inside is not None:
-            raise _refusal(f"{path!r} holds {inside}.")
+            raise _refusal(f"{path!r} holds {inside}.", by_name=inside == secret_files.LIKELY)
         return resolved
 
     def _nearby(self, path: str) -> str:
@@ -153,10 +153,13 @@ class Workspace:
         return "Call list_files to see what there is."
 
 
-def _refusal(what: str) -> PrimeError:
+def _refusal(what: str, *, by_name: bool) -> PrimeError:
+    hint = "Ask the user for what you need from it, never for the secret itself."
+    if by_name:
+        hint += " If it holds none, the user can give it another name, and you can read it then."
     return PrimeError(
         f"{what} The agent neither reads nor writes it.",
         code="secret_file",
-        hint="Ask the user for what you need from it, never for the secret itself.",
+        hint=hint,
         status=403,
     )

@@ -240,6 +240,9 @@ def _words(text: str) -> list[str]:
 LOOKED_AT_BYTES = 1 << 16
 """Of the beginning of a file."""
 
+LIKELY = "what looks like a key or password"
+"""What ``secret_inside`` says where the name had to make up for the shape."""
+
 _SHAPES: tuple[tuple[tuple[bytes, ...], re.Pattern[bytes], str], ...] = (
     (
         (b"private key",),
@@ -396,7 +399,7 @@ def secret_inside(name: str, beginning: bytes) -> str | None:
     if suspected is not Suspicion.NONE and b"\0" not in beginning:
         text = beginning.decode("utf-8", "replace")
         if _assigns_secret(text) or _is_note(text, strong=suspected >= Suspicion.STRONG):
-            return "what looks like a key or password"
+            return LIKELY
     return None
 
 
