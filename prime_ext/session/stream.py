@@ -132,6 +132,8 @@ class Stream:
         self._progress: dict[tuple[str, str | None], Frame] = {}
         """Of each thing that is going on, the newest ``progress`` frame; of a call, all that its
         frames have told."""
+        self._going: set[tuple[str, str | None]] = set()
+        """Of ``_progress``, the calls that were answered while what they run goes on."""
 
     def subscription(self, after: int) -> Subscription:
         """A subscription that replays the log from ``after`` (exclusive) and then goes live."""
@@ -183,11 +185,12 @@ class Stream:
             self._partial.clear()
             self._forget_progress("retry", "wait")
         if kind in ("tool_result", "run_end"):
-            self._progress.pop(("tool", record["tool_use_id"]), None)
+            self._forget_call(record)
         elif kind == "compaction_end":
             self._forget_progress("compaction")
         elif kind == "turn_end":
-            self._progress.clear()
+            going = {key: self._progress[key] for key in self._going if key in self._progress}
+            self._progress = going
         self._send({"type": "record", "record": record})
 
     def end(self, reason: EndReason) -> None:
@@ -203,6 +206,17 @@ class Stream:
         size = _weight(frame)
         for subscription in list(self.subscribers):
             subscription.put(frame, size)
+
+    def _forget_call(self, record: dict[str, Any]) -> None:
+        """A call has its result, or a run its end."""
+        call_id, run = record["tool_use_id"], record.get("run")
+        if run is not None and record.get("goes_on"):
+            self._going.add(("tool", run))
+        elif run is not None or record["kind"] == "run_end":
+            self._going.discard(("tool", run or call_id))
+            self._progress.pop(("tool", run or call_id), None)
+        if ("tool", call_id) not in self._going:
+            self._progress.pop(("tool", call_id), None)
 
     def _forget_message(self, message: str) -> None:
         for key in [key for key in self._partial if key[0] == message]:

@@ -132,14 +132,34 @@ export class FrameBuffer {
         this._deltas.clear();
         break;
       case 'tool_result':
-        this._progress.delete(`tool:${record.tool_use_id}`);
+      case 'run_end':
+        this._forgetCall(record);
         break;
       case 'turn_end':
         this._deltas.clear();
-        this._progress.clear();
+        for (const key of this._progress.keys()) {
+          if (!this._going.has(key)) {
+            this._progress.delete(key);
+          }
+        }
         break;
     }
     return 'new';
+  }
+
+  /** A call has its result, or a run its end. The server forgets the same. */
+  private _forgetCall(record: IRecord): void {
+    const call = `tool:${record.tool_use_id}`;
+    const run = record.run === undefined ? null : `tool:${record.run}`;
+    if (run && record.goes_on) {
+      this._going.add(run);
+    } else if (run || record.kind === 'run_end') {
+      this._going.delete(run ?? call);
+      this._progress.delete(run ?? call);
+    }
+    if (!this._going.has(call)) {
+      this._progress.delete(call);
+    }
   }
 
   /** Text of one block is kept as one frame, however many it came in. */
@@ -169,6 +189,8 @@ export class FrameBuffer {
   private _records: IRecord[] = [];
   private _deltas = new Map<string, DeltaFrame[]>();
   private _progress = new Map<string, ProgressFrame>();
+  /** Of `_progress`, the calls that were answered while what they run goes on. */
+  private _going = new Set<string>();
   private _state: ISessionState | null = null;
   private _isReady = false;
 }

@@ -72,6 +72,26 @@ export interface IToolResult extends IBase {
   left_out?: number;
   duration_ms?: number;
   synthetic?: boolean;
+  /** The call that began the run this is about, where that outlasted its call. */
+  run?: string;
+  /** `run` goes on behind this answer. */
+  goes_on?: boolean;
+}
+
+/** A run that outlasted its call has ended, and no call waited for it. */
+export interface IRunEnd extends IBase {
+  kind: 'run_end';
+  /** The call that began it. */
+  tool_use_id: string;
+  content: IBlock[];
+  is_error?: boolean;
+  /** All outputs of the run. */
+  outputs?: IOutput[];
+  output_file?: string;
+  left_out?: number;
+  duration_ms?: number;
+  /** It was cut off. */
+  synthetic?: boolean;
 }
 
 export interface ITurnEnd extends IBase {
@@ -248,6 +268,7 @@ export type SessionRecord =
   | IUserMessage
   | IAssistantMessage
   | IToolResult
+  | IRunEnd
   | ITurnEnd
   | ICompactionStart
   | ICompactionEnd

@@ -156,6 +156,9 @@ export class Conversation {
       case 'tool_result':
         this._transcript.endTool(record);
         break;
+      case 'run_end':
+        this._transcript.endRun(record);
+        break;
       case 'approval_request':
         this._transcript.requestApproval(record);
         break;

@@ -79,6 +79,8 @@ export interface IToolItem extends IItem {
   readonly durationMs: number | null;
   /** When it began to run, in milliseconds since the epoch by the browser's clock. */
   readonly startedAt: number | null;
+  /** It was answered, but what it runs goes on. */
+  readonly goesOn: boolean;
   /** What a running call says of itself. */
   readonly message: string | null;
   readonly change: ICellChange | null;

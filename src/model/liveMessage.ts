@@ -154,6 +154,7 @@ function toolItem(
     leftOut: 0,
     durationMs: null,
     startedAt: null,
+    goesOn: false,
     message: null,
     change: null
   };

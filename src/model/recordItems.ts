@@ -11,6 +11,7 @@ import {
   IErrorRecord,
   IRestore,
   IRevertRecord,
+  IRunEnd,
   ISettingsRecord,
   ISnapshotRecord,
   IToolResult,
@@ -272,25 +273,59 @@ export function voided(approval: IApprovalState): IApprovalState {
     : approval;
 }
 
-export function endedTool(tool: IToolItem, record: IToolResult): IToolItem {
-  let status: ToolStatus = record.is_error ? 'error' : 'ok';
-  if (tool.approval?.decision === 'deny') {
-    status = 'denied';
-  } else if (record.synthetic) {
-    status = 'stopped';
+function outcomeOf(record: IToolResult | IRunEnd): ToolStatus {
+  if (record.synthetic) {
+    return 'stopped';
   }
+  return record.is_error ? 'error' : 'ok';
+}
+
+/** A call with its result, or with the end of the run that it began. */
+export function endedTool(
+  tool: IToolItem,
+  record: IToolResult | IRunEnd
+): IToolItem {
+  const denied = tool.approval?.decision === 'deny';
   return {
     ...tool,
-    status,
+    status: denied ? 'denied' : outcomeOf(record),
     outputs: resolveOutputs(record.outputs ?? [], record.content),
     content: record.content,
     outputFile: record.output_file ?? null,
     leftOut: record.left_out ?? 0,
     durationMs: record.duration_ms ?? 0,
     startedAt: null,
+    goesOn: false,
     message: null,
     // Stopped while it was asked for: there is nothing to decide any more.
     approval: tool.approval && voided(tool.approval)
+  };
+}
+
+/** A call that was answered while what it runs goes on. */
+export function outlastedTool(tool: IToolItem, record: IToolResult): IToolItem {
+  return {
+    ...endedTool(tool, record),
+    status: 'running',
+    startedAt:
+      tool.startedAt ?? Date.parse(record.ts) - (record.duration_ms ?? 0),
+    goesOn: true
+  };
+}
+
+/** The same call, once `record`, the result of another one, has told how the run ended. */
+export function endedElsewhere(
+  tool: IToolItem,
+  record: IToolResult
+): IToolItem {
+  return {
+    ...tool,
+    status: outcomeOf(record),
+    // What is said of it until now is that it is still running.
+    content: record.is_error ? record.content : tool.content,
+    startedAt: null,
+    goesOn: false,
+    message: null
   };
 }
 

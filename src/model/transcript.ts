@@ -6,6 +6,7 @@ import {
   INotebookOp,
   IRestore,
   IRevertRecord,
+  IRunEnd,
   IToolResult,
   ITurnEnd
 } from '../api/records';
@@ -13,8 +14,10 @@ import { IToolItem, Item, ToolStatus } from './items';
 import {
   decided,
   endedCompaction,
+  endedElsewhere,
   endedTool,
   openApproval,
+  outlastedTool,
   restoreItem,
   revertedTurn,
   stoppedTool,
@@ -22,7 +25,7 @@ import {
   voided
 } from './recordItems';
 
-/** A call in one of these has no result yet. */
+/** A call in one of these has no result yet, or what it runs goes on. */
 const OPEN: readonly ToolStatus[] = [
   'writing',
   'waiting',
@@ -51,7 +54,7 @@ export class Transcript {
   }
 
   /**
-   * A call goes on; without effect once it has its result.
+   * A call goes on; without effect once it has its result, unless its run outlasts that.
    *
    * @param progress.startedAt - Milliseconds since the epoch; the first one told holds.
    */
@@ -77,6 +80,20 @@ export class Transcript {
   }
 
   endTool(record: IToolResult): void {
+    const { run, tool_use_id: callId } = record;
+    if (run === callId && record.goes_on) {
+      this._changeTool(callId, tool => outlastedTool(tool, record));
+      return;
+    }
+    this._changeTool(callId, tool => endedTool(tool, record));
+    if (run !== undefined && !record.goes_on) {
+      this._changeTool(run, tool =>
+        tool.goesOn ? endedElsewhere(tool, record) : tool
+      );
+    }
+  }
+
+  endRun(record: IRunEnd): void {
     this._changeTool(record.tool_use_id, tool => endedTool(tool, record));
   }
 
@@ -170,15 +187,15 @@ export class Transcript {
     }
   }
 
-  /** Calls and approvals still open end with their turn. */
+  /** Calls and approvals still open end with their turn; what ignored its Stop goes on. */
   endTurn(record: ITurnEnd): void {
     for (const index of this._openTools) {
       const tool = this._items[index];
-      if (tool.kind === 'tool') {
+      if (tool.kind === 'tool' && !tool.goesOn) {
         this._items[index] = stoppedTool(tool);
+        this._openTools.delete(index);
       }
     }
-    this._openTools.clear();
     for (const index of this._approvals.values()) {
       const item = this._items[index];
       if (item.kind === 'approval') {

@@ -1,3 +1,5 @@
+import { IOutput } from '../../api/frames';
+import { IToolItem } from '../items';
 import { Log, recordFrame, replay, tool } from './records';
 
 describe('Conversation, tool calls', () => {
@@ -67,6 +69,104 @@ describe('Conversation, tool calls', () => {
       outputs: [{ output_type: 'stream', name: 'stdout', text: 'old' }]
     });
     expect(tool(conversation.snapshot().items[0])).toEqual(ended);
+  });
+
+  describe('of a run that outlasts its call', () => {
+    const shown = (text: string): object[] => [
+      { output_type: 'stream', name: 'stdout', text }
+    ];
+    const result = (id: string, fields: object): void => {
+      log.add('tool_result', {
+        turn: 't1',
+        tool_use_id: id,
+        name: 'x',
+        content: [{ type: 'text', text: `told by ${id}` }],
+        run: 'c1',
+        ...fields
+      });
+    };
+    const first = (): IToolItem =>
+      tool(replay(log.records).snapshot().items[0]);
+
+    beforeEach(() => {
+      call('run_code', { code: 'train()' });
+      result('c1', {
+        goes_on: true,
+        outputs: shown('early'),
+        duration_ms: 5000
+      });
+    });
+
+    it('shows what it puts out behind its turn, and its end', () => {
+      log.add('turn_end', { turn: 't1', status: 'interrupted' });
+      expect(first()).toMatchObject({
+        status: 'running',
+        outputs: shown('early'),
+        startedAt: Date.parse('2026-01-02T03:04:00.000Z')
+      });
+
+      const conversation = replay(log.records);
+      conversation.apply({
+        type: 'progress',
+        what: 'tool',
+        call_id: 'c1',
+        outputs: shown('early, late') as IOutput[]
+      });
+      expect(tool(conversation.snapshot().items[0])).toMatchObject({
+        status: 'running',
+        outputs: shown('early, late')
+      });
+
+      const end = log.add('run_end', {
+        turn: 't1',
+        tool_use_id: 'c1',
+        content: [
+          { type: 'text', text: 'It has ended: [image 1]' },
+          { type: 'image', source: { type: 'base64', data: 'iVBORw==' } }
+        ],
+        outputs: [
+          {
+            output_type: 'display_data',
+            data: { 'image/png': { content_index: 1 } }
+          }
+        ],
+        output_file: 'c1-end.txt',
+        duration_ms: 9000
+      });
+      conversation.apply(recordFrame(end));
+      expect(first()).toMatchObject({
+        status: 'ok',
+        outputs: [{ data: { 'image/png': 'iVBORw==' } }],
+        outputFile: 'c1-end.txt',
+        durationMs: 9000,
+        startedAt: null
+      });
+      expect(tool(conversation.snapshot().items[0])).toEqual(first());
+    });
+
+    it('ends with the call that waits for it, and not with one that waits in vain', () => {
+      call('wait_for_run', {}, 'c2');
+      result('c2', { goes_on: true });
+      expect(first().status).toBe('running');
+      call('interrupt_run', {}, 'c3');
+      result('c3', { is_error: true });
+      expect(first()).toMatchObject({
+        status: 'error',
+        outputs: shown('early'),
+        content: [{ text: 'told by c3' }]
+      });
+    });
+
+    it('was stopped where the end of the session has cut it off', () => {
+      log.add('run_end', {
+        turn: 't1',
+        tool_use_id: 'c1',
+        content: [],
+        is_error: true,
+        synthetic: true
+      });
+      expect(first().status).toBe('stopped');
+    });
   });
 
   it('tells denied, failed and stopped calls apart', () => {
