@@ -194,6 +194,12 @@ class KernelRecovery:
         return with_recipes(record, cells, ran)
 
     @property
+    def is_pending(self) -> bool:
+        """A loss is being seen to, or still to be seen to."""
+        lost = self._kernel.generation != self._handled
+        return lost or self._awaited is not None or self._lock.locked()
+
+    @property
     def seen(self) -> int:
         """The kernel's ``generation`` up to which its losses were seen to."""
         return self._handled

@@ -55,6 +55,7 @@ class SessionKernel:
             cells=self._code_cells,
             on_change=on_restoring,
         )
+        self.keeper.awaits_restore = lambda: self.recovery.is_pending
         self._session = session
         self._services = services
         self._log = services.log

@@ -28,12 +28,13 @@ class Capturing:
         self._config = config
 
     async def run(
-        self, *, after: Newest, wait: float, on_lost: Callable[[], None]
+        self, *, process: int, after: Newest, wait: float, on_lost: Callable[[], None]
     ) -> dict[str, Any]:
         """The library's report; without a generation if it is not durable within ``wait`` seconds.
 
-        The snapshot gets a higher number than ``after``. ``on_lost`` is called if one that was not
-        waited for never becomes durable.
+        It is refused (``kernel_replaced``) if ``process`` is not `NotebookKernel.generation` any
+        more. The snapshot gets a higher number than ``after``. ``on_lost`` is called if one that
+        was not waited for never becomes durable.
         """
         return await self._kernel.save_state(
             self._files.folder,
@@ -46,6 +47,7 @@ class Capturing:
                 "kernelspec": self._kernel.kernel_name,
                 "after_generation": after.generation,
             },
+            generation=process,
             wait=wait,
             on_lost=on_lost,
         )

@@ -46,6 +46,7 @@ _POLL_SECONDS = 0.5
 _POLL_SECONDS_REMOTE = 5.0
 _RESTART_SECONDS = 30.0
 _PREPARE_SECONDS = 3.0
+_BESIDE_SECONDS = 20.0
 _LATE_REPLY_SECONDS = 2.0
 
 
@@ -412,7 +413,10 @@ class KernelConnection:
             return
         token = None
         if channels.running and channels.has_subshells:
-            token = await carried.teach_beside(channels)
+            # Callbacks of the user's may hang there; the subshell then goes when they end.
+            beside = self.spawn(carried.teach_beside(channels))
+            with contextlib.suppress(asyncio.TimeoutError):
+                token = await asyncio.wait_for(asyncio.shield(beside), _BESIDE_SECONDS)
         if token is None:
             token = await carried.teach(channels)
         if token is None:
@@ -429,17 +433,19 @@ class KernelConnection:
         channel: Channel = "control",
         timeout: float,
         buffers: Sequence[bytes] = (),
+        still: Callable[[], bool] = lambda: True,
     ) -> dict[str, Any]:
         """Have the kernel process do ``op`` and return its answer.
 
-        Binary buffers of the answer are in ``"buffers"``.
+        Binary buffers of the answer are in ``"buffers"``. ``still`` says, just before it is sent,
+        whether the process that is there by then is to do it.
 
         Raises
         ------
         PrimeError
             ``kernel_language``, ``kernel_busy`` (no answer within ``timeout`` seconds),
-            ``kernel_died``, ``kernel_connection_lost`` (it may have done it all the same), or the
-            code that the operation itself failed with.
+            ``kernel_died``, ``kernel_replaced``, ``kernel_connection_lost`` (it may have done it
+            all the same), or the code that the operation itself failed with.
         """
         channels = await self.channels()
         try:
@@ -452,6 +458,8 @@ class KernelConnection:
             raise connection_lost() from None
         if not self._prepared:
             raise wrong_language(self.language)
+        if not still():
+            raise kernel_replaced()
         try:
             content = {"op": op, "params": params}
             request = channels.send(channel, "prime_request", content, buffers=buffers)

@@ -334,6 +334,7 @@ class NotebookKernel:
         key: bytes,
         *,
         options: dict[str, Any],
+        generation: int | None = None,
         wait: float = STATE_SECONDS,
         on_lost: Callable[[], None] = lambda: None,
     ) -> dict[str, Any]:
@@ -345,6 +346,8 @@ class NotebookKernel:
             Signs the snapshot: the session's own, never the server's.
         options:
             Keyword arguments of ``prime_ext.state.begin``.
+        generation:
+            Only if `generation` is still this when the kernel gets to it.
         wait:
             Seconds to wait until the capture is durable. It becomes so by itself; a report from
             before that has no ``generation``.
@@ -354,10 +357,17 @@ class NotebookKernel:
         Raises
         ------
         PrimeError
-            ``kernel_busy`` at once if a cell runs, ``snapshot_busy``, ``snapshot_write_error``,
-            and what `ask` raises.
+            ``kernel_busy`` at once if a cell runs, ``kernel_replaced``, ``snapshot_busy``,
+            ``snapshot_write_error``, and what `ask` raises.
         """
-        return await self._saved.save(folder, key, options=options, wait=wait, on_lost=on_lost)
+        return await self._saved.save(
+            folder,
+            key,
+            options=options,
+            still=lambda: generation in (None, self.generation),
+            wait=wait,
+            on_lost=on_lost,
+        )
 
     async def load_state(
         self, folder: Path, key: bytes, *, options: dict[str, Any]

@@ -59,7 +59,7 @@ def wrong_language(language: str) -> PrimeError:
 
 def kernel_replaced() -> PrimeError:
     return PrimeError(
-        "The kernel does not know the request; its process was replaced.",
+        "The process behind the kernel was replaced before it could answer.",
         code="kernel_replaced",
         hint="Try again.",
         status=503,

@@ -17,6 +17,7 @@ from prime_ext.errors import PrimeError
 from prime_ext.kernel.capturing import Capturing, id_of, told_names
 from prime_ext.kernel.freshness import Moment, kernel_status
 from prime_ext.kernel.newest import Newest
+from prime_ext.kernel.refusals import kernel_replaced
 from prime_ext.kernel.restoring import Restored, Restoring, Wanted
 from prime_ext.kernel.snapshot_files import SWITCHED_OFF
 from prime_ext.kernel.state import STATE_SECONDS
@@ -73,6 +74,9 @@ class SnapshotKeeper:
         self._off = off
         self._on_saved = on_saved
         self._newest = newest or Newest()
+        self.awaits_restore: Callable[[], bool] = lambda: False
+        """A loss of the process behind the kernel is still to be seen to: saving what there is in
+        its place would make an empty namespace the newest snapshot."""
         self._lock = asyncio.Lock()
         self._captured: Moment | None = None
         self._unavailable: str | None = None
@@ -131,12 +135,15 @@ class SnapshotKeeper:
 
     async def _save(self, trigger: str, kernel_id: str) -> Snapshot:
         moment = self._moment()
+        if self.awaits_restore():
+            raise kernel_replaced()
         # Of a process that has not been saved yet: see `_protect`.
         first = not moment.same_process(self._captured)
         if first:
             await self._protect()
         capturing = Capturing(self._kernel, self.files, self._config)
         report = await capturing.run(
+            process=moment.generation,
             after=self._newest,
             wait=COMPACTION_SECONDS if trigger == "compaction" else STATE_SECONDS,
             on_lost=self._forget_capture,
@@ -175,7 +182,7 @@ class SnapshotKeeper:
     def _not_saved(self, error: PrimeError, trigger: str, kernel_id: str) -> Snapshot:
         if error.code in ("kernel_language", "kernel_python"):
             self._unavailable = error.message
-        skipped = self._unavailable is not None or error.code == "kernel_busy"
+        skipped = self._unavailable is not None or error.code in ("kernel_busy", "kernel_replaced")
         if not skipped:
             self._log.warning("No snapshot (%s): %s", trigger, error.message)
         return Snapshot(

@@ -73,6 +73,7 @@ class KernelState:
         key: bytes,
         *,
         options: dict[str, Any],
+        still: Callable[[], bool],
         wait: float,
         on_lost: Callable[[], None],
     ) -> dict[str, Any]:
@@ -87,7 +88,7 @@ class KernelState:
             raise kernel_busy("The snapshot before is still on its way from it.") from None
         saving = uuid.uuid4().hex
         try:
-            report = await self._capture(place, folder, key, options, saving)
+            report = await self._capture(place, folder, key, options, still, saving)
         except BaseException:
             self._moving.release()
             raise
@@ -109,14 +110,21 @@ class KernelState:
         return durable
 
     async def _capture(
-        self, place: _Place, folder: Path, key: bytes, options: dict[str, Any], saving: str
+        self,
+        place: _Place,
+        folder: Path,
+        key: bytes,
+        options: dict[str, Any],
+        still: Callable[[], bool],
+        saving: str,
     ) -> dict[str, Any]:
         params: dict[str, Any] = {"options": options, "saving": saving}
         if place.transfer is not None:
             await place.transfer.follow()
             # Names of segments are never given twice, whichever process gives them.
             params["after"] = await asyncio.to_thread(_last_segment, folder, key)
-        report: dict[str, Any] = (await self._ask(place, "state_save", params, key))["report"]
+        answer = await self._ask(place, "state_save", params, key, still=still)
+        report: dict[str, Any] = answer["report"]
         return report
 
     async def _finish(self, place: _Place, key: bytes, saving: str) -> dict[str, Any]:
@@ -219,9 +227,10 @@ class KernelState:
         *,
         channel: str = "shell",
         timeout: float = STATE_SECONDS,
+        still: Callable[[], bool] = lambda: True,
     ) -> dict[str, Any]:
         """On the main shell, between cells: no user code runs against half a state."""
-        more = {"channel": channel, "timeout": timeout, "buffers": [key]}
+        more = {"channel": channel, "timeout": timeout, "buffers": [key], "still": still}
         return await _ask(place.connection, op, {**place.params, **params}, **more)
 
 

@@ -439,6 +439,24 @@ async def test_a_message_on_the_heels_of_a_death_finds_the_variables(
     assert [r.outcome for r in session.records("restore")] == ["ok"]  # type: ignore[union-attr]
 
 
+async def test_a_snapshot_that_falls_due_at_a_death_does_not_save_the_empty_process(
+    new_session: NewSession, jp_serverapp: ServerApp, notebook: str
+) -> None:
+    session = await new_session()
+    first = await saved(session, "x = 7")
+    agent = await session.service.agent(session.session)
+    noticed = asyncio.Event()
+    agent.kernel.on_state.append(lambda _: noticed.set())
+    await kill(jp_serverapp, notebook)
+    await asyncio.wait_for(noticed.wait(), 60)
+    due = await agent.variables.snapshot(None)
+    assert isinstance(due, Snapshot)
+    assert due.outcome == "skipped"
+    restored = await session.record("restore")
+    assert (restored.outcome, restored.snapshot_id) == ("ok", first.snapshot_id)
+    assert "7" in await ran(session, "print(x)")
+
+
 async def test_sessions_about_one_notebook_restore_it_side_by_side(
     new_session: NewSession, jp_serverapp: ServerApp, notebook: str
 ) -> None:

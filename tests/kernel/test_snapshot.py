@@ -111,6 +111,16 @@ def test_what_may_be_said(
     )
 
 
+async def test_what_is_meant_for_one_process_is_not_saved_from_another(
+    kernel: NotebookKernel, folder: Path
+) -> None:
+    assert await value(kernel, "1") == "1"
+    with pytest.raises(PrimeError) as refused:
+        await kernel.save_state(folder, KEY, options={}, generation=kernel.generation + 1)
+    assert refused.value.code == "kernel_replaced"
+    assert SnapshotFiles(folder, KEY).manifest("current") is None
+
+
 async def test_crash_and_cold_restore(kernel: NotebookKernel, keeper: SnapshotKeeper) -> None:
     await kernel.execute(WORK, store_history=True)
     saved = await keeper.capture("turn")
