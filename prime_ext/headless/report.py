@@ -10,7 +10,7 @@ from prime_ext.errors import sentences
 from prime_ext.headless.outcome import Outcome
 
 if TYPE_CHECKING:
-    from prime_ext.session.records import ToolResult
+    from prime_ext.session.records import Block, RunEnd, ToolResult
 
 DETAIL_LINES = 60
 
@@ -57,13 +57,21 @@ class Report:
         if sys.stderr.isatty():
             self.line(f"… {_one_line(summary)}")
 
-    def tool(self, summary: str, result: ToolResult) -> None:
+    def run_end(self, summary: str, end: RunEnd) -> None:
+        """What a call ran has ended, which the model had no more to say of."""
+        self.tool(summary, end)
+        lines = text_of(end.content).splitlines()
+        for line in lines[:DETAIL_LINES]:
+            self.line(f"  {line}")
+        if len(lines) > DETAIL_LINES:
+            self.line(f"  (… {len(lines) - DETAIL_LINES} more lines)")
+
+    def tool(self, summary: str, result: ToolResult | RunEnd) -> None:
         """A tool call has ended."""
         mark = "✗" if result.is_error else "✓"
         self.line(f"{mark} {_one_line(summary)} ({(result.duration_ms or 0) / 1000:.1f} s)")
         if result.is_error:
-            text = "\n".join(b["text"] for b in result.content if b["type"] == "text")
-            self.line(f"  {_last_line(text)}")
+            self.line(f"  {_last_line(text_of(result.content))}")
 
     def question(self, summary: str, detail: str | None) -> None:
         """What the person is about to decide."""
@@ -114,6 +122,11 @@ _DECEIVING = {
 def visible(text: str) -> str:
     """``text`` with its control characters written out, so that a terminal does not obey them."""
     return text.translate(_DECEIVING)
+
+
+def text_of(content: list[Block]) -> str:
+    """The text in blocks."""
+    return "\n".join(block["text"] for block in content if block["type"] == "text")
 
 
 def _one_line(text: str) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from prime_ext.errors import PrimeError
 from prime_ext.headless.elsewhere import only_run, refuse_if_open
 from prime_ext.headless.outcome import ExitStatus, Outcome
-from prime_ext.headless.report import Report
+from prime_ext.headless.report import Report, text_of
 from prime_ext.headless.server import HeadlessServer
 from prime_ext.headless.terminal import Terminal
 from prime_ext.session.records import (
@@ -25,6 +25,7 @@ from prime_ext.session.records import (
     AssistantMessage,
     CompactionEnd,
     Error,
+    RunEnd,
     ToolResult,
     TurnEnd,
 )
@@ -67,6 +68,7 @@ class Run:
         # The name that the panel would know this person by; elsewhere it knows none either.
         self._user = os.environ.get("JUPYTERHUB_USER")
         self._stops = 0
+        self._given_up = False
 
     async def carry_out(self) -> None:
         """From the start of the server to its end. Does not raise."""
@@ -98,7 +100,7 @@ class Run:
             if self._task.keep_kernel:
                 for file in server.connection_files():
                     self._report.line(f"The kernel goes on: jupyter console --existing {file}")
-            await server.end(keep_kernels=self._task.keep_kernel)
+            await server.end(keep_kernels=self._task.keep_kernel, at_once=self._given_up)
 
     async def _converse(self, path: str, offline: bool) -> None:
         session = self._session = await self._start_session(path, offline)
@@ -158,6 +160,8 @@ class Run:
             self._message(record)
         elif isinstance(record, ToolResult):
             self._result(record)
+        elif isinstance(record, RunEnd):
+            self._run_end(record)
         elif isinstance(record, ApprovalRequest):
             asking = asyncio.ensure_future(self._decide(record))
             self._asking.add(asking)
@@ -192,6 +196,23 @@ class Run:
             }
         )
         self._report.tool(summary, record)
+
+    def _run_end(self, record: RunEnd) -> None:
+        """What went on behind its answer has ended: how it did stands with the call."""
+        call = self._calls.get(record.tool_use_id)
+        if call is None:
+            return
+        summary = self._summary(call["id"], call["name"])
+        self.outcome.tools.append(
+            {
+                "name": call["name"],
+                "summary": summary,
+                "is_error": record.is_error,
+                "duration_ms": record.duration_ms,
+                "text": text_of(record.content),
+            }
+        )
+        self._report.run_end(summary, record)
 
     def _failed(self, code: str, message: str, hint: str) -> None:
         self.outcome.fail(PrimeError(message, code=code, hint=hint))
@@ -271,6 +292,7 @@ class Run:
                 stopping = asyncio.ensure_future(self._agents.interrupt(self._session, self._user))
                 self._asking.add(stopping)  # type: ignore[arg-type]
             else:
+                self._given_up = self._session is not None
                 me.cancel()
 
         numbers = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if os.name == "posix" else [])]

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jupyter_core.utils import ensure_async
 from jupyter_server.serverapp import ServerApp
 from traitlets import default
 
@@ -115,8 +116,16 @@ class HeadlessServer(ServerApp):
             for kernel_id in manager.list_kernel_ids()
         ]
 
-    async def end(self, *, keep_kernels: bool) -> None:
-        """Save the kernels' variables, close the sessions, and shut the kernels down."""
+    async def end(self, *, keep_kernels: bool, at_once: bool = False) -> None:
+        """Save the kernels' variables, close the sessions, and shut the kernels down.
+
+        Parameters
+        ----------
+        at_once:
+            Kill the kernels first, whatever they do and hold.
+        """
+        if at_once and not keep_kernels:
+            await ensure_async(self.kernel_manager.shutdown_all(now=True))
         try:
             await self.cleanup_extensions()
         finally:

@@ -10,7 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from prime_ext.session import stream
-from prime_ext.session.records import AssistantMessage, CompactionEnd, ToolResult, TurnEnd
+from prime_ext.session.records import (
+    AssistantMessage,
+    CompactionEnd,
+    RunEnd,
+    ToolResult,
+    TurnEnd,
+)
 from tests.session.conftest import session_start, title
 
 if TYPE_CHECKING:
@@ -220,6 +226,35 @@ async def test_a_late_joiner_learns_what_is_going_on(store: SessionStore) -> Non
     assert [frame["call_id"] for frame in await joined_late(session)] == ["b"]
     session.append(TurnEnd(status="interrupted"))
     assert await going_on() == []
+
+
+async def test_a_late_joiner_sees_a_run_that_outlasts_its_call_and_its_turn(
+    store: SessionStore,
+) -> None:
+    session = store.create(session_start())
+
+    def result(call_id: str, *, goes_on: bool) -> None:
+        result = ToolResult(
+            tool_use_id=call_id, name="x", content=[], run="a", goes_on=goes_on, turn="t1"
+        )
+        session.append(result)
+
+    async def calls() -> list[str]:
+        return [frame["call_id"] for frame in await joined_late(session)]
+
+    for end in ("run_end", "tool_result"):
+        for call_id in ("a", "wait", "other"):
+            session.publish({"type": "progress", "what": "tool", "call_id": call_id})
+        result("a", goes_on=True)
+        result("wait", goes_on=True)
+        assert await calls() == ["a", "other"]
+        session.append(TurnEnd(status="interrupted", turn="t1"))
+        assert await calls() == ["a"]
+        if end == "run_end":
+            session.append(RunEnd(tool_use_id="a", content=[], turn="t1"))
+        else:
+            result("wait again", goes_on=False)
+        assert await calls() == []
 
 
 async def test_a_slow_subscriber_is_dropped_and_can_resume(
