@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from importlib.resources import files
 from typing import Any
 
@@ -28,6 +29,8 @@ CARRIED = (
 _ATTEMPTS = 20
 _ABORT_SECONDS = 0.05
 _PING_SECONDS = 30.0
+_BEGIN_SECONDS = 1.5
+"""A subshell that has not begun in this time is taken for one that cannot."""
 
 
 async def teach(channels: KernelChannels) -> str | None:
@@ -59,21 +62,31 @@ async def teach(channels: KernelChannels) -> str | None:
 async def teach_beside(channels: KernelChannels) -> str | None:
     """As `teach`, while a cell runs: through a subshell, which is there for as long only.
 
-    Returns ``None`` if the kernel has none, or could not be taught so.
+    Returns ``None`` if the kernel has none, or could not be taught so: while a cell captures what
+    is displayed (``%%capture``), ipykernel fails at any request to a subshell before it looks at
+    it, and neither answers nor says that it is busy. Takes as long as the user's ``pre_execute``
+    callbacks, which IPython calls for every request that runs code.
     """
     created = await _answer(channels, "control", "create_subshell_request", {})
     subshell = created.get("subshell_id")
     if not subshell:
         return None
+    # What it says of `input()` holds for the running cell as well, until that has its own back.
+    content = {**_lesson(channels.last_cell), "allow_stdin": True}
+    lesson = channels.send("shell", "execute_request", content, subshell_id=str(subshell))
+    payload: list[Any] = []
     try:
-        # What it says of `input()` holds for the running cell as well, until that has its own back.
-        lesson = {**_lesson(channels.last_cell), "allow_stdin": True}
-        await _answer(channels, "shell", "execute_request", lesson, subshell_id=str(subshell))
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(lesson.started.wait(), _BEGIN_SECONDS)
+            reply = await lesson.answer()
+            payload = (reply or {}).get("content", {}).get("payload") or []
     finally:
+        channels.forget(lesson)
         await _answer(channels, "control", "delete_subshell_request", {"subshell_id": subshell})
     taught = await token(channels, "control")
     if taught is not None:
-        await _answer(channels, "control", "prime_request", {"op": "give_back"})
+        given = {"op": "give_back", "params": {"payload": payload}}
+        await _answer(channels, "control", "prime_request", given)
     return taught
 
 
@@ -89,14 +102,10 @@ def _lesson(last_cell: dict[str, Any] | None) -> dict[str, Any]:
 
 
 async def _answer(
-    channels: KernelChannels,
-    channel: Channel,
-    msg_type: str,
-    content: dict[str, Any],
-    subshell_id: str | None = None,
+    channels: KernelChannels, channel: Channel, msg_type: str, content: dict[str, Any]
 ) -> dict[str, Any]:
     """Content of the reply; empty if the kernel does not know the request."""
-    request = channels.send(channel, msg_type, content, subshell_id=subshell_id)
+    request = channels.send(channel, msg_type, content)
     try:
         reply = await request.answer()
     finally:

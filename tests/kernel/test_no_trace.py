@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from jupyter_client.session import Session
 
+from prime_ext.errors import PrimeError
 from prime_ext.kernel.client import KernelChannels
 from prime_ext.kernel.transport import KernelDied
 from tests.kernel.conftest import text_of, until
@@ -323,6 +324,47 @@ async def test_first_contact_beside_a_running_cell_leaves_no_trace(
     after = await person.state()
     assert after["Out"][str(reply["execution_count"])] == "'its result'"
     assert after["events"] == [*before["events"], "post"]
+
+
+CAPTURING = """%%capture captured
+import os, time
+open({begun!r}, 'w').close()
+print('kept', flush=True)
+while not os.path.exists({path!r}):
+    time.sleep(0.01)
+made = 1
+"""
+
+
+async def test_first_contact_beside_a_cell_that_captures_its_outputs(
+    kernel: NotebookKernel, person: Person
+) -> None:
+    """No subshell of ipykernel answers then."""
+    begun, go = person.folder / "begun", person.folder / "go"
+    heard: list[str] = []
+    cell = person.channels.send(
+        "shell",
+        "execute_request",
+        {"code": CAPTURING.format(begun=str(begun), path=str(go))},
+        on_output=lambda msg_type, content: heard.append(content.get("text", msg_type)),
+    )
+    await until(lambda: begun.exists() and kernel.state == "busy")
+    before = await person.state()
+    with pytest.raises(PrimeError, match="cannot be asked before that ends") as refused:
+        await kernel.variables()
+    assert refused.value.code == "kernel_busy"
+    left = person.channels.send("control", "list_subshell_request", {})
+    assert (await left.reply)["content"]["subshell_id"] == []
+    assert await person.state() == before
+
+    run = asyncio.create_task(kernel.execute("made + 1", store_history=False))
+    go.touch()
+    assert (await cell.reply)["content"]["status"] == "ok"
+    assert text_of((await asyncio.wait_for(run, 30)).outputs) == "2"
+    assert "captured" in {entry["name"] for entry in await kernel.variables()}
+    shown = await kernel.execute("print(captured.stdout, captured.stderr)", store_history=False)
+    assert text_of(shown.outputs) == "kept\n \n"
+    print("HEARD", heard)
 
 
 async def test_shadowed_builtins_do_not_matter(kernel: NotebookKernel) -> None:

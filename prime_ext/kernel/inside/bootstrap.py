@@ -298,6 +298,8 @@ def install(kernel: Any, operations: Any, last_cell: Any) -> RequestHandler:
     if previous is not None:
         previous.__self__.remove()
     handler = RequestHandler(kernel, operations)
+    if previous is not None:
+        handler.token = previous.__self__.token  # It is the process that is known by it.
     handler.install()
     if last_cell is not None:
         handler.last_cell = ([], {"header": last_cell, "content": {}})

@@ -1,8 +1,9 @@
 """The cell that runs while a request of ours was served on a subshell. Sent like ``bootstrap``.
 
 A subshell shares more with the main shell than it should: its requests become the parent of what
-the cell's threads put out, decide whether ``input()`` may ask, and are followed by a status that
-tells everyone that the kernel is idle. None of that is meant for the running cell.
+the cell's threads put out, decide whether ``input()`` may ask, take along what the cell has for the
+front end's pager, make IPython forget where the cell's result goes, and are followed by a status
+that tells everyone that the kernel is idle. None of that is meant for the running cell.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ _OVERTAKEN_SECONDS = 0.05
 """In which a cell that was found running may have said that it has ended."""
 
 
-def give_back(kernel: Any, _params: dict[str, Any], _buffers: Any) -> dict[str, Any]:
+def give_back(kernel: Any, params: dict[str, Any], _buffers: Any) -> dict[str, Any]:
     """Make the request that the main shell works on the current one again: ``{running}``.
 
-    If it has ended meanwhile, what its threads put out is still its own.
+    If it has ended meanwhile, what its threads put out is still its own. ``payload`` is what the
+    reply of the subshell has taken along.
     """
     handler = kernel.shell_handlers[bootstrap.REQUEST].__self__
     found = request(kernel)
@@ -36,6 +38,10 @@ def give_back(kernel: Any, _params: dict[str, Any], _buffers: Any) -> dict[str, 
     handler.last_cell = ident, parent = found
     kernel.set_parent(ident, parent, "shell")
     kernel._allow_stdin = parent["content"].get("allow_stdin", False)
+    for payload in params.get("payload", ()):
+        kernel.shell.payload_manager.write_payload(payload)
+    if kernel.shell.displayhook.exec_result is None:
+        kernel.shell.displayhook.exec_result = _result(kernel)
     kernel._publish_status("busy", "shell", parent=parent)
     time.sleep(_OVERTAKEN_SECONDS)
     if request(kernel) is None:
@@ -50,6 +56,14 @@ def request(kernel: Any) -> tuple[Any, dict[str, Any]] | None:
             names = frame.f_locals
             if isinstance(names.get("msg"), dict):
                 return names.get("idents"), names["msg"]
+    return None
+
+
+def _result(kernel: Any) -> Any:
+    """What IPython fills in for the cell, ``ExecutionResult``: ``post_run_cell`` gets it."""
+    for frame in _frames(kernel):
+        if frame.f_code.co_name == "run_cell_async":
+            return frame.f_locals.get("result")
     return None
 
 
