@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from prime_ext.session.session import Session
 
 
+_OF_ENDED_CODE = "The kernel is shut down now, and the code with it."
+_OF_KEPT_CODE = "The kernel is kept: interrupt it from its console, or end its process."
+
+
 @dataclass(frozen=True)
 class Task:
     """What is to be done, and how much of it unasked."""
@@ -167,7 +171,10 @@ class Run:
             self._asking.add(asking)
             asking.add_done_callback(self._asking.discard)
         elif isinstance(record, Error):
-            self._failed(record.code, record.message, record.hint)
+            hint = record.hint
+            if record.code == "code_still_runs":  # there is no menu here to stop it from
+                hint = _OF_KEPT_CODE if self._task.keep_kernel else _OF_ENDED_CODE
+            self._failed(record.code, record.message, hint)
         elif isinstance(record, CompactionEnd) and record.outcome == "ok":
             self._report.line("  (the conversation was compacted)")
         elif isinstance(record, TurnEnd):

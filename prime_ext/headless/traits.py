@@ -29,6 +29,7 @@ def refuse_bad(traits: Sequence[str], classes: Iterable[type[HasTraits]]) -> Non
         for cls in given.mro()
         if issubclass(cls, Configurable)
     }
+    _refuse_small_letters(traits, known)
     for class_name, name, value in _given(traits, list(known.values())):
         if class_name not in known:
             continue
@@ -73,6 +74,21 @@ def refuse_unknown(traits: Sequence[str]) -> None:
                 hint=_meant(class_name, having or names, f"{{}}.{name}"),
             )
     refuse_bad(traits, loaded)
+
+
+def _refuse_small_letters(traits: Sequence[str], known: Iterable[str]) -> None:
+    """The loader takes a name that begins with a small letter for a trait and fails over it."""
+    typed = {name.lower(): name for name in known}
+    for given in traits:
+        class_name, _, rest = given.removeprefix("--").partition(".")
+        if not class_name[:1].isupper():
+            near = difflib.get_close_matches(class_name.lower(), typed, n=1)
+            meant = [typed[name] for name in near]
+            raise PrimeError(
+                f"There is no class {class_name} to configure.",
+                code=BAD_TRAIT,
+                hint=_meant(meant[0] if meant else "", meant, f"{{}}.{rest.partition('=')[0]}"),
+            )
 
 
 def _given(

@@ -243,21 +243,35 @@ def test_ctrl_c_is_an_answer_too(start: Start, folder: Path, messages_api: Messa
     assert (folder / WORK).read_bytes() == before
 
 
+_DEAF = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+_DEAF += "open('deaf', 'w').write(str(os.getpid()))\ntime.sleep(600)"
+
+
 def test_ctrl_c_twice_gives_up_at_once(
     start: Start, folder: Path, messages_api: MessagesAPI
 ) -> None:
-    messages_api.enqueue(
-        reply(call("run_code", code="import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)")),
-        reply(
-            call("run_code", code="open('deaf', 'w').close()\nimport time\ntime.sleep(600)"),
-        ),
-    )
+    messages_api.enqueue(reply(call("run_code", code=f"import os\n{_DEAF}")))
     run = start(WORK, "Wait.", "--yes")
     appears(folder / "deaf")
     run.interrupt()
     run.see("Stopping")
     run.interrupt()
+    # Less than the code gets to end, and its kernel after it.
+    assert run.end(9) == 130
+    assert not is_alive(int((folder / "deaf").read_text()))
+
+
+def test_code_that_cannot_be_stopped_ends_with_its_kernel(
+    start: Start, folder: Path, messages_api: MessagesAPI
+) -> None:
+    messages_api.enqueue(reply(call("run_code", code=f"import os\n{_DEAF}")))
+    run = start(WORK, "Wait.", "--yes", "--json")
+    appears(folder / "deaf")
+    run.interrupt()
     assert run.end() == 130
+    assert run.json["error"]["code"] == "code_still_runs"
+    assert "The kernel is shut down now, and the code with it." in run.err
+    assert not is_alive(int((folder / "deaf").read_text()))
 
 
 # --- exit statuses ----------------------------------------------------------------------------
@@ -316,6 +330,8 @@ def test_wrong_usage(arguments: list[str], told: str, capsys: pytest.CaptureFixt
     [
         ("Foo.max_attempts=1", "There is no class Foo to configure."),
         ("ModelConfg.max_attempts=3", "Was --ModelConfig.max_attempts meant?"),
+        ("modelconfig.max_attempts=3", "Was --ModelConfig.max_attempts meant?"),
+        ("qqqqq.max_attempts=3", "There is no class qqqqq to configure. docs/configuration.md"),
         ("ModelConfig.max_attemps=3", "Was --ModelConfig.max_attempts meant?"),
         ("ModelConfig.qqqqq=3", "docs/configuration.md"),
         ("ServerApp.prt=1", "Was --ServerApp.port meant?"),
