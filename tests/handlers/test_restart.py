@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -35,9 +35,6 @@ class Server:
     """A Jupyter server in a process of its own, with nothing of this machine's configuration."""
 
     def __init__(self, folder: Path) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
         root = folder / "root"
         root.mkdir(exist_ok=True)
         (root / "a.ipynb").write_text(json.dumps(NOTEBOOK))
@@ -55,7 +52,8 @@ class Server:
                 "-m",
                 "jupyter_server",
                 "--ServerApp.ip=127.0.0.1",
-                f"--ServerApp.port={self.port}",
+                # The server chooses: one chosen before may be another program's by then.
+                "--ServerApp.port=0",
                 "--ServerApp.port_retries=0",
                 f"--ServerApp.root_dir={root}",
                 "--ServerApp.open_browser=False",
@@ -73,7 +71,8 @@ class Server:
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self.said.append(line)
-            if "is running at" in line:
+            if told := re.search(r"http://127\.0\.0\.1:(\d+)/", line):
+                self.port = int(told[1])
                 break
         else:
             pytest.fail("".join(self.said))

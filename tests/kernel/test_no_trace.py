@@ -136,6 +136,8 @@ async def test_saving_checking_and_restoring_leave_no_trace(
     before = await person.state()
     folder, key = person.folder / "snapshot", b"k" * 32
     folder.mkdir()
+    await kernel.follow()
+    await until(lambda: kernel.state == "idle")  # The person's code has ended for us as well.
     saved = await kernel.save_state(folder, key, options={})
     assert saved["names"]["numbers"]["status"] in ("verified", "unverified")
     assert await kernel.state_current(folder, key)
