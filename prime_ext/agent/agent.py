@@ -241,14 +241,8 @@ class Agent:
             self._drive(None)
         return compaction_id
 
-    async def revert(self, turn: str, user: str | None) -> Revert:
-        """Take back what the agent changed in a turn that has ended. See ``revert_turn``.
-
-        Raises
-        ------
-        PrimeError
-            ``turn_running`` (409), and what ``revert_turn`` raises.
-        """
+    def refuse_at_work(self) -> None:
+        """Raise ``turn_running`` (409) while a turn runs, or code that it has left behind."""
         if self._driver is not None:
             raise PrimeError(
                 "The agent is at work.",
@@ -263,6 +257,16 @@ class Agent:
                 hint="Wait until it has ended, or end it from the Kernel menu.",
                 status=409,
             )
+
+    async def revert(self, turn: str, user: str | None) -> Revert:
+        """Take back what the agent changed in a turn that has ended. See ``revert_turn``.
+
+        Raises
+        ------
+        PrimeError
+            ``turn_running`` (409), and what ``revert_turn`` raises.
+        """
+        self.refuse_at_work()
         # What is sent meanwhile waits, as it would for a turn.
         async with self._services.turns.one(self.kernel, lambda: None):
             document = self._services.documents.get(

@@ -102,8 +102,15 @@ class AgentService:
     ) -> None:
         """Change a session. A model takes effect at the next compaction, or at once while the
         context is empty. ``snapshots`` holds for all sessions of the notebook; off deletes what
-        was saved."""
-        await self.agent(session)
+        was saved.
+
+        Raises
+        ------
+        PrimeError
+            ``turn_running`` (409) for another ``notebook`` while the agent or its code is at work
+            in this one, unless this one was moved; what `start_session` raises.
+        """
+        agent = await self.agent(session)
         # What is refused is refused before anything is changed.
         mode = self._allowed_mode(permission_mode) if permission_mode else None
         provider = None
@@ -113,9 +120,12 @@ class AgentService:
             notebook = None
         if notebook is not None:
             await self._services.kernel_name(notebook)
+        moved = notebook is not None and await self._is_gone(session.notebook)
+        if notebook is not None and not moved:
+            agent.refuse_at_work()
         if snapshots is not None:
             await self._switch_snapshots(session, snapshots, user)
-        if notebook is not None and await self._is_gone(session.notebook):
+        if notebook is not None and moved:
             # A client tells of a rename, perhaps before the server's own news of it: the turn that
             # may be running goes on.
             await self._services.kernels.move_along(session.notebook, notebook)

@@ -36,6 +36,12 @@ class Driver:
     async def stop(self) -> None:
         assert await self.service.interrupt(self.session, "ada")
 
+    async def idle(self) -> None:
+        """Return once the agent is at rest, which it is soon after the end of its turn."""
+        agent = await self.service.agent(self.session)
+        while agent.state()["running"]:
+            await self.frame(lambda frame: frame["type"] == "state")
+
     async def allow(self, call_id: str, scope: str = "once") -> None:
         await self.service.decide(self.session, call_id, "allow", scope, "ada")
 

@@ -248,8 +248,15 @@ class TestCodeThatIgnoresInterrupts:
         said = "Cell [train] was interrupted, but still runs after"
         assert said in driver.records("user_message")[-1].content[0]["text"]  # type: ignore[union-attr]
         assert results(driver)[-1].startswith(f"Not run: {said}")
+        await driver.idle()
         with pytest.raises(PrimeError, match="still runs in the kernel"):
             await driver.service.revert(driver.session, str(end.turn), "ada")
+        nbformat.write(content, jp_root_dir / "other.ipynb")
+        with pytest.raises(PrimeError, match="still runs in the kernel") as refused:
+            await driver.service.update(driver.session, notebook="other.ipynb", title="Elsewhere")
+        assert (refused.value.code, refused.value.status) == ("turn_running", 409)
+        assert driver.session.notebook == "work.ipynb"
+        assert not driver.records("settings")
 
         (jp_root_dir / "go").touch()
         await page.until(lambda: "train" not in page.runs)
@@ -263,6 +270,9 @@ class TestCodeThatIgnoresInterrupts:
         told = driver.records("user_message")[-1].content[0]["text"]  # type: ignore[union-attr]
         assert "Cell [train], which was still running, has ended:\nbegun\nignored\nended" in told
         assert results(driver)[-1] == "42"
+        await driver.idle()
+        await driver.service.update(driver.session, notebook="other.ipynb")
+        assert driver.session.notebook == "other.ipynb"
 
     async def test_stop_during_the_call_says_that_it_still_runs(
         self, new_session: NewSession

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -217,7 +218,7 @@ async def test_a_file_with_a_key_in_it_is_not_kept_and_not_made_up(
 
 
 async def test_refused_while_a_turn_runs_and_where_there_is_nothing(
-    new_session: NewSession, service: AgentService
+    new_session: NewSession, service: AgentService, jp_root_dir: Path
 ) -> None:
     session = await new_session(permission_mode="ask")
     session.api.enqueue(reply(call("run_code", code="1")), reply("Done."))
@@ -227,11 +228,12 @@ async def test_refused_while_a_turn_runs_and_where_there_is_nothing(
     with pytest.raises(PrimeError) as caught:
         await service.revert(session.session, turn, None)
     assert (caught.value.code, caught.value.status) == ("turn_running", 409)
+    shutil.copy(jp_root_dir / "work.ipynb", jp_root_dir / "other.ipynb")
+    with pytest.raises(PrimeError, match="at work"):
+        await service.update(session.session, notebook="other.ipynb")
     await session.allow(request.call_id)
     await session.record("turn_end")
-    agent = await service.agent(session.session)
-    while agent.state()["running"]:
-        await session.frame(lambda frame: frame["type"] == "state")
+    await session.idle()
     with pytest.raises(PrimeError) as caught:
         await service.revert(session.session, turn, None)
     assert caught.value.code == "nothing_to_revert"
