@@ -117,6 +117,7 @@ class SessionKernel:
             "manual", "hot", names=names, overwrite=overwrite, snapshot_id=snapshot_id
         )
         self.recovery.handled()
+        self._captures.soon()
         record = await self.recovery.explained(record)
         return self._session.append(msgspec.structs.replace(record, user=user))
 

@@ -79,6 +79,8 @@ class SnapshotKeeper:
         its place would make an empty namespace the newest snapshot."""
         self._lock = asyncio.Lock()
         self._captured: Moment | None = None
+        self._restored: str | None = None
+        """Id of the older snapshot that is live since it was restored, until that is saved."""
         self._unavailable: str | None = None
         self._crash_restores = 0
 
@@ -149,6 +151,7 @@ class SnapshotKeeper:
             on_lost=self._forget_capture,
         )
         self._captured = moment
+        self._restored = None
         self._unavailable = None
         # Without a generation it is not durable yet, and what lies there is the one before.
         manifest = await self._manifest("current") if report["generation"] else None
@@ -255,7 +258,8 @@ class SnapshotKeeper:
         names, overwrite:
             Only these; replace what the user has changed since.
         snapshot_id:
-            Default: the newest. If that is damaged, the one before is tried.
+            Default: the one restored last, if nothing was saved since, else the newest. If that
+            is damaged, the one before is tried.
 
         Returns
         -------
@@ -336,6 +340,8 @@ class SnapshotKeeper:
         there = await self._manifest("current")
         is_newest = there is not None and there.id == id_of(restored.manifest)
         is_newest = is_newest and not self._newest.is_lost(there)
+        if wanted.names is None and loaded:
+            self._restored = None if is_newest else id_of(restored.manifest)
         if restored.complete and wanted.names is None:
             changed = any(e["action"] == "kept" and e["reason"] for e in restored.names.values())
             if not changed and is_newest:
@@ -378,7 +384,9 @@ class SnapshotKeeper:
 
     async def _generations(self, snapshot_id: str | None) -> list[str]:
         if snapshot_id is None:
-            return ["current", "previous"]
+            newest = ["current", "previous"]
+            live = await asyncio.to_thread(self.files.find, self._restored or "")
+            return newest if live is None else list(dict.fromkeys([live, *newest]))
         generation = await asyncio.to_thread(self.files.find, snapshot_id)
         if generation is None:
             await self._refuse_foreign(snapshot_id)

@@ -430,6 +430,28 @@ async def test_of_the_states_that_were_left_the_oldest_goes(
     assert set(listed) == set(saved[1:])
 
 
+async def test_a_crash_right_behind_a_restore_brings_back_what_was_restored(
+    kernel: NotebookKernel, keeper: SnapshotKeeper
+) -> None:
+    await kernel.execute("x = 7", store_history=True)
+    good = await keeper.capture("turn")
+    await crash(kernel)
+    await kernel.execute("y = 1", store_history=True)
+    await keeper.capture("turn")
+    assert good.snapshot_id is not None
+    await keeper.restore("manual", "hot", snapshot_id=good.snapshot_id)
+    await crash(kernel)
+    again = await keeper.restore("crash", "cold")
+    assert (again.outcome, again.snapshot_id) == ("ok", good.snapshot_id)
+    assert await value(kernel, "x") == "7"
+
+    await kernel.execute("x = 8", store_history=True)
+    await keeper.capture("turn")
+    await crash(kernel)
+    await keeper.restore("crash", "cold")
+    assert await value(kernel, "x") == "8"
+
+
 async def test_unknown_snapshot(kernel: NotebookKernel, keeper: SnapshotKeeper) -> None:
     await kernel.ensure()
     with pytest.raises(PrimeError) as raised:
