@@ -89,7 +89,7 @@ _CODE = frozenset(
     (
         ".py", ".pyi", ".pyx", ".r", ".jl", ".js", ".mjs", ".ts", ".tsx", ".jsx", ".java", ".kt",
         ".scala", ".go", ".rs", ".c", ".h", ".cc", ".cpp", ".hpp", ".cs", ".rb", ".swift", ".sql",
-        ".css", ".html", ".tf",
+        ".css", ".html", ".tf", ".pl", ".pm", ".php", ".lua", ".vim",
     )
 )  # fmt: skip
 """A module about secrets is no secret by its name."""
@@ -240,6 +240,15 @@ def _words(text: str) -> list[str]:
 LOOKED_AT_BYTES = 1 << 16
 """Of the beginning of a file."""
 
+_WIDE = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_SNIFFED_BYTES = 8192
+"""As ``text_files`` tells binary files."""
+
 LIKELY = "what looks like a key or password"
 """What ``secret_inside`` says where the name had to make up for the shape."""
 
@@ -349,18 +358,18 @@ _LOGIN = re.compile(rb"://([^\s/:@\"'<>]{1,100}):([^\s/:@\"'<>]{1,200})@[\w.-]")
 """A URL with a user and a password."""
 
 _ASSIGNED = re.compile(
-    rb"(?i)(key|token|secret|passw|pwd)\w{0,40}[\"']?\]?\s{0,9}[:=]\s{0,9}"
-    rb"[\"'][^\"'<${]{8,300}[\"']"
+    rb"(?i)(?:(?P<password>passw|pwd)|key|token|secret)\w{0,40}[\"']?\]?\s{0,9}[:=]\s{0,9}"
+    rb"[\"'](?P<value>[^\"'<${]{8,300})[\"']"
 )
 _DIFFERENT = 8
 """A token whose end has fewer different characters than this is a placeholder."""
 
 _PLACEHOLDER = re.compile(
-    r"(?i)[<${%(\[*|>!&]|x{3}|\.\.\.|os\.|your|example|dummy|placeholder|change_?me|insert|replace|"
+    r"(?i)[<${%(\[*|>!&]|x{3}|\.\.\.|…|os\.|your|example|dummy|placeholder|change_?me|insert|replace|"
     r"(?:test|sample|enter|some)(?:[^a-z0-9]|$)|"
     r"my[-_]?(?:key|token|pass|secret|api|client|user)|"
     r"(?:secret|pass|password|passwd|pwd|none|null|true|false|yes|no|string|str|text|required|"
-    r"optional|object|integer|hidden|varchar|token|key)$"
+    r"optional|object|integer|hidden|varchar|token|key|tiger)$"
 )
 
 
@@ -377,12 +386,15 @@ def secret_inside(name: str, beginning: bytes) -> str | None:
     suffix = Path(name).suffix.lower()
     if suffix == ".ipynb":
         return None  # the notebook at hand is read whatever was pasted into it
-    if beginning.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        beginning = beginning.decode("utf-16", "replace").encode()
+    wide = next((encoding for bom, encoding in _WIDE if beginning.startswith(bom)), None)
+    if wide is not None:
+        beginning = beginning.decode(wide, "replace").encode()
+    if b"\0" in beginning[:_SNIFFED_BYTES]:
+        return None  # no tool shows what is in a binary file
     if suffix in _CODE:
         # Code may name a key without being lost to the agent; a module of keys is.
         named = _said_by_words(Path(name).stem, "") >= Suspicion.STRONG
-        return "a key or password" if named and _ASSIGNED.search(beginning) else None
+        return "a key or password" if named and _is_module_of_keys(beginning) else None
     lower = beginning.lower()
     for words, shape, what in _SHAPES:
         if any(word in lower for word in words) and _has(shape, beginning):
@@ -396,7 +408,7 @@ def secret_inside(name: str, beginning: bytes) -> str | None:
     if (b"AKIA" in beginning or b"ASIA" in beginning) and _holds_aws_id(beginning):
         return "an AWS key"
     suspected = suspicion(name)
-    if suspected is not Suspicion.NONE and b"\0" not in beginning:
+    if suspected is not Suspicion.NONE:
         text = beginning.decode("utf-8", "replace")
         if _assigns_secret(text) or _is_note(text, strong=suspected >= Suspicion.STRONG):
             return LIKELY
@@ -409,9 +421,17 @@ def _has(shape: re.Pattern[bytes], data: bytes) -> bool:
     return any(looks_random(found["value"].decode("latin-1")) for found in shape.finditer(data))
 
 
+def _is_module_of_keys(data: bytes) -> bool:
+    for found in _ASSIGNED.finditer(data):
+        value = found["value"].decode("utf-8", "replace")
+        if looks_random(value) or (found["password"] and not _PLACEHOLDER.match(value)):
+            return True
+    return False
+
+
 def _is_login(found: tuple[bytes, bytes]) -> bool:
-    user, password = (part.decode("latin-1") for part in found)
-    return user != password and _PLACEHOLDER.match(password) is None
+    user, password = (part.decode("utf-8", "replace") for part in found)
+    return len(password) > 3 and user != password and _PLACEHOLDER.match(password) is None
 
 
 def _holds_aws_id(data: bytes) -> bool:
