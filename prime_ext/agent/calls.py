@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from prime_ext.session.session import Session
 
 STOPPED = "Stopped by the user before it ended. What it had done by then stays done."
+TAKEN_BACK = "Stopped by the user before the kernel had begun with it: nothing of it was run."
 NOT_RUN = "Not run: the turn was stopped first."
 RUN_FAILED = "Not run: a run before it in the same reply did not succeed."
 
@@ -170,7 +171,7 @@ class ToolCalls:
                 call,
                 turn,
                 ToolOutcome(
-                    [{"type": "text", "text": self._cut_off(progress)}],
+                    [{"type": "text", "text": self._cut_off(progress, run)}],
                     outputs=progress.outputs,
                     is_error=True,
                 ),
@@ -201,9 +202,11 @@ class ToolCalls:
         await self._record(call, turn, outcome, progress.duration_ms, call_id if outlasts else run)
         return outcome.is_error
 
-    def _cut_off(self, progress: _Progress) -> str:
+    def _cut_off(self, progress: _Progress, run: str | None) -> str:
         if not progress.begun:
             return NOT_RUN
+        if self.runs.was_taken_back(run or progress.call_id):
+            return TAKEN_BACK
         return " ".join(filter(None, [STOPPED, self.runs.notice()]))
 
     async def _outcome(self, call: Block, turn: str, progress: _Progress) -> ToolOutcome:
@@ -279,9 +282,9 @@ class ToolCalls:
         *,
         synthetic: bool = False,
     ) -> None:
-        content, output_file = await asyncio.to_thread(
-            self._for_model, f"{_file_name(call['id'])}.txt", outcome
-        )
+        outcome = await asyncio.to_thread(with_scaled_images, outcome)
+        name = f"{_file_name(call['id'])}.txt"
+        content, output_file = await asyncio.to_thread(self._capped, name, outcome)
         ends = list(self._history.run_ends.values())
         try:
             self._session.append(
@@ -313,10 +316,10 @@ class ToolCalls:
             self._log.exception("A run has failed")
             told = f"{run.what}, which was still running, has failed unexpectedly: {failure!r}"
             outcome = ToolOutcome.text(told, is_error=True)
-        content, output_file = await asyncio.to_thread(
-            self._for_model, f"{_file_name(run.call_id)}-end.txt", outcome
-        )
+        name = f"{_file_name(run.call_id)}-end.txt"
         try:
+            outcome = await asyncio.to_thread(with_scaled_images, outcome)
+            content, output_file = await asyncio.to_thread(self._capped, name, outcome)
             self._session.append(
                 RunEnd(
                     tool_use_id=run.call_id,
@@ -330,15 +333,11 @@ class ToolCalls:
                     turn=run.turn,
                 )
             )
-        except PrimeError as failure:
-            self._log.error("The end of a run could not be recorded: %s", failure.message)
+        except (PrimeError, OSError) as failure:
+            self._log.error("The end of a run could not be recorded: %s", failure)
 
-    def _for_model(self, name: str, outcome: ToolOutcome) -> tuple[list[Block], str | None]:
-        """Content with images scaled and long text cut.
-
-        The whole text goes to the file ``name``, which the marker names, and is returned if so.
-        """
-        outcome = with_scaled_images(outcome)
+    def _capped(self, name: str, outcome: ToolOutcome) -> tuple[list[Block], str | None]:
+        """Cut long text; the whole goes to the file ``name``, which the marker names."""
         content = outcome.content
         where = str(self._session.outputs.folder / name)
         if outcome.left_out:
@@ -359,7 +358,7 @@ class _Progress:
     def __init__(self, session: Session, turn: str, call_id: str) -> None:
         self._session = session
         self._turn = turn
-        self._call_id = call_id
+        self.call_id = call_id
         self.outputs: list[dict[str, Any]] = []
         self._begun_at: float | None = None
         self.event: str | None = None
@@ -386,7 +385,7 @@ class _Progress:
         if "outputs" in body:
             self.outputs = body["outputs"]
             body = {**body, "outputs": for_panel(self.outputs)}
-        frame = {"type": "progress", "what": "tool", "turn": self._turn, "call_id": self._call_id}
+        frame = {"type": "progress", "what": "tool", "turn": self._turn, "call_id": self.call_id}
         self._session.publish({**body, **frame})
 
 

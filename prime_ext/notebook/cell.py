@@ -113,15 +113,21 @@ class CellConflict(PrimeError):
 
 
 class CellRunning(PrimeError):
-    """What the cell will show comes from the source that it has now. Nothing was changed."""
+    """What the cell will show comes from the source that it has now. Nothing was changed.
 
-    def __init__(self, cell_id: str) -> None:
+    ``own``: the session that wanted to change it runs it, and can end that.
+    """
+
+    def __init__(self, cell_id: str, *, own: bool) -> None:
         super().__init__(
-            f"Cell {cell_id} is being run with the source that it has now: its outputs would stand "
-            "below another one. Nothing was done.",
+            f"Cell {cell_id} is being run with the source that it has now, and is to show what "
+            "comes of that. Nothing was done.",
             code="cell_running",
             hint="Wait for the run to end (wait_for_run), or interrupt it (interrupt_run). Then "
-            "edit the cell.",
+            "try again."
+            if own
+            else "Another session runs it, which you can neither wait for nor interrupt. Try again "
+            "later, or ask the user to stop it there.",
             status=409,
         )
 

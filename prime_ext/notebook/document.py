@@ -177,7 +177,7 @@ class NotebookDocument:
         )
 
     async def delete(self, cell_id: str, expected_hash: str | None = None) -> Change:
-        """Delete a cell that still holds what is expected."""
+        """Delete a cell that still holds what is expected, and is not being run."""
         return await self._change(
             {"op": "delete_cell", "cell_id": cell_id, "expected_hash": expected_hash}
         )
@@ -203,7 +203,13 @@ class NotebookDocument:
         it puts out until it has ended. Cancelling gives it up; what was put out by then stays.
         """
         async with self._notebook.run_lock(cell_id):
-            return await self._run(cell_id, kernel, on_outputs, on_busy, on_begun, expected_hash)
+            self._notebook.running[cell_id] = self.seen
+            try:
+                return await self._run(
+                    cell_id, kernel, on_outputs, on_busy, on_begun, expected_hash
+                )
+            finally:
+                del self._notebook.running[cell_id]
 
     # -- inside ----------------------------------------------------------------------------
 
@@ -332,8 +338,9 @@ class NotebookDocument:
                     known = await self._cell(cell_id)
                     if "expected_hash" in operation:
                         self._expect(operation, known)
-                if kind == "edit_cell" and self._notebook.is_running(cell_id):
-                    raise CellRunning(cell_id)
+                if kind in ("edit_cell", "delete_cell") and self._notebook.is_running(cell_id):
+                    own = self._notebook.running.get(cell_id) is self.seen
+                    raise CellRunning(cell_id, own=own)
                 try:
                     applied, writer, unsaved = await self._apply(op_id, operation)
                 except CellNotFound as error:

@@ -21,6 +21,8 @@ class SharedNotebook:
     )
     ran_in: dict[str, str | None] = field(default_factory=dict)
     """Cell → turn that ran it last; what it showed before that turn is kept."""
+    running: dict[str, SeenCells] = field(default_factory=dict)
+    """Cell → what the session that runs it knows of the cells."""
     _runs: weakref.WeakValueDictionary[str, asyncio.Lock] = field(
         default_factory=weakref.WeakValueDictionary
     )

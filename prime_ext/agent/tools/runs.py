@@ -107,6 +107,11 @@ class Run:
         return self.task.done()
 
     @property
+    def was_taken_back(self) -> bool:
+        """It ended before the kernel had begun with it."""
+        return self._interrupt is None and self.is_over and self.task.cancelled()
+
+    @property
     def seconds(self) -> float:
         return time.monotonic() - self._began_at
 
@@ -160,6 +165,8 @@ class Run:
         """What it came to, for a model that did not wait for it."""
         if self.is_cut_off and self.task.cancelled():
             return outcome_by_then(self.outputs, f"{self.what} {CUT_OFF}")
+        if self.was_taken_back:
+            return self.result()
         try:
             outcome = self.result()
         except PrimeError as error:
@@ -262,6 +269,11 @@ class Runs:
         """The result of a call is recorded."""
         if self._begun is not None and self._begun.call_id == call_id:
             self._begun.answered.set()
+
+    def was_taken_back(self, call_id: str) -> bool:
+        """Whether the run that a call began ended before the kernel had begun with it."""
+        run = self._begun
+        return run is not None and run.call_id == call_id and run.was_taken_back
 
     @property
     def call_id(self) -> str | None:
