@@ -239,16 +239,17 @@ async def test_notebooks_of_secrets_are_refused_but_not_ones_own(
     new_session: NewSession, jp_root_dir: Path
 ) -> None:
     work = (jp_root_dir / "work.ipynb").read_bytes()
-    (jp_root_dir / "secret_notes.ipynb").write_bytes(work)
+    (jp_root_dir / "secrets").mkdir()
+    (jp_root_dir / "secrets" / "notes.ipynb").write_bytes(work)
     driver = await new_session()
     for more in ({}, {"cells": [{"id": "x", "source": "p = 1"}]}):
-        failure = await refused(driver, type="notebook", value="secret_notes.ipynb", **more)
+        failure = await refused(driver, type="notebook", value="secrets/notes.ipynb", **more)
         assert failure.code == "secret_file"
-    own = await driver.service.start_session("secret_notes.ipynb", permission_mode="auto")
+    own = await driver.service.start_session("secrets/notes.ipynb", permission_mode="auto")
     driver = Driver(driver.service, own, driver.api)
     driver.api.enqueue(reply("Yes."))
-    data, _ = await send(driver, "look", {"type": "notebook", "value": "secret_notes.ipynb"})
-    assert data["text"].startswith('<attachment type="notebook" name="secret_notes.ipynb">')
+    data, _ = await send(driver, "look", {"type": "notebook", "value": "secrets/notes.ipynb"})
+    assert data["text"].startswith('<attachment type="notebook" name="secrets/notes.ipynb">')
 
 
 async def test_a_cell_that_is_gone(new_session: NewSession) -> None:
