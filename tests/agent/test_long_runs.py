@@ -127,7 +127,24 @@ class TestOutlasting:
         assert text_of(seen.outputs) == "(1, False)"
         await leave(user)
 
-    async def test_a_cell_is_not_edited_under_its_run(
+    async def test_stop_of_what_never_began_says_that_nothing_was_run(
+        self, new_session: NewSession, jp_serverapp: ServerApp, jp_root_dir: Path
+    ) -> None:
+        driver = await new_session()
+        kernel = (await driver.service.agent(driver.session)).kernel
+        user = await occupy(jp_serverapp, await kernel.ensure(), WORK)
+        driver.api.enqueue(reply(call("run_code", code="1")), reply(call("wait_for_run")))
+        await driver.send("Work.")
+        first = await driver.record("tool_result")
+        waits = (await driver.record("assistant_message", after=first.seq)).content[-1]["id"]
+        await driver.frame(lambda f: f["type"] == "progress" and f["call_id"] == waits, after=0)
+        await driver.stop()
+        await driver.record("turn_end", status="interrupted")
+        assert results(driver)[-1].startswith("Stopped by the user before the kernel had begun")
+        (jp_root_dir / "go").touch()
+        await leave(user)
+
+    async def test_a_cell_is_not_changed_under_its_run(
         self, new_session: NewSession, jp_root_dir: Path
     ) -> None:
         content = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(WORK, id="train")])
@@ -136,7 +153,10 @@ class TestOutlasting:
         driver = await new_session()
         driver.api.enqueue(
             reply(call("run_cell", cell_id="train")),
-            reply(call("edit_cell", cell_id="train", source="other = 1")),
+            reply(
+                call("edit_cell", cell_id="train", source="other = 1"),
+                call("delete_cell", cell_id="train"),
+            ),
             reply(call("wait_for_run")),
             reply(call("edit_cell", cell_id="train", source="other = 1")),
             reply("Done."),
@@ -145,9 +165,10 @@ class TestOutlasting:
         await driver.requests(3)
         (jp_root_dir / "go").touch()
         await driver.record("turn_end", status="ok")
-        _, refused, ended, edited = results(driver)
+        _, refused, not_deleted, ended, edited = results(driver)
         assert refused.startswith("Cell train is being run with the source that it has now")
         assert "wait_for_run" in refused
+        assert not_deleted == refused
         assert ended.split() == ["begun", "ended"]
         assert edited == "Edited cell [train], not run since."
         cell = nbformat.read(jp_root_dir / "work.ipynb", 4).cells[0]
