@@ -25,6 +25,8 @@ CARRIED = (
 )
 """Modules of ``inside`` that are sent into the kernel, in the order they need each other."""
 
+CAPTURES = ("%%capture", "capture_output")
+"""What captures the display of a cell: the cell's own code, or a function of the notebook's."""
 
 _ATTEMPTS = 20
 _ABORT_SECONDS = 0.05

@@ -77,6 +77,8 @@ class KernelChannels:
         """Message ids of the code that the kernel is running now, ours and others'."""
         self.last_cell: dict[str, Any] | None = None
         """Header of the code that began last, as far as we have heard."""
+        self.last_code = ""
+        """That code, as far as we have heard."""
         self.on_busy_change: Callable[[], None] = lambda: None
         self.on_run: Callable[[], None] = lambda: None
         self.on_death: Callable[[], None] = lambda: None
@@ -241,6 +243,8 @@ class KernelChannels:
         parent = message.get("parent_header") or {}
         msg_id = parent.get("msg_id", "")
         request = self._requests.get(msg_id)
+        if message["msg_type"] == "execute_input":
+            self.last_code = str(message["content"].get("code", ""))
         if message["msg_type"] == "status":
             state = message["content"].get("execution_state")
             if state in ("restarting", "dead") and not parent:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -72,6 +72,8 @@ class KernelConnection:
         """Runs of code that began since we listen, ours and others'."""
         self.on_lost: list[Callable[[Reason], None]] = []
         self.on_renewed: list[Callable[[Reason], None]] = []
+        self.sources: Callable[[], Awaitable[list[str]]] = _unknown
+        """Reads the code of the cells that may be running."""
         self._kernel_manager = kernel_manager
         self._log = log
         self._channels: KernelChannels | None = None
@@ -412,7 +414,7 @@ class KernelConnection:
             self._prepared = False
             return
         token = None
-        if channels.running and channels.has_subshells:
+        if channels.running and channels.has_subshells and not await self._may_capture(channels):
             # Callbacks of the user's may hang there; the subshell then goes when they end.
             beside = self.spawn(carried.teach_beside(channels))
             with contextlib.suppress(asyncio.TimeoutError):
@@ -424,6 +426,14 @@ class KernelConnection:
         if channels is self._channels:  # Else the process is another one by now.
             self._token = token or ""
             self._prepared = token is not None
+
+    async def _may_capture(self, channels: KernelChannels) -> bool:
+        """Whether the cell that runs may capture what is displayed, as far as its code tells.
+
+        ipykernel then fails at a request to a subshell, and logs that into the output of the cell.
+        """
+        sources = [channels.last_code, *await self.sources()]
+        return any(name in source for source in sources for name in carried.CAPTURES)
 
     async def ask(
         self,
@@ -513,6 +523,10 @@ class KernelConnection:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _unknown() -> list[str]:
+    return []
 
 
 def _result(message: Message) -> dict[str, Any]:

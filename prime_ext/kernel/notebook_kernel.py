@@ -126,6 +126,16 @@ class NotebookKernels:
             self._connections[kernel_id] = known
         return known
 
+    async def sources(self, path: str) -> list[str]:
+        """Of the code cells as the notebook was saved last; none if it cannot be read."""
+        contents = self._session_manager.contents_manager
+        try:
+            model = await ensure_async(contents.get(path, content=True, type="notebook"))
+        except HTTPError:
+            return []
+        cells = model["content"].get("cells", ())
+        return [str(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+
     async def _kernelspec_name(self, path: str) -> str | None:
         contents = self._session_manager.contents_manager
         try:
@@ -420,6 +430,9 @@ class NotebookKernel:
             {"name": name, "expression": expression, "image": self.state == "idle"},
         )
 
+    async def _sources(self) -> list[str]:
+        return await self._kernels.sources(self.path)
+
     def _attach(self, kernel_id: str) -> KernelConnection:
         current = self._connection
         if current is not None and current.kernel_id == kernel_id and not current.gone:
@@ -428,6 +441,7 @@ class NotebookKernel:
         connection.on_state.append(self._changed)
         connection.on_lost.append(self._lost)
         connection.on_renewed.append(self._renewed)
+        connection.sources = self._sources
         self._connection = connection
         if current is not None:
             with contextlib.suppress(ValueError):

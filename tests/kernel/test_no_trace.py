@@ -8,6 +8,7 @@ import json
 from queue import Empty
 from typing import TYPE_CHECKING, Any
 
+import nbformat
 import pytest
 from jupyter_client.session import Session
 
@@ -328,7 +329,7 @@ async def test_first_contact_beside_a_running_cell_leaves_no_trace(
     assert after["events"] == [*before["events"], "post"]
 
 
-CAPTURING = """%%capture captured
+CAPTURING = """
 import os, time
 open({begun!r}, 'w').close()
 print('kept', flush=True)
@@ -338,17 +339,39 @@ made = 1
 """
 
 
+@pytest.mark.parametrize("known", ["not", "heard", "saved"])
 async def test_first_contact_beside_a_cell_that_captures_its_outputs(
-    kernel: NotebookKernel, person: Person
+    kernel: NotebookKernel,
+    person: Person,
+    jp_root_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    known: str,
 ) -> None:
-    """No subshell of ipykernel answers then."""
+    """No subshell of ipykernel answers then, and its log goes into the cell."""
     begun, go = person.folder / "begun", person.folder / "go"
-    heard: list[str] = []
+    body = CAPTURING.format(begun=str(begun), path=str(go))
+    told, untold = (
+        f"%%capture captured{body}",
+        f"get_ipython().run_cell_magic('capture', 'captured', {body!r})",
+    )
+    code = told if known == "heard" else untold
+    if known == "saved":
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(told)])
+        nbformat.write(notebook, jp_root_dir / kernel.path)
+    published: list[str] = []
+    publication = person.channels._on_publication
+
+    def listen(message: dict[str, Any]) -> None:
+        published.append(message["parent_header"].get("msg_type", ""))
+        publication(message)
+
+    monkeypatch.setattr(person.channels, "_on_publication", listen)
+    shown: list[str] = []
     cell = person.channels.send(
         "shell",
         "execute_request",
-        {"code": CAPTURING.format(begun=str(begun), path=str(go))},
-        on_output=lambda msg_type, content: heard.append(content.get("text", msg_type)),
+        {"code": code},
+        on_output=lambda msg_type, _content: shown.append(msg_type),
     )
     await until(lambda: begun.exists() and kernel.state == "busy")
     before = await person.state()
@@ -357,6 +380,8 @@ async def test_first_contact_beside_a_cell_that_captures_its_outputs(
     assert refused.value.code == "kernel_busy"
     left = person.channels.send("control", "list_subshell_request", {})
     assert (await left.reply)["content"]["subshell_id"] == []
+    await left.finished.wait()
+    assert ("create_subshell_request" in published) == (known == "not")
     assert await person.state() == before
 
     run = asyncio.create_task(kernel.execute("made + 1", store_history=False))
@@ -364,9 +389,10 @@ async def test_first_contact_beside_a_cell_that_captures_its_outputs(
     assert (await cell.reply)["content"]["status"] == "ok"
     assert text_of((await asyncio.wait_for(run, 30)).outputs) == "2"
     assert "captured" in {entry["name"] for entry in await kernel.variables()}
-    shown = await kernel.execute("print(captured.stdout, captured.stderr)", store_history=False)
-    assert text_of(shown.outputs) == "kept\n \n"
-    print("HEARD", heard)
+    kept = await kernel.execute("print(captured.stdout, captured.stderr)", store_history=False)
+    assert text_of(kept.outputs) == "kept\n \n"
+    if known != "not":
+        assert shown == ["execute_input"]
 
 
 async def test_shadowed_builtins_do_not_matter(kernel: NotebookKernel) -> None:
