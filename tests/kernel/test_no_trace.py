@@ -273,6 +273,7 @@ def tell():
 thread = threading.Thread(target=tell)
 thread.start()
 plt.plot([1, 2])
+%pinfo len
 print('begun', flush=True)
 {wait}
 try:
@@ -290,6 +291,9 @@ async def test_first_contact_beside_a_running_cell_leaves_no_trace(
     kernel: NotebookKernel, person: Person, jp_serverapp: Any, wait: str
 ) -> None:
     """The kernel has subshells, and has never been asked before."""
+    await person.run(
+        "get_ipython().events.register('post_run_cell', lambda run: events.append(run.result))"
+    )
     go = person.folder / "go"
     heard: list[tuple[str, Any]] = []
     cell = person.channels.send(
@@ -315,6 +319,7 @@ async def test_first_contact_beside_a_running_cell_leaves_no_trace(
     reply = (await asyncio.wait_for(cell.reply, 60))["content"]
     await cell.finished.wait()
     assert (reply["status"], reply["execution_count"]) == ("ok", before["count"] - 1)
+    assert "len(obj" in reply["payload"][0]["data"]["text/plain"]
     shown = [
         content.get("text") or content["data"]["text/plain"]
         for msg_type, content in heard
@@ -326,7 +331,7 @@ async def test_first_contact_beside_a_running_cell_leaves_no_trace(
     await until(lambda: manager.execution_state == "idle" and kernel.state == "idle")
     after = await person.state()
     assert after["Out"][str(reply["execution_count"])] == "'its result'"
-    assert after["events"] == [*before["events"], "post"]
+    assert after["events"] == [*before["events"], "post", "its result"]
 
 
 CAPTURING = """
