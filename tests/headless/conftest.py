@@ -99,9 +99,9 @@ class Process:
     def interrupt(self) -> None:
         self.popen.send_signal(signal.SIGINT)
 
-    def end(self, patience: float = PATIENCE) -> int:
+    def end(self) -> int:
         """Its exit status, once it has ended."""
-        status = self.popen.wait(patience)
+        status = self.popen.wait(PATIENCE)
         if self.terminal is not None:
             os.close(self.terminal)
             self.terminal = None
