@@ -13,6 +13,7 @@ import pytest
 from jupyter_client.session import Session
 
 from prime_ext.errors import PrimeError
+from prime_ext.kernel import connection as connection_module
 from prime_ext.kernel.client import KernelChannels
 from prime_ext.kernel.transport import KernelDied
 from tests.kernel.conftest import text_of, until
@@ -398,6 +399,38 @@ async def test_first_contact_beside_a_cell_that_captures_its_outputs(
     assert text_of(kept.outputs) == "kept\n \n"
     if known != "not":
         assert shown == ["execute_input"]
+
+
+HANGING = """
+import threading
+hung, released = threading.Event(), threading.Event()
+def hang():
+    if threading.current_thread() is not threading.main_thread():
+        hung.set()
+        released.wait()
+get_ipython().events.register('pre_execute', hang)
+"""
+
+
+async def test_a_callback_that_hangs_at_first_contact_keeps_nobody_waiting(
+    kernel: NotebookKernel, person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_module, "_BESIDE_SECONDS", 0.2)
+    await person.run(HANGING)
+    cell = person.channels.send("shell", "execute_request", {"code": "hung.wait()"})
+    await until(lambda: kernel.state == "busy")
+    run = asyncio.create_task(
+        kernel.execute("hung.is_set(), released.is_set()", store_history=False)
+    )
+    assert (await asyncio.wait_for(cell.reply, 30))["content"]["status"] == "ok"
+    assert text_of((await asyncio.wait_for(run, 30)).outputs) == "(True, False)"
+
+    await kernel.execute("released.set()", store_history=False)
+    subshells: list[str] | None = None
+    while subshells != []:
+        left = person.channels.send("control", "list_subshell_request", {})
+        subshells = (await asyncio.wait_for(left.reply, 30))["content"]["subshell_id"]
+    assert "hung" in {entry["name"] for entry in await kernel.variables()}
 
 
 async def test_shadowed_builtins_do_not_matter(kernel: NotebookKernel) -> None:
