@@ -339,6 +339,27 @@ async def test_run_of_a_cell_that_became_text_leaves_the_notebook_valid(
     assert (await disk())["cells"] == changed["cells"]
 
 
+@pytest.mark.parametrize("action", ["edit", "delete"])
+async def test_a_cell_under_a_run_is_left_alone_and_only_its_session_told_to_end_that(
+    documents: NotebookDocuments, document: NotebookDocument, write: Write, disk: Disk, action: str
+) -> None:
+    await write(notebook("1"))
+    other = documents.get("work.ipynb", Recorded(), turn="turn-2")
+    kernel = ScriptedKernel()
+    running = asyncio.create_task(document.run("a", kernel))
+    await kernel.started.wait()
+    for session, told in ((document, "wait_for_run"), (other, "Another session runs it")):
+        with pytest.raises(PrimeError) as refused:
+            await (session.edit("a", "2") if action == "edit" else session.delete("a"))
+        assert refused.value.code == "cell_running"
+        assert told in refused.value.hint
+    kernel.finish.set()
+    await running
+    assert sources(await disk()) == ["1"]
+    await other.delete("a")
+    assert sources(await disk()) == []
+
+
 async def test_run_follows_a_rename(
     document: NotebookDocument,
     documents: NotebookDocuments,
