@@ -290,8 +290,10 @@ class TestCodeThatIgnoresInterrupts:
         await driver.ask("And now?")
         told = driver.records("user_message")[-1].content[0]["text"]  # type: ignore[union-attr]
         assert "Cell [train], which was still running, has ended:\nbegun\nignored\nended" in told
-        assert results(driver)[-1] == "42"
         await driver.idle()
+        # The load of the machine decides whether the call is answered before the run has ended.
+        later = [str(record.content) for record in driver.records("run_end")[1:]]  # type: ignore[union-attr]
+        assert any("42" in said for said in [results(driver)[-1], *later])
         await driver.service.update(driver.session, notebook="other.ipynb")
         assert driver.session.notebook == "other.ipynb"
 
