@@ -99,6 +99,22 @@ def test_json_has_all_a_script_may_want(
 # --- what it is not allowed to do -------------------------------------------------------------
 
 
+def test_what_ends_behind_the_last_reply_is_reported(
+    carry_out: CarryOut, messages_api: MessagesAPI
+) -> None:
+    code = "import time\ntime.sleep(2)\nprint('best 0.97')\n1 / 0"
+    messages_api.enqueue(reply(call("run_code", code=code)), reply("It trains."))
+    at_once = "--ModelConfig.run_notice_seconds=0.1"
+    run = carry_out(WORK, "Train.", "--yes", "--json", at_once)
+    assert run.status == 0
+    begun, ended = json.loads(run.out)["tools"]
+    assert (begun["is_error"], ended["is_error"]) == (False, True)
+    assert begun["summary"] == ended["summary"]
+    assert "best 0.97" in ended["text"]
+    assert "  best 0.97\n" in run.err
+    assert "ZeroDivisionError" in run.err
+
+
 def test_without_a_terminal_it_stops_where_it_would_have_to_ask(
     carry_out: CarryOut, folder: Path, messages_api: MessagesAPI
 ) -> None:
