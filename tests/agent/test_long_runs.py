@@ -450,3 +450,15 @@ async def test_what_stands_behind_a_run_that_failed_is_not_run(new_session: NewS
     assert "ZeroDivisionError" in failed
     assert "no variables" in looked
     assert behind == "Not run: a run before it in the same reply did not succeed."
+
+
+async def test_a_run_that_its_call_waits_for_is_told_by_the_result_alone(
+    new_session: NewSession,
+) -> None:
+    driver = await new_session()
+    driver.api.enqueue(reply(call("run_code", code="40 + 2")), reply("42."), reply("Yes."))
+    await driver.ask("Run it.")
+    await driver.ask("Sure?")
+    assert results(driver) == ["42"]
+    assert not driver.records("run_end")
+    assert len(driver.records("user_message")[-1].content) == 1  # type: ignore[union-attr]

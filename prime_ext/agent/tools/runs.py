@@ -71,6 +71,8 @@ class Run:
         self.outputs: list[dict[str, Any]] = []
         self.awaited_by = 0
         """How many calls wait for it, whose results will say what it came to."""
+        self.is_answered_for = False
+        """The result of a call that waited for it says what it came to."""
         self.is_cut_off = False
         """It is given up although it goes on."""
         self.answered = asyncio.Event()
@@ -333,7 +335,8 @@ class Runs:
     async def _see_to_end(self, run: Run) -> None:
         await asyncio.wait({run.task})
         task = asyncio.current_task()
-        if run.awaited_by or task is None:
+        # The call that waited may have been woken before this.
+        if run.awaited_by or run.is_answered_for or task is None:
             return
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
@@ -379,6 +382,7 @@ class Runs:
         if not run.is_over:
             return run.so_far()
         self._run = None
+        run.is_answered_for = True
         return run.result()
 
 
