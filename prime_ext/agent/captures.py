@@ -80,3 +80,5 @@ class Captures:
                 # That nothing had changed, or the kernel was busy, is no news.
                 if record.outcome in ("ok", "failed"):
                     self._session.append(record)
+                elif self._keeper.awaits_restore():
+                    self.when_settled()

@@ -74,6 +74,7 @@ class KernelRecovery:
         self._handled = kernel.generation
         self._awaited: str | None = None
         """Trigger of a restore that waits for a kernel to be there."""
+        self._seeing_to = False
         self.restoring = False
         """A restore goes on outside of any turn."""
 
@@ -197,7 +198,7 @@ class KernelRecovery:
     def is_pending(self) -> bool:
         """A loss is being seen to, or still to be seen to."""
         lost = self._kernel.generation != self._handled
-        return lost or self._awaited is not None or self._lock.locked()
+        return lost or self._awaited is not None or self._seeing_to
 
     @property
     def seen(self) -> int:
@@ -221,6 +222,13 @@ class KernelRecovery:
     # --- steps --------------------------------------------------------------------------------
 
     async def _see_to(self, trigger: str, turn: str | None) -> str | None:
+        self._seeing_to = True
+        try:
+            return await self._restored_or_told(trigger, turn)
+        finally:
+            self._seeing_to = False
+
+    async def _restored_or_told(self, trigger: str, turn: str | None) -> str | None:
         if not await self._saved():
             return await self._tell_of_damage(trigger, turn)
         action = decide(self._mode(), trigger)

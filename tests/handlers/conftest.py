@@ -186,8 +186,8 @@ class NotedLeases:
         self.send: Callable[[dict[str, Any]], None] | None = None
         self.connected = 0
 
-    def announce(self, path: str) -> None:
-        self.received.append({"announced": path})
+    def announce(self, path: str, *, by: str | None) -> None:
+        self.received.append({"announced": path, "by": by})
 
     def connect(self, send: Callable[[dict[str, Any]], None]) -> NotedLeases:
         self.send = send

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from prime_ext.session.session import Session
     from prime_ext.session.store import SessionStore
-    from tests.handlers.conftest import NotedAgent
+    from tests.handlers.conftest import NotedAgent, NotedLeases
 
 DEEP = '{"text": "x", "attachments": [{"a": ' + "[" * 100_000
 NOTEBOOK = "work/analysis.ipynb"
@@ -37,14 +37,12 @@ async def test_status_and_models(request_api: Callable[..., Any]) -> None:
 
 
 async def test_a_session_from_start_to_end(
-    request_api: Callable[..., Any], agent: NotedAgent, store: SessionStore
+    request_api: Callable[..., Any], agent: NotedAgent, store: SessionStore, leases: NotedLeases
 ) -> None:
-    started = await request_api(
-        "POST",
-        "sessions",
-        {"notebook": NOTEBOOK, "model": "m", "permission_mode": "edit", "title": "Sales"},
-    )
+    body = {"notebook": NOTEBOOK, "model": "m", "permission_mode": "edit", "title": "Sales"}
+    started = await request_api("POST", "sessions", {**body, "client": "page-1"})
     assert started.status == 201
+    assert leases.received == [{"announced": NOTEBOOK, "by": "page-1"}]
     session_id = started.json["id"]
     assert started.headers["Location"].endswith(f"/prime/api/sessions/{session_id}")
     described = (await request_api("GET", f"sessions/{session_id}")).json
