@@ -7,6 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from prime_ext.errors import PrimeError
+from prime_ext.kernel.refusals import kernel_replaced
 
 if TYPE_CHECKING:
     from prime_ext.kernel.snapshot import SnapshotKeeper
@@ -80,5 +81,5 @@ class Captures:
                 # That nothing had changed, or the kernel was busy, is no news.
                 if record.outcome in ("ok", "failed"):
                     self._session.append(record)
-                elif self._keeper.awaits_restore():
-                    self.when_settled()
+                elif record.reason == kernel_replaced().message:
+                    self.when_settled()  # the variables come back first

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from jupyter_server.serverapp import ServerApp
 
+from prime_ext.agent import captures
 from prime_ext.agent.kernel_events import restore_event
 from prime_ext.agent.recipes import with_recipes
 from prime_ext.agent.restore_policy import decide
@@ -455,6 +456,19 @@ async def test_a_snapshot_that_falls_due_at_a_death_does_not_save_the_empty_proc
     restored = await session.record("restore")
     assert (restored.outcome, restored.snapshot_id) == ("ok", first.snapshot_id)
     assert "7" in await ran(session, "print(x)")
+
+
+async def test_a_snapshot_that_was_put_off_is_made_once_the_loss_is_seen_to(
+    new_session: NewSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(captures, "SETTLED_SECONDS", 0.01)
+    session = await new_session()
+    agent = await session.service.agent(session.session)
+    answers = iter([True, True, True])
+    monkeypatch.setattr(agent.variables.keeper, "awaits_restore", lambda: next(answers, False))
+    snapshot = await saved(session, "x = 7")
+    assert list(snapshot.names) == ["x"]
+    assert next(answers, None) is None
 
 
 async def test_sessions_about_one_notebook_restore_it_side_by_side(
