@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -14,6 +15,11 @@ from jupyter_server.serverapp import ServerApp
 # How long an example takes says nothing of the code under test on a busy machine.
 settings.register_profile("prime_ext", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("prime_ext")
+
+# Started in the background of a script, a process ignores Ctrl+C by its shell's order, and so do the
+# programs that the tests start, some of them to be interrupted.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest_plugins = ["pytest_jupyter.jupyter_server", "tests.messages_api.fixtures"]
 
