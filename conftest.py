@@ -16,8 +16,8 @@ from jupyter_server.serverapp import ServerApp
 settings.register_profile("prime_ext", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("prime_ext")
 
-# Started in the background of a script, a process ignores Ctrl+C by its shell's order, and so do the
-# programs that the tests start, some of them to be interrupted.
+# Started in the background of a script, a process ignores Ctrl+C by order of its shell, and so do
+# the programs that the tests start, some of them to be interrupted.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
