@@ -60,10 +60,10 @@ export interface IAssistantMessage extends IBase {
   cost_usd?: number;
 }
 
-export interface IToolResult extends IBase {
-  kind: 'tool_result';
+/** What a call, or a run behind its call, came to. */
+interface IOutcome extends IBase {
+  /** The call; of a run, the one that began it. */
   tool_use_id: string;
-  name: string;
   content: IBlock[];
   is_error?: boolean;
   outputs?: IOutput[];
@@ -71,27 +71,22 @@ export interface IToolResult extends IBase {
   /** Characters that the text in `output_file` lacks. */
   left_out?: number;
   duration_ms?: number;
+  /** It was cut off, or never carried out. */
   synthetic?: boolean;
+}
+
+export interface IToolResult extends IOutcome {
+  kind: 'tool_result';
+  name: string;
   /** The call that began the run this is about, where that outlasted its call. */
   run?: string;
   /** `run` goes on behind this answer. */
   goes_on?: boolean;
 }
 
-/** A run that outlasted its call has ended, and no call waited for it. */
-export interface IRunEnd extends IBase {
+/** A run that outlasted its call has ended, and no call waited for it: all its outputs. */
+export interface IRunEnd extends IOutcome {
   kind: 'run_end';
-  /** The call that began it. */
-  tool_use_id: string;
-  content: IBlock[];
-  is_error?: boolean;
-  /** All outputs of the run. */
-  outputs?: IOutput[];
-  output_file?: string;
-  left_out?: number;
-  duration_ms?: number;
-  /** It was cut off. */
-  synthetic?: boolean;
 }
 
 export interface ITurnEnd extends IBase {
