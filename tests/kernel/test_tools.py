@@ -27,7 +27,14 @@ class Calls:
     def __init__(self, kernel: NotebookKernel) -> None:
         self.progress: list[dict[str, Any]] = []
         self.context = cast(
-            "ToolContext", SimpleNamespace(kernel=kernel, progress=self.progress.append, runs=None)
+            "ToolContext",
+            SimpleNamespace(
+                kernel=kernel,
+                progress=self.progress.append,
+                runs=None,
+                call_id="toolu_1",
+                turn="turn_1",
+            ),
         )
 
     async def __call__(self, tool: str, /, **arguments: Any) -> ToolOutcome:
