@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prime_ext.agent.tools.search_files import WORKER
 from prime_ext.agent.tools.secret_files import (
     LOOKED_AT_BYTES,
     Suspicion,
@@ -279,6 +282,25 @@ async def test_all_tools_agree(call: Call, root: Path) -> None:
     assert found[-1] == (
         "[Not searched, since they may hold secrets: Creds, gcp.json, label_key.json and 2 more.]"
     )
+
+
+LOADED = """
+import runpy, sys
+before = set(sys.modules)
+runpy.run_path(sys.argv[1])
+loaded = set(sys.modules) - before
+print(*sorted(m for m in loaded if m.partition(".")[0] not in sys.stdlib_module_names))
+"""
+
+
+def test_the_search_loads_nothing_of_the_server() -> None:
+    told = subprocess.run(
+        [sys.executable, "-I", "-c", LOADED, str(WORKER)],
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    assert told.stdout.split() == ["secret_files", "secret_files.content", "secret_files.names"]
 
 
 async def test_what_is_left_out_of_a_search_does_not_depend_on_what_is_in_it(

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from prime_ext.agent.tools import search_worker
 from prime_ext.agent.tools.paths import FOLDER, Workspace
 from prime_ext.agent.tools.tool import Tool, ToolContext, ToolOutcome
 from prime_ext.clean_text import well_formed
@@ -18,6 +17,7 @@ MAX_HITS = 200
 NAMED = 3
 """Of the files that were left out."""
 SEARCH_SECONDS = 20.0
+WORKER = Path(__file__).with_name("search_worker.py")
 
 
 async def _search_files(context: ToolContext, arguments: dict[str, Any]) -> ToolOutcome:
@@ -73,7 +73,7 @@ async def _run_search(job: dict[str, Any]) -> _Found:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-I",
-        search_worker.__file__,
+        str(WORKER),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,

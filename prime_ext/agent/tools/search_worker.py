@@ -1,8 +1,9 @@
 """Searches files for a pattern. Runs as a script in a process of its own.
 
 A regular expression can take for ever, and holds Python's lock while it does: in the server's own
-process it would stop everything. Here it is simply killed. Only the standard library is used; the
-job is JSON on stdin, the hits and what was left out are JSON lines on stdout.
+process it would stop everything. Here it is simply killed. It starts quickly, since of the package
+around it only ``secret_files`` is loaded; the job is JSON on stdin, the hits and what was left out
+are JSON lines on stdout.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 SKIPPED_FOLDERS = {
     "node_modules", "__pycache__", "site-packages", "venv", "env", "dist-packages",
@@ -25,17 +26,22 @@ HITS_PER_FILE = 20
 LINE_CHARS = 200
 
 
-def _neighbour(name: str) -> Any:
-    """A module beside this one, without the package around it."""
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+def _load(name: str) -> Any:
+    """A package beside this script, without the one around both."""
+    folder = Path(__file__).with_name(name)
+    spec = importlib.util.spec_from_file_location(name, folder / "__init__.py")
     assert spec is not None
     assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    package = importlib.util.module_from_spec(spec)
+    sys.modules[name] = package  # its modules import each other
+    spec.loader.exec_module(package)
+    return package
 
 
-secret_files = _neighbour("secret_files")
+if TYPE_CHECKING:
+    from prime_ext.agent.tools import secret_files
+else:
+    secret_files = _load("secret_files")
 
 
 def search(job: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,306 @@
+"""What the beginning of a file says of secrets in it.
+
+It counts in any file where its shape leaves no doubt: a private key, the key file of a service
+account, a token with the prefix of the service that gave it out. Where the name makes a file
+suspicious, what is set to something that looks like a key or password is enough.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from pathlib import Path
+
+from .names import CODE, Suspicion, speaks_of_secrets, suspicion
+
+LOOKED_AT_BYTES = 1 << 16
+"""Of the beginning of a file."""
+
+_WIDE = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_SNIFFED_BYTES = 8192
+"""As ``text_files`` tells binary files."""
+
+LIKELY = "what looks like a key or password"
+"""What ``secret_inside`` says where the name had to make up for the shape."""
+
+_SHAPES: tuple[tuple[tuple[bytes, ...], re.Pattern[bytes], str], ...] = (
+    (
+        (b"private key",),
+        re.compile(
+            rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+            rb"(?:\\n|\s){1,4}[A-Za-z0-9+/=:,.\-\s\\]{40}"
+        ),
+        "a private key",
+    ),
+    (
+        (b"service_account", b"authorized_user"),
+        re.compile(rb'"type"\s{0,9}:\s{0,9}"(?:service_account|authorized_user)"'),
+        "the key of a Google account",
+    ),
+    (
+        (b"client_secret", b"refresh_token", b"private_key"),
+        re.compile(
+            rb'"(?:client_secret|refresh_token|private_key)"\s{0,9}:\s{0,9}'
+            rb'"(?P<value>[^"\s<${]{8,9999})"'
+        ),
+        "a client's secret",
+    ),
+    (
+        (b"aws_secret_access_key",),
+        re.compile(rb"(?i)aws_secret_access_key[\"']?\s{0,9}[=:]\s{0,9}[\"']?[A-Za-z0-9/+]{30}"),
+        "an AWS key",
+    ),
+    (
+        (b"secret access key",),
+        re.compile(rb"(?i)access key id,\s{0,9}secret access key"),
+        "an AWS key",
+    ),
+    (
+        (b"machine",),
+        re.compile(
+            rb"(?<!\S)machine\s{1,9}\S{1,300}\s{1,9}login\s{1,9}\S{1,300}"
+            rb"\s{1,9}password\s{1,9}\S"
+        ),
+        "a password",
+    ),
+    (
+        (b":_auth", b":_password"),
+        re.compile(rb":_(?:authToken|password|auth)\s{0,9}=\s{0,9}[^\s$]{8}"),
+        "a registry's token",
+    ),
+    (
+        (b'"auths"',),
+        re.compile(rb'"auths"\s{0,9}:\s{0,9}\{[^}]{0,2000}"auth"\s{0,9}:\s{0,9}"[^"]{8}'),
+        "a registry's password",
+    ),
+    (
+        (b"client-key-data",),
+        re.compile(rb"(?m)^[ \t]{0,40}client-key-data:[ \t]{0,9}\S{8}"),
+        "the key of a cluster",
+    ),
+    (
+        (b"token:",),
+        re.compile(rb"\buser:\s{1,40}token:[ \t]{0,9}[\"']?[^\s\"'<${]{8}"),
+        "the token of a cluster",
+    ),
+    (
+        (b"password",),
+        re.compile(
+            rb"(?i)\A(?:\xef\xbb\xbf)?(?=[^\n]{0,300}\burl\b)(?=[^\n]{0,300}username\b)"
+            rb"[^\n,]{0,60},[^\n]{0,300}\bpassword\b"
+        ),
+        "the passwords of a browser",
+    ),
+    (
+        (b"eyj",),
+        re.compile(
+            rb"(?<![\w.-])eyJ[\w-]{10,2000}\.eyJ[\w-]{10,4000}\.(?P<value>[\w-]{20,1000})(?![\w-])"
+        ),
+        "an access token",
+    ),
+)
+"""Words of which one has to be there (in lower case), the shape, and what it is. A ``value`` has to
+look random, too.
+
+The words are what makes it quick. Repeats have an upper bound, so that no file can make the search
+for them slow.
+"""
+
+_TOKEN = re.compile(
+    rb"(?<![A-Za-z0-9_-])"
+    rb"(sk-(?:ant|proj|or|svcacct|admin)-[A-Za-z0-9_-]{24,300}|sk-[A-Za-z0-9]{32,200}|"
+    rb"gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{50,300}|glpat-[A-Za-z0-9_-]{20}|hf_[A-Za-z]{34}|"
+    rb"xox[abprs]-[A-Za-z0-9-]{20,300}|AIza[A-Za-z0-9_-]{35}|pypi-AgEI[A-Za-z0-9_-]{40,300}|"
+    rb"dapi[0-9a-f]{32}|sk_live_[A-Za-z0-9]{20,300})"
+    rb"(?![A-Za-z0-9_])"
+)
+"""Tokens that begin as the service which gave them out begins all of its own."""
+
+_BEGINNINGS = (
+    b"sk-", b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_", b"github_pat_", b"glpat-", b"hf_", b"xox",
+    b"aiza", b"pypi-", b"dapi", b"sk_live_",
+)  # fmt: skip
+
+_AWS_ID = re.compile(rb"(?:AKIA|ASIA)(?<![A-Za-z0-9]....)[A-Z0-9]{16}(?![A-Za-z0-9])")
+_BESIDE = (b"=", b":", b'"', b"'")
+_AWS = re.compile(rb"(?i)(?<![a-z])aws(?![a-z])")
+
+_LOGIN = re.compile(rb"://([^\s/:@\"'<>]{1,100}):([^\s/:@\"'<>]{1,200})@[\w.-]")
+"""A URL with a user and a password."""
+
+_ASSIGNED = re.compile(
+    rb"(?i)(?:(?P<password>passw|pwd)|key|token|secret)\w{0,40}[\"']?\]?\s{0,9}[:=]\s{0,9}"
+    rb"[\"'](?P<value>[^\"'<${]{8,300})[\"']"
+)
+_DIFFERENT = 8
+"""A token whose end has fewer different characters than this is a placeholder."""
+
+_PLACEHOLDER = re.compile(
+    r"(?i)[<${%(\[*|>!&]|x{3}|\.\.\.|…|os\.|your|example|dummy|placeholder|change_?me|insert|replace|"
+    r"(?:test|sample|enter|some)(?:[^a-z0-9]|$)|"
+    r"my[-_]?(?:key|token|pass|secret|api|client|user)|"
+    r"(?:secret|pass|password|passwd|pwd|none|null|true|false|yes|no|string|str|text|required|"
+    r"optional|object|integer|hidden|varchar|token|key|tiger)$"
+)
+
+
+def secret_inside(name: str, beginning: bytes) -> str | None:
+    """What secret a file holds, by its shape; ``None`` if none is seen.
+
+    Parameters
+    ----------
+    name:
+        Of the file. One that speaks of secrets makes less suffice.
+    beginning:
+        Its first ``LOOKED_AT_BYTES`` bytes.
+    """
+    suffix = Path(name).suffix.lower()
+    if suffix == ".ipynb":
+        return None  # the notebook at hand is read whatever was pasted into it
+    wide = next((encoding for bom, encoding in _WIDE if beginning.startswith(bom)), None)
+    if wide is not None:
+        beginning = beginning.decode(wide, "replace").encode()
+    if b"\0" in beginning[:_SNIFFED_BYTES]:
+        return None  # no tool shows what is in a binary file
+    if suffix in CODE:
+        # Code may name a key without being lost to the agent; a module of keys is.
+        named = speaks_of_secrets(Path(name).stem)
+        return "a key or password" if named and _is_module_of_keys(beginning) else None
+    lower = beginning.lower()
+    for words, shape, what in _SHAPES:
+        if any(word in lower for word in words) and _has(shape, beginning):
+            return what
+    if any(word in lower for word in _BEGINNINGS) and any(
+        len(set(token[-20:])) >= _DIFFERENT for token in _TOKEN.findall(beginning)
+    ):
+        return "an access token"
+    if b"://" in beginning and any(map(_is_login, _LOGIN.findall(beginning))):
+        return "a password in a URL"
+    if (b"AKIA" in beginning or b"ASIA" in beginning) and _holds_aws_id(beginning):
+        return "an AWS key"
+    suspected = suspicion(name)
+    if suspected is not Suspicion.NONE:
+        text = beginning.decode("utf-8", "replace")
+        if _assigns_secret(text) or _is_note(text, strong=suspected >= Suspicion.STRONG):
+            return LIKELY
+    return None
+
+
+def _has(shape: re.Pattern[bytes], data: bytes) -> bool:
+    if "value" not in shape.groupindex:
+        return shape.search(data) is not None
+    return any(looks_random(found["value"].decode("latin-1")) for found in shape.finditer(data))
+
+
+def _is_module_of_keys(data: bytes) -> bool:
+    for found in _ASSIGNED.finditer(data):
+        value = found["value"].decode("utf-8", "replace")
+        if looks_random(value) or (found["password"] and not _PLACEHOLDER.match(value)):
+            return True
+    return False
+
+
+def _is_login(found: tuple[bytes, bytes]) -> bool:
+    user, password = (part.decode("utf-8", "replace") for part in found)
+    return len(password) > 3 and user != password and _PLACEHOLDER.match(password) is None
+
+
+def _holds_aws_id(data: bytes) -> bool:
+    """Proteins are written in capitals, too: an id alone is none without a digit, or without a sign
+    that something is set to it."""
+    ids = [found for found in _AWS_ID.finditer(data) if not found[0].endswith(b"EXAMPLE")]
+    if not ids:
+        return False
+    if _AWS.search(data):
+        return True
+    return any(
+        not found[0].isalpha()
+        and data[max(0, found.start() - 4) : found.start()].rstrip().endswith(_BESIDE)
+        for found in ids
+    )
+
+
+def looks_random(value: str, length: int = 8, changes: int = 2) -> bool:
+    """Whether a word is a key rather than a word.
+
+    Parameters
+    ----------
+    length:
+        Least number of letters and digits in a row.
+    changes:
+        Least number of changes among them between small letters, capitals and digits.
+    """
+    return _PLACEHOLDER.match(value) is None and any(
+        any(map(str.isdigit, part))
+        and not part.isdigit()
+        and len(re.findall(r"[a-z]+|[A-Z]+|\d+", part)) > changes
+        and len(set(part)) >= length // 2
+        for part in re.findall(rf"[A-Za-z0-9]{{{length},}}", value)
+    )
+
+
+# --- by content, where the name makes one suspicious ----------------------------------------------
+
+_SET = re.compile(
+    r"(?i)(?:(?P<password>passw|passphrase|passcode|pwd|pass(?![a-z]))|"
+    r"(?P<token>secret|token|credential|auth(?!or)|(?:api|access|private|storage|account)[_-]?key)|"
+    r"key)[\w.-]{0,40}[\"']?\]?[ \t]{0,9}[:=][ \t]{0,9}[\"']?(?P<value>[^\s\"',;#]{4,300})"
+    r"(?=[\"']?[ \t]{0,9}(?:[\r\n,;}\])#]|$))"
+)
+"""``DB_PASSWORD=…``, ``"api_key": "…"``, ``key: …`` with one word after it."""
+
+_SIGNS = frozenset("!@$%^&*?+~#")
+_NOTE_LINES = 3
+
+
+def _assigns_secret(text: str) -> bool:
+    for found in _SET.finditer(text):
+        value = found["value"]
+        if found["password"]:
+            real = _PLACEHOLDER.match(value) is None
+        elif found["token"]:
+            real = looks_random(value)
+        else:
+            real = looks_random(value, 16, 3)
+        if real:
+            return True
+    return False
+
+
+def _is_note(text: str, *, strong: bool) -> bool:
+    """Whether it is a key or password written down: alone, or behind what it is for."""
+    lines = [line.split() for line in text.splitlines()]
+    lines = [words for words in lines if words and not words[0].startswith(("#", "//"))]
+    if len(lines) <= _NOTE_LINES:
+        for words in lines:
+            if len(words) == 1 and looks_random(words[0].rstrip("="), 16):
+                return True
+    if not strong or sum(len(words) >= 5 for words in lines) * 2 > len(lines):
+        return False  # a text of sentences is none
+    return any(len(words) <= 4 and _looks_chosen(words[-1]) for words in lines)
+
+
+def _looks_chosen(word: str) -> bool:
+    """Whether somebody may have thought this word out as a password: ``Hunter2``."""
+    word = re.sub(r"^[^:=]{1,40}[:=]", "", word)
+    return (
+        6 <= len(word) <= 100
+        and any(map(str.isalpha, word))
+        and any(c.isdigit() or c in _SIGNS for c in word)
+        and "/" not in word
+        and _PLACEHOLDER.match(word) is None
+    )
+
+
+def secret_in_file(path: Path) -> str | None:
+    """As ``secret_inside``, of a file on disk; ``None`` if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return secret_inside(path.name, file.read(LOOKED_AT_BYTES))
+    except OSError:
+        return None
