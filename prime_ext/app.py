@@ -155,7 +155,9 @@ class PrimeExtension(ExtensionApp):
             raise RuntimeError("The extension is used before its server is there.")
         return self.serverapp
 
-    def _keeper(self, session: Session, kernel: NotebookKernel) -> SnapshotKeeper:
+    def _keeper(
+        self, session: Session, kernel: NotebookKernel, awaits_restore: Callable[[], bool]
+    ) -> SnapshotKeeper:
         from prime_ext.kernel.newest import newest_in
         from prime_ext.kernel.snapshot import SnapshotKeeper
 
@@ -166,6 +168,7 @@ class PrimeExtension(ExtensionApp):
             self._snapshots,
             self.log,
             off=lambda: self._switch.reason(session.notebook),
+            awaits_restore=awaits_restore,
             on_saved=lambda written: self._limit.look() if written else None,
             newest=newest_in(filter(None, map(log.get, reversed(log.seqs_of("snapshot"))))),
         )

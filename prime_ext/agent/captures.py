@@ -7,7 +7,6 @@ import logging
 from typing import TYPE_CHECKING
 
 from prime_ext.errors import PrimeError
-from prime_ext.kernel.refusals import kernel_replaced
 
 if TYPE_CHECKING:
     from prime_ext.kernel.snapshot import SnapshotKeeper
@@ -81,5 +80,5 @@ class Captures:
                 # That nothing had changed, or the kernel was busy, is no news.
                 if record.outcome in ("ok", "failed"):
                     self._session.append(record)
-                elif record.reason == kernel_replaced().message:
-                    self.when_settled()  # the variables come back first
+                elif self._keeper.is_put_off:
+                    self.when_settled()

@@ -55,7 +55,8 @@ class AgentServices:
     store: SessionStore
     kernels: NotebookKernels
     documents: NotebookDocuments
-    keeper: Callable[[Session, NotebookKernel], SnapshotKeeper]
+    keeper: Callable[[Session, NotebookKernel, Callable[[], bool]], SnapshotKeeper]
+    """Makes the keeper of a session's kernel; the last is its ``awaits_restore``."""
     consents: ConsentStore
     model_config: ModelConfig
     context_config: ContextConfig

@@ -45,7 +45,7 @@ class SessionKernel:
         on_restoring: Callable[[], None],
     ) -> None:
         self.kernel = services.kernels.for_notebook(session.notebook)
-        self.keeper = services.keeper(session, self.kernel)
+        self.keeper = services.keeper(session, self.kernel, lambda: self.recovery.is_pending)
         self.recovery = KernelRecovery(
             session,
             self.kernel,
@@ -55,7 +55,6 @@ class SessionKernel:
             cells=self._code_cells,
             on_change=on_restoring,
         )
-        self.keeper.awaits_restore = lambda: self.recovery.is_pending
         self._session = session
         self._services = services
         self._log = services.log

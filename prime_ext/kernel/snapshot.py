@@ -51,6 +51,9 @@ class SnapshotKeeper:
         Where the snapshots lie.
     off:
         Why nothing is saved now, in a few words; ``None`` if it is.
+    awaits_restore:
+        Whether a loss of the process behind the kernel is still to be seen to: saving what there is
+        in its place would make an empty namespace the newest snapshot.
     on_saved:
         Called with the bytes that a snapshot has written, once it is durable.
     newest:
@@ -64,6 +67,7 @@ class SnapshotKeeper:
         config: SnapshotConfig,
         log: logging.Logger,
         off: Callable[[], str | None] = lambda: None,
+        awaits_restore: Callable[[], bool] = lambda: False,
         on_saved: Callable[[int], None] = lambda _: None,
         newest: Newest | None = None,
     ) -> None:
@@ -72,11 +76,12 @@ class SnapshotKeeper:
         self._config = config
         self._log = log
         self._off = off
+        self._awaits_restore = awaits_restore
         self._on_saved = on_saved
         self._newest = newest or Newest()
-        self.awaits_restore: Callable[[], bool] = lambda: False
-        """A loss of the process behind the kernel is still to be seen to: saving what there is in
-        its place would make an empty namespace the newest snapshot."""
+        self.is_put_off = False
+        """The last capture was, since the process behind the kernel had been replaced: one is due
+        once the variables are back."""
         self._lock = asyncio.Lock()
         self._captured: Moment | None = None
         self._restored: str | None = None
@@ -115,6 +120,7 @@ class SnapshotKeeper:
             await asyncio.wait_for(self._lock.acquire(), patience)
         except asyncio.TimeoutError:
             return Snapshot(outcome="skipped", trigger=trigger, reason="the kernel is busy")
+        self.is_put_off = False
         try:
             if self.off is not None:
                 return Snapshot(outcome="skipped", trigger=trigger, reason=self.off)
@@ -137,7 +143,7 @@ class SnapshotKeeper:
 
     async def _save(self, trigger: str, kernel_id: str) -> Snapshot:
         moment = self._moment()
-        if self.awaits_restore():
+        if self._awaits_restore():
             raise kernel_replaced()
         # Of a process that has not been saved yet: see `_protect`.
         first = not moment.same_process(self._captured)
@@ -185,7 +191,8 @@ class SnapshotKeeper:
     def _not_saved(self, error: PrimeError, trigger: str, kernel_id: str) -> Snapshot:
         if error.code in ("kernel_language", "kernel_python"):
             self._unavailable = error.message
-        skipped = self._unavailable is not None or error.code in ("kernel_busy", "kernel_replaced")
+        self.is_put_off = error.code == "kernel_replaced"
+        skipped = self._unavailable is not None or self.is_put_off or error.code == "kernel_busy"
         if not skipped:
             self._log.warning("No snapshot (%s): %s", trigger, error.message)
         return Snapshot(

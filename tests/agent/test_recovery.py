@@ -12,6 +12,7 @@ from jupyter_server.serverapp import ServerApp
 from prime_ext.agent import captures
 from prime_ext.agent.kernel_events import restore_event
 from prime_ext.agent.recipes import with_recipes
+from prime_ext.agent.recovery import KernelRecovery
 from prime_ext.agent.restore_policy import decide
 from prime_ext.agent.service import AgentService
 from prime_ext.session.records import AssistantMessage, Restore, Snapshot
@@ -462,10 +463,10 @@ async def test_a_snapshot_that_was_put_off_is_made_once_the_loss_is_seen_to(
     new_session: NewSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(captures, "SETTLED_SECONDS", 0.01)
-    session = await new_session()
-    agent = await session.service.agent(session.session)
     answers = iter([True, True, True])
-    monkeypatch.setattr(agent.variables.keeper, "awaits_restore", lambda: next(answers, False))
+    pending = property(lambda _: next(answers, False))
+    monkeypatch.setattr(KernelRecovery, "is_pending", pending)
+    session = await new_session()
     snapshot = await saved(session, "x = 7")
     assert list(snapshot.names) == ["x"]
     assert next(answers, None) is None
