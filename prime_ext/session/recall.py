@@ -8,62 +8,33 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
-import re
 import sqlite3
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from prime_ext.errors import PrimeError
+from prime_ext.session.excerpts import fitted, snippet
 from prime_ext.session.log import decode_record
-from prime_ext.session.outputs import OUTPUTS_NAME, is_removed
-from prime_ext.session.records import (
-    AnyRecord,
-    AssistantMessage,
-    Error,
-    NotebookOp,
-    RunEnd,
-    ToolResult,
-    TurnEnd,
-    UserMessage,
-)
+from prime_ext.session.outputs import OUTPUTS_NAME
+from prime_ext.session.record_text import SEARCHABLE_KINDS, bookkeeping, text_of
+from prime_ext.session.search_index import INDEX_NAME, Entry, SearchIndex, Wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from prime_ext.session.log import SessionLog
-    from prime_ext.session.records import Block
-
-SEARCHABLE_KINDS = (
-    "user_message",
-    "assistant_message",
-    "tool_result",
-    "run_end",
-    "notebook_op",
-    "error",
-)
-"""What holds content. The rest is bookkeeping, or says the same again."""
-
-INDEX_NAME = "recall.sqlite"
-INDEX_VERSION = 1
+    from prime_ext.session.records import AnyRecord
 
 MAX_OUTPUT_BYTES = 16 << 20
 """Of one file in ``outputs/`` that is searched."""
 
-SNIPPET_CHARS = 240
-
-# A search must not find earlier searches.
-_OWN_TOOLS = ("session_search", "session_read")
 _BATCH_RECORDS = 500
 _BATCH_BYTES = 8 << 20
 _BACK_RECORDS = 64
 """Held in memory at once where a log is read backwards."""
-_WORD = re.compile(r'"([^"]+)"|(\S+)')
 
 
 @dataclass(frozen=True)
@@ -94,7 +65,7 @@ class Recall:
         self._folder = folder
         self._log = log
         self._lock = threading.Lock()
-        self._index: _Index | None = None
+        self._index: SearchIndex | None = None
         self._closed = False
 
     def search(
@@ -136,7 +107,7 @@ class Recall:
                     code="unknown_kind",
                     hint=f"Kinds that are: {', '.join(SEARCHABLE_KINDS)}.",
                 )
-        wanted = _Wanted(query, tuple(kinds or SEARCHABLE_KINDS), before or 2**62, limit)
+        wanted = Wanted(query, tuple(kinds or SEARCHABLE_KINDS), before or 2**62, limit)
         found = (
             self._look_up(wanted, wanted.all_words())
             or self._scan(wanted, [query])
@@ -160,11 +131,10 @@ class Recall:
                 hint=f"Records are numbered from 1 to {self._log.last_seq}.",
                 status=404,
             )
-        texts = [_text_of(record, self._output) or _bookkeeping(record) for record in records]
-        shares = _shares([len(text) for text in texts], max_chars)
+        texts = [text_of(record, self._output) or bookkeeping(record) for record in records]
         return [
-            Excerpt(record.seq, record.kind, record.ts, _cut(text, share), len(text))
-            for record, text, share in zip(records, texts, shares, strict=True)
+            Excerpt(record.seq, record.kind, record.ts, shown, len(text))
+            for record, text, shown in zip(records, texts, fitted(texts, max_chars), strict=True)
         ]
 
     def catch_up(self) -> None:
@@ -182,7 +152,7 @@ class Recall:
 
     # --- index or log ------------------------------------------------------------------------
 
-    def _look_up(self, wanted: _Wanted, terms: str) -> list[_Entry]:
+    def _look_up(self, wanted: Wanted, terms: str) -> list[Entry]:
         """What the index finds; without an index, the records in which all words stand."""
         if not terms:
             return []
@@ -202,13 +172,13 @@ class Recall:
         entries.sort(key=lambda entry: literal not in entry.text.casefold())
         return entries[: wanted.limit]
 
-    def _current_index(self) -> _Index | None:
+    def _current_index(self) -> SearchIndex | None:
         if self._closed:
             return None
         for _ in range(2):  # a damaged or foreign index is made anew once
             try:
                 if self._index is None:
-                    self._index = _Index(self._folder / INDEX_NAME)
+                    self._index = SearchIndex(self._folder / INDEX_NAME)
                 if self._index.fits(self._log):
                     self._index.add(self._batches(self._index.last_seq))
                     return self._index
@@ -225,13 +195,13 @@ class Recall:
             with contextlib.suppress(OSError):
                 (self._folder / (INDEX_NAME + suffix)).unlink()
 
-    def _entry(self, record: AnyRecord | None) -> _Entry:
+    def _entry(self, record: AnyRecord | None) -> Entry:
         if record is None:
-            return _Entry(0, "", "", "")
-        text = _text_of(record, self._output) or ""
-        return _Entry(record.seq, record.id, record.kind, text)
+            return Entry(0, "", "", "")
+        text = text_of(record, self._output) or ""
+        return Entry(record.seq, record.id, record.kind, text)
 
-    def _batches(self, after: int) -> Iterator[list[_Entry]]:
+    def _batches(self, after: int) -> Iterator[list[Entry]]:
         """What is to be indexed; entries without text for what is not."""
         while not self._closed and (lines := self._log.lines(after, _BATCH_RECORDS, _BATCH_BYTES)):
             after = lines[-1][0]
@@ -240,7 +210,7 @@ class Recall:
                 for seq, line in lines
             ]
 
-    def _scan(self, wanted: _Wanted, parts: list[str]) -> list[_Entry]:
+    def _scan(self, wanted: Wanted, parts: list[str]) -> list[Entry]:
         """Entries in which all ``parts`` stand, inside words too: by reading them all, the newest
         first."""
         parts = [part.casefold() for part in parts]
@@ -249,7 +219,7 @@ class Recall:
         if b'"' in plain or b"\\" in plain:
             plain = b""
         older = [seq for seq in self._log.seqs_of(*wanted.kinds) if seq < wanted.before]
-        found: list[_Entry] = []
+        found: list[Entry] = []
         for line in self._newest_first(older):
             if plain and plain not in line.lower() and b'"output_file":' not in line:
                 continue
@@ -282,228 +252,3 @@ class Recall:
             return None
         with os.fdopen(fd, "rb") as file:
             return file.read(MAX_OUTPUT_BYTES).decode("utf-8", "replace")
-
-
-@dataclass(frozen=True)
-class _Entry:
-    seq: int
-    id: str
-    kind: str
-    text: str
-
-
-class _Wanted:
-    def __init__(self, query: str, kinds: tuple[str, ...], before: int, limit: int) -> None:
-        self.query = query
-        self.kinds = kinds
-        self.before = before
-        self.limit = max(limit, 1)
-        found = [(quoted or word, bool(quoted)) for quoted, word in _WORD.findall(query)]
-        self.words = [word for word, _ in found]
-        # A term without a letter or digit has no token to look up.
-        self._terms = [
-            f'"{word.replace(chr(34), "")}"{"" if quoted else "*"}'
-            for word, quoted in found
-            if any(char.isalnum() for char in word)
-        ]
-
-    def all_words(self) -> str:
-        return " AND ".join(self._terms)
-
-    def some_words(self) -> str:
-        return " OR ".join(self._terms)
-
-
-class _Index:
-    """The full-text table."""
-
-    def __init__(self, path: Path) -> None:
-        # Made first, since SQLite would make it readable to all; its journal takes its mode.
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-        os.close(os.open(path, flags, 0o600))
-        self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
-        try:
-            if self._db.execute("PRAGMA user_version").fetchone()[0] != INDEX_VERSION:
-                self._make()
-            row = self._db.execute("SELECT seq, id FROM newest").fetchone()
-        except BaseException:
-            self._db.close()
-            raise
-        self.last_seq: int = row[0]
-        self._last_id: str = row[1]
-
-    def _make(self) -> None:
-        self._db.executescript(
-            """
-            BEGIN;
-            DROP TABLE IF EXISTS words;
-            DROP TABLE IF EXISTS entry;
-            DROP TABLE IF EXISTS newest;
-            CREATE TABLE newest (seq INTEGER NOT NULL, id TEXT NOT NULL);
-            INSERT INTO newest VALUES (0, '');
-            CREATE TABLE entry (seq INTEGER PRIMARY KEY, kind TEXT NOT NULL);
-            -- The texts themselves stay in the log.
-            CREATE VIRTUAL TABLE words USING fts5 (
-                text, content='', tokenize="unicode61 remove_diacritics 2"
-            );
-            -- Bytes of new words held before they are written: several times faster than 1 MiB.
-            INSERT INTO words (words, rank) VALUES ('hashsize', 16777216);
-            COMMIT;
-            """
-        )
-        self._db.execute(f"PRAGMA user_version = {INDEX_VERSION}")
-
-    def fits(self, log: SessionLog) -> bool:
-        """Whether the newest record indexed is the one that the log has under this number."""
-        if self.last_seq == 0:
-            return True
-        record = log.get(self.last_seq)
-        return (record.id if record is not None else "") == self._last_id
-
-    def add(self, batches: Iterable[list[_Entry]]) -> None:
-        for batch in batches:
-            texts = [(entry.seq, entry.text) for entry in batch if entry.text]
-            kinds = [(entry.seq, entry.kind) for entry in batch if entry.text]
-            newest = batch[-1]
-            with self._transaction():
-                self._db.executemany("INSERT INTO entry VALUES (?, ?)", kinds)
-                self._db.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", texts)
-                self._db.execute("UPDATE newest SET seq = ?, id = ?", (newest.seq, newest.id))
-            self.last_seq, self._last_id = newest.seq, newest.id
-
-    @contextlib.contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._db.execute("BEGIN")
-        try:
-            yield
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
-        self._db.execute("COMMIT")
-
-    def match(self, terms: str, wanted: _Wanted) -> list[int]:
-        """``seq`` of some more entries than wanted, the best first."""
-        marks = ", ".join("?" * len(wanted.kinds))
-        rows = self._db.execute(
-            "SELECT entry.seq FROM words JOIN entry ON entry.seq = words.rowid"  # noqa: S608
-            f" WHERE words MATCH ? AND entry.seq < ? AND entry.kind IN ({marks})"
-            " ORDER BY rank, entry.seq DESC LIMIT ?",
-            (terms, wanted.before, *wanted.kinds, wanted.limit * 3),
-        )
-        return [row[0] for row in rows]
-
-    def close(self) -> None:
-        self._db.close()
-
-
-# --- the text of a record --------------------------------------------------------------------
-
-
-_INPUT = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-
-
-def _text_of(record: AnyRecord, output: Any) -> str | None:
-    """What a record says, for searching and reading; ``None`` for bookkeeping."""
-    if isinstance(record, UserMessage):
-        return _joined(_block_texts(record.content)) or record.text
-    if isinstance(record, AssistantMessage):
-        return _joined(_block_texts(record.content)) or None
-    if isinstance(record, (ToolResult, RunEnd)):
-        if isinstance(record, ToolResult) and record.name in _OWN_TOOLS:
-            return None
-        whole: str | None = output(record.output_file) if record.output_file else None
-        if whole and not is_removed(whole):
-            return whole
-        return _joined([*_block_texts(record.content), whole]) or None
-    if isinstance(record, NotebookOp):
-        sources = [str((cell or {}).get("source", "")) for cell in (record.before, record.after)]
-        changed = sources[:1] if sources[0] == sources[1] else sources
-        return _joined([f"{record.op} {record.cell_id} {record.status}", record.reason, *changed])
-    if isinstance(record, Error):
-        return _joined([f"{record.where} {record.code}".strip(), record.message, record.hint])
-    return None
-
-
-def _block_texts(blocks: list[Block]) -> Iterator[str]:
-    for block in blocks:
-        if block.get("type") == "text":
-            yield str(block.get("text", ""))
-        elif block.get("type") == "thinking":
-            yield str(block.get("thinking", ""))
-        elif block.get("type") == "tool_use" and block.get("name") not in _OWN_TOOLS:
-            yield str(block.get("name", ""))
-            arguments = block.get("input")
-            for name, value in arguments.items() if isinstance(arguments, dict) else ():
-                # Code as it was written, not with its line feeds escaped.
-                yield f"{name}: {value if isinstance(value, str) else json.dumps(value)}"
-
-
-def _joined(parts: Iterable[str | None]) -> str:
-    return "\n".join(part for part in parts if part)
-
-
-def _bookkeeping(record: AnyRecord) -> str:
-    """What is not searched, for who reads it by its number: a line for each thing it says."""
-    if isinstance(record, TurnEnd):
-        return _turn_end(record)
-    values = msgspec.to_builtins(record)
-    return "\n".join(
-        f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
-        for name, value in values.items()
-        if name not in ("kind", "seq", "id", "ts")
-    )
-
-
-def _turn_end(record: TurnEnd) -> str:
-    usage = record.usage
-    read = sum(usage.get(key, 0) for key in _INPUT)
-    told = [
-        f"The turn ended: {record.status}.",
-        f"Requests to the model: {record.requests}, in {record.duration_ms / 1000:.1f} s.",
-    ]
-    if usage:
-        told.append(f"Tokens: {read:,} read, {usage.get('output_tokens', 0):,} written.")
-    if record.cost_usd is not None:
-        told.append(f"Cost: about ${record.cost_usd:.4f}.")
-    if record.context_tokens is not None:
-        told.append(f"Size of the context at its end: {record.context_tokens:,} tokens.")
-    return "\n".join(told)
-
-
-def snippet(text: str, query: str) -> str:
-    """About ``SNIPPET_CHARS`` of ``text`` around where it matches ``query``, on one line."""
-    lower = text.lower()
-    words = [quoted or word for quoted, word in _WORD.findall(query)]
-    for wanted in (query, *sorted(words, key=len, reverse=True)):
-        at = lower.find(wanted.lower())
-        if at >= 0:
-            break
-    else:
-        # The tokenizer matched across punctuation or accents: its longest run of letters then.
-        runs = sorted(re.findall(r"\w+", query.lower()), key=len, reverse=True)
-        at = max(next((lower.find(run) for run in runs if run in lower), 0), 0)
-        wanted = ""
-    start = max(0, at - (SNIPPET_CHARS - min(len(wanted), SNIPPET_CHARS)) // 2)
-    end = start + SNIPPET_CHARS
-    piece = " ".join(text[start:end].split())
-    return f"{'…' if start else ''}{piece}{'…' if end < len(text) else ''}"
-
-
-def _shares(lengths: list[int], total: int) -> list[int]:
-    """How much of each text is shown: what short ones leave over goes to long ones."""
-    shares = [0] * len(lengths)
-    left = max(total, 0)
-    order = sorted(range(len(lengths)), key=lengths.__getitem__)
-    for position, i in enumerate(order):
-        shares[i] = min(lengths[i], left // (len(order) - position))
-        left -= shares[i]
-    return shares
-
-
-def _cut(text: str, chars: int) -> str:
-    if len(text) <= chars:
-        return text
-    head = chars * 2 // 3
-    tail = chars - head
-    end = text[len(text) - tail :] if tail else ""
-    return f"{text[:head]}\n[… {len(text) - chars} characters left out …]\n{end}"

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from prime_ext.errors import PrimeError
-from prime_ext.session.recall import INDEX_NAME, Excerpt, Hit
+from prime_ext.session.recall import Excerpt, Hit
 from prime_ext.session.records import (
     AssistantMessage,
     CompactionEnd,
@@ -24,6 +24,7 @@ from prime_ext.session.records import (
     TurnEnd,
     UserMessage,
 )
+from prime_ext.session.search_index import INDEX_NAME
 from prime_ext.session.store import SessionStore
 from tests.session.conftest import session_start, title
 

@@ -6,7 +6,8 @@ import asyncio
 from typing import Any
 
 from prime_ext.agent.tools.tool import Tool, ToolContext, ToolOutcome
-from prime_ext.session.recall import SEARCHABLE_KINDS, Excerpt, Hit
+from prime_ext.session.recall import Excerpt, Hit
+from prime_ext.session.record_text import SEARCHABLE_KINDS
 
 DEFAULT_LIMIT = 10
 MAX_LIMIT = 50

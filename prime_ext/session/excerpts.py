@@ -1,0 +1,55 @@
+"""How much of a text is shown, and which part of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from prime_ext.session.search_index import words_of
+
+SNIPPET_CHARS = 240
+
+
+def snippet(text: str, query: str) -> str:
+    """About ``SNIPPET_CHARS`` of ``text`` around where it matches ``query``, on one line."""
+    lower = text.lower()
+    words = words_of(query)
+    for wanted in (query, *sorted(words, key=len, reverse=True)):
+        at = lower.find(wanted.lower())
+        if at >= 0:
+            break
+    else:
+        # The tokenizer matched across punctuation or accents: its longest run of letters then.
+        runs = sorted(re.findall(r"\w+", query.lower()), key=len, reverse=True)
+        at = max(next((lower.find(run) for run in runs if run in lower), 0), 0)
+        wanted = ""
+    start = max(0, at - (SNIPPET_CHARS - min(len(wanted), SNIPPET_CHARS)) // 2)
+    end = start + SNIPPET_CHARS
+    piece = " ".join(text[start:end].split())
+    return f"{'…' if start else ''}{piece}{'…' if end < len(text) else ''}"
+
+
+def fitted(texts: Sequence[str], chars: int) -> list[str]:
+    """``texts`` in their order, the longest cut in the middle, together at most about ``chars``."""
+    shares = _shares([len(text) for text in texts], chars)
+    return [_cut(text, share) for text, share in zip(texts, shares, strict=True)]
+
+
+def _shares(lengths: list[int], total: int) -> list[int]:
+    """How much of each text is shown: what short ones leave over goes to long ones."""
+    shares = [0] * len(lengths)
+    left = max(total, 0)
+    order = sorted(range(len(lengths)), key=lengths.__getitem__)
+    for position, i in enumerate(order):
+        shares[i] = min(lengths[i], left // (len(order) - position))
+        left -= shares[i]
+    return shares
+
+
+def _cut(text: str, chars: int) -> str:
+    if len(text) <= chars:
+        return text
+    head = chars * 2 // 3
+    tail = chars - head
+    end = text[len(text) - tail :] if tail else ""
+    return f"{text[:head]}\n[… {len(text) - chars} characters left out …]\n{end}"
