@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
@@ -12,8 +11,8 @@ from prime_ext.agent.attachment import Attachment
 from prime_ext.agent.attachment_reader import AttachmentReader
 from prime_ext.agent.calls import ToolCalls
 from prime_ext.agent.history import History, history_seqs
+from prime_ext.agent.message_queue import MessageQueue
 from prime_ext.agent.permissions import in_force
-from prime_ext.agent.prompts import user_content
 from prime_ext.agent.repair import missing_records
 from prime_ext.agent.revert import revert_turn
 from prime_ext.agent.services import AgentServices
@@ -21,7 +20,6 @@ from prime_ext.agent.session_context import SessionContext
 from prime_ext.agent.session_kernel import SessionKernel
 from prime_ext.agent.session_model import SessionModel
 from prime_ext.agent.spending import TurnCaps
-from prime_ext.agent.titles import title_of
 from prime_ext.agent.tools.runs import Runs
 from prime_ext.agent.turn import Turn
 from prime_ext.context.tokens import count_text
@@ -31,11 +29,8 @@ from prime_ext.session.records import (
     AnyRecord,
     Error,
     Interrupt,
-    Queued,
     Revert,
-    Title,
     TurnEnd,
-    Unqueued,
     UserMessage,
 )
 from prime_ext.session.session import Session
@@ -82,6 +77,7 @@ class Agent:
             count=count_text,
             log=self._log,
         )
+        self._messages = MessageQueue(session, self.history, self._calls.runs)
         self._model = SessionModel(session, services, self.approvals, self._set_phase)
         self._context = SessionContext(
             session, services, self._model, self.variables.keeper, self.history
@@ -178,16 +174,16 @@ class Agent:
             ``True``.
         """
         restoring = self.variables.recovery.restoring
-        if self._driver is None and not self.history.queue and not restoring:
-            record = self._begin(text, attachments, user)
+        if self._driver is None and not self._messages and not restoring:
+            record = self._messages.send(text, attachments, user)
             self._drive(record)
             return record.seq, False
-        queued = self._append(Queued(text=text, attachments=attachments, user=user), sync=True)
+        seq = self._messages.put(text, attachments, user)
         if restoring:
             self._resumes = True
         elif self._driver is None:
-            self._drive(self._next_queued())
-        return queued.seq, True
+            self._drive(self._messages.send_next())
+        return seq, True
 
     def _restoring(self) -> None:
         """The kernel's variables are being restored, or were: what was typed meanwhile is sent."""
@@ -195,8 +191,8 @@ class Agent:
         if self.variables.recovery.restoring:
             return
         resumes, self._resumes = self._resumes, False
-        if resumes and self._driver is None and self.history.queue:
-            self._drive(self._next_queued())
+        if resumes and self._driver is None and self._messages:
+            self._drive(self._messages.send_next())
 
     def unqueue(self, seq: int, user: str | None) -> None:
         """Take a queued message back.
@@ -206,14 +202,7 @@ class Agent:
         PrimeError
             ``not_queued`` (404): it was sent or taken back already.
         """
-        if seq not in self.history.queue:
-            raise PrimeError(
-                f"Record {seq} is not a message that waits in the queue.",
-                code="not_queued",
-                hint="It may have been sent or removed meanwhile.",
-                status=404,
-            )
-        self._append(Unqueued(queued_seq=seq, reason="deleted", user=user))
+        self._messages.take_back(seq, user)
 
     def interrupt(self, user: str | None = None) -> bool:
         """Stop what goes on; ``False`` if nothing does. Queued messages stay queued."""
@@ -280,7 +269,7 @@ class Agent:
         return (
             self._driver is None
             and not self._taking.locked()
-            and not self.history.queue
+            and not self._messages
             and not self.history.pending
             and self._calls.runs.is_idle
             and not self.session.watched
@@ -306,34 +295,6 @@ class Agent:
 
     # --- turns --------------------------------------------------------------------------------
 
-    def _begin(self, text: str, attachments: list[dict[str, Any]], user: str | None) -> UserMessage:
-        content, shown = user_content(
-            text,
-            attachments,
-            [*self.history.kernel_events, *filter(None, [self._calls.runs.notice()])],
-            [end.content for end in self.history.run_ends.values()],
-            self.history.notebook_events,
-        )
-        record = self._append(
-            UserMessage(
-                text=text,
-                attachments=shown,
-                content=content,
-                user=user,
-                turn=uuid.uuid4().hex,
-            ),
-            sync=True,
-        )
-        assert isinstance(record, UserMessage)
-        if self.session.title is None:
-            self._append(Title(title=title_of(text)))
-        return record
-
-    def _next_queued(self) -> UserMessage:
-        seq, queued = next(iter(self.history.queue.items()))
-        self._append(Unqueued(queued_seq=seq, reason="sent"))
-        return self._begin(queued.text, queued.attachments, queued.user)
-
     def _drive(self, first: UserMessage | None) -> None:
         """Start working: ``first``, then the queue; without it, the compaction that waits."""
         self._set_phase("model" if first else "compaction", first.turn if first else None)
@@ -353,8 +314,8 @@ class Agent:
                     # Asked for during a turn that failed: it may be the way out.
                     go_on = status != "interrupted"
                 else:
-                    go_on = all_well and not self._stopped and bool(self.history.queue)
-                    message = self._next_queued() if go_on else None
+                    go_on = all_well and not self._stopped and bool(self._messages)
+                    message = self._messages.send_next() if go_on else None
         except Suspended:
             self._log.info("Session %s goes on when the server is back", self.session.id)
         finally:
