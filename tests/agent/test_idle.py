@@ -29,6 +29,19 @@ def again(session: Driver, store: SessionStore) -> Driver:
     return Driver(session.service, store.get(session.session.id), session.api)
 
 
+async def left_beside_a_guard(
+    new_session: NewSession, service: AgentService, store: SessionStore
+) -> tuple[Driver, Driver]:
+    """Two sessions about a notebook whose kernel lives: the first, closed since, and the second."""
+    left = await new_session()
+    await saved(left, "x = 7")
+    guard = await new_session()
+    await saved(guard, "y = 8")
+    await service.close_idle(0)
+    assert store.open_ids() == {guard.session.id}
+    return left, guard
+
+
 async def test_a_session_is_closed_and_goes_on(
     new_session: NewSession, service: AgentService, store: SessionStore, jp_root_dir: Path
 ) -> None:
@@ -103,12 +116,7 @@ async def test_one_session_stays_for_a_kernel_that_lives(
     jp_serverapp: ServerApp,
     notebook: str,
 ) -> None:
-    left = await new_session()
-    await saved(left, "x = 7")
-    guard = await new_session()
-    await saved(guard, "y = 8")
-    await service.close_idle(0)
-    assert store.open_ids() == {guard.session.id}
+    _, guard = await left_beside_a_guard(new_session, service, store)
     after = guard.session.log.last_seq
     await kill(jp_serverapp, notebook)
     restored = await guard.record("restore", after=after)
@@ -127,11 +135,7 @@ async def test_a_restart_while_it_was_closed_is_noticed(
     jp_serverapp: ServerApp,
     notebook: str,
 ) -> None:
-    left = await new_session()
-    await saved(left, "x = 7")
-    guard = await new_session()
-    await service.close_idle(0)
-    assert store.open_ids() == {guard.session.id}
+    left, _ = await left_beside_a_guard(new_session, service, store)
     before = left.session.log.last_seq
     await jp_serverapp.kernel_manager.restart_kernel(await kernel_id(jp_serverapp, notebook))
     left = again(left, store)

@@ -16,6 +16,8 @@ from prime_ext.agent.repair import missing_records
 from prime_ext.agent.tools import runs as runs_module
 from prime_ext.context.tokens import count_text
 from prime_ext.errors import PrimeError
+from prime_ext.kernel.client import KernelChannels
+from prime_ext.kernel.notebook_kernel import NotebookKernel
 from prime_ext.session.records import RunEnd, ToolResult
 from tests.agent.conftest import NewSession
 from tests.agent.driver import Driver
@@ -57,6 +59,30 @@ async def begun(driver: Driver) -> None:
     await driver.frame(
         lambda f: f["type"] == "progress" and "begun" in str(f.get("outputs")), after=0
     )
+
+
+async def awaited(driver: Driver) -> None:
+    """Return once the model's second call waits for the run that its first has begun."""
+    first = await driver.record("tool_result")
+    waits = (await driver.record("assistant_message", after=first.seq)).content[-1]["id"]
+    await driver.frame(lambda f: f["type"] == "progress" and f["call_id"] == waits, after=0)
+
+
+async def behind_the_users_cell(
+    driver: Driver, server: ServerApp
+) -> tuple[NotebookKernel, KernelChannels]:
+    """The session's kernel, in which the user's own work goes on, and the channels of the user."""
+    kernel = (await driver.service.agent(driver.session)).kernel
+    return kernel, await occupy(server, await kernel.ensure(), WORK)
+
+
+def write_training(root: Path, source: str) -> nbformat.NotebookNode:
+    """Write the notebook with one cell, ``train``."""
+    cell = nbformat.v4.new_code_cell(source, id="train")
+    content: nbformat.NotebookNode = nbformat.v4.new_notebook(cells=[cell])
+    content.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
+    nbformat.write(content, root / "work.ipynb")
+    return content
 
 
 class TestOutlasting:
@@ -110,8 +136,7 @@ class TestOutlasting:
         self, new_session: NewSession, jp_root_dir: Path, jp_serverapp: ServerApp
     ) -> None:
         driver = await new_session()
-        kernel = (await driver.service.agent(driver.session)).kernel
-        user = await occupy(jp_serverapp, await kernel.ensure(), WORK)
+        kernel, user = await behind_the_users_cell(driver, jp_serverapp)
         driver.api.enqueue(
             reply(call("run_code", code="unwanted = 1")),
             reply(call("interrupt_run")),
@@ -131,13 +156,10 @@ class TestOutlasting:
         self, new_session: NewSession, jp_serverapp: ServerApp, jp_root_dir: Path
     ) -> None:
         driver = await new_session()
-        kernel = (await driver.service.agent(driver.session)).kernel
-        user = await occupy(jp_serverapp, await kernel.ensure(), WORK)
+        _, user = await behind_the_users_cell(driver, jp_serverapp)
         driver.api.enqueue(reply(call("run_code", code="1")), reply(call("wait_for_run")))
         await driver.send("Work.")
-        first = await driver.record("tool_result")
-        waits = (await driver.record("assistant_message", after=first.seq)).content[-1]["id"]
-        await driver.frame(lambda f: f["type"] == "progress" and f["call_id"] == waits, after=0)
+        await awaited(driver)
         await driver.stop()
         await driver.record("turn_end", status="interrupted")
         assert results(driver)[-1].startswith("Stopped by the user before the kernel had begun")
@@ -147,9 +169,7 @@ class TestOutlasting:
     async def test_a_cell_is_not_changed_under_its_run(
         self, new_session: NewSession, jp_root_dir: Path
     ) -> None:
-        content = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(WORK, id="train")])
-        content.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
-        nbformat.write(content, jp_root_dir / "work.ipynb")
+        write_training(jp_root_dir, WORK)
         driver = await new_session()
         driver.api.enqueue(
             reply(call("run_cell", cell_id="train")),
@@ -246,9 +266,7 @@ class TestCodeThatIgnoresInterrupts:
     async def test_stop_ends_the_turn_and_the_cell_shows_the_run_to_its_end(
         self, new_session: NewSession, jp_root_dir: Path, jp_serverapp: ServerApp
     ) -> None:
-        content = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(STUBBORN, id="train")])
-        content.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
-        nbformat.write(content, jp_root_dir / "work.ipynb")
+        content = write_training(jp_root_dir, STUBBORN)
         hub = jp_serverapp.web_app.settings["prime_leases"]
         page = FakeBrowser(hub, "work.ipynb", json.loads(json.dumps(content))).connect()
         driver = await new_session()
@@ -304,9 +322,7 @@ class TestCodeThatIgnoresInterrupts:
         driver.api.enqueue(reply(call("run_code", code=STUBBORN)), reply(call("wait_for_run")))
         await driver.send("Work.")
         await begun(driver)
-        first = await driver.record("tool_result")
-        waits = (await driver.record("assistant_message", after=first.seq)).content[-1]["id"]
-        await driver.frame(lambda f: f["type"] == "progress" and f["call_id"] == waits, after=0)
+        await awaited(driver)
         await driver.stop()
         await driver.record("turn_end", status="interrupted")
         assert "Your code was interrupted, but still runs after" in results(driver)[-1]
