@@ -214,6 +214,76 @@ def test_ordinary_content(name: str, text: str) -> None:
     assert secret_inside(name, text.encode()) is None
 
 
+SETTINGS = r"""
+config.ini|password = hunter
+config.ini|  DB_PASSWORD=swordfish  ; of the database
+config.ini|password = pa#ss;word
+config.ini|PassWord: 84927153
+setup.cfg|smtp.passwd: swordfish
+db.conf|passwort="correct horse battery staple"
+app.toml|db = { user = "app", password = 'tr0mbone', port = 5 }
+app.toml|[a]\nuser = "app"\npassword = "app-of-ours"
+app.toml|github_token = "d9f2c81b7a3e4f60"
+app.toml|api-key = "8sk2md93kq"
+app.toml|secret_key = "3f2b8c1e-90aa-4d7b-8f11-2b6c0d9e7a55"
+app.properties|spring.datasource.password=Tr0ub4dor
+compose.yaml|      - POSTGRES_PASSWORD=Tr0ub4dor&3
+compose.yml|      POSTGRES_PASSWORD: "hunter22"
+x.yaml|apiKey: 8sk2md93kq
+config.json|{"db": {"user": "me", "password": "swordfish"}}
+appsettings.Production.json|{"ClientSecret": "8sk2md93kq"}
+"""
+
+NO_SECRETS_IN_SETTINGS = r"""
+config.ini|password =
+config.ini|password = \ntoken =\nuser = me
+config.ini|token_count = 5\nmax_tokens = 4096\npassword_min_length = 12
+config.ini|password = <your-password>\ntoken = <your-token>
+config.ini|password = YOUR_PASSWORD_HERE\ntoken = your-token-123abc4def
+config.ini|password = %(DB_PASSWORD)s\npasswd = ${PASSWD}\npwd = $PWD
+config.ini|; password = hunter2\n# password = hunter2
+config.ini|password = changeme\n[x]\npassword = example\n[y]\npassword = admin
+config.ini|user = postgres\npassword = postgres\n[b]\nname = airflow\npassword = airflow
+config.ini|password_file = /run/secrets/db\npassword = /run/secrets/db
+config.ini|password = env:DB_PASSWORD\n[x]\npassword = vault:db/1
+config.ini|bypass = strict8\ncompass = north1\npass = 0.85\npwd = data
+tox.ini|pass_env = HOME2\npassenv = PIP_*
+app.toml|password = true\ndb_password = "prompt"\npw = 1234
+app.toml|password = "The password of the database"
+app.toml|eos_token = "<|im_end|>"\npad_token = "PAD1x9Ab7c"\ntoken = "bert-base-uncased"
+app.toml|sort_key = "8sk2md93kq"\nprimary_key = "8sk2md93kq"\npublic_key = "8sk2md93kq"
+app.toml|ssh_key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJx8sk2md93kq"
+app.toml|passwords = "rockyou_2009.txt"\nexample_password = "hunter2"
+conf.yaml|password: ENC[AES256_GCM,data:8sk2md93kq]
+pl.yml|password: Hasło\nnew_password: Nowe hasło\nhint_password: Co najmniej 8 znaków
+pl.yml|password: "Co najmniej 8 znaków"\nsecret: db-credentials
+pl.properties|login.password=Hasło\nlogin.token=Kod
+ci.yaml|token: ${{ secrets.CODECOV_TOKEN }}\npassword: ${{ secrets.PYPI }}
+params.yaml|password:\n  type: string\ntokenizer: bert8sk2md93kq
+config.json|{"pad_token": "[PAD]", "password": "", "token": null}
+users.json|[{"password": "hunter2", "token": "d9f2c81b7a3e4f60"}]
+users.csv|user,password\nme,hunter2\npassword=hunter2,1
+notes.md|Set password = hunter2 and be done.
+train.log|password = hunter2
+model.py|password = "hunter2"
+"""
+
+
+def cases(table: str) -> list[tuple[str, bytes]]:
+    rows = [line.partition("|")[::2] for line in table.strip().splitlines()]
+    return [(name, text.replace("\\n", "\n").encode()) for name, text in rows]
+
+
+@pytest.mark.parametrize(("name", "text"), cases(SETTINGS))
+def test_a_secret_that_is_set_in_a_file_of_settings(name: str, text: bytes) -> None:
+    assert "a password or key, as " in (secret_inside(name, text) or "")
+
+
+@pytest.mark.parametrize(("name", "text"), cases(NO_SECRETS_IN_SETTINGS))
+def test_settings_that_hold_no_secret(name: str, text: bytes) -> None:
+    assert secret_inside(name, text) is None
+
+
 @pytest.mark.parametrize(
     "piece",
     [
@@ -231,6 +301,7 @@ def test_ordinary_content(name: str, text: str) -> None:
         "eyJaaaaaaaaaaaa.",
         "url,username,",
         "a=",
+        "pwd:'",
         "_key",
         "AKIA",
     ],
@@ -238,7 +309,7 @@ def test_ordinary_content(name: str, text: str) -> None:
 def test_no_content_takes_long(piece: str) -> None:
     data = (piece * LOOKED_AT_BYTES).encode()[:LOOKED_AT_BYTES]
     begun = time.process_time()
-    for name in ("x.json", "secrets.py", "passwords-of-x.txt"):
+    for name in ("config.json", "x.ini", "secrets.py", "passwords-of-x.txt"):
         secret_inside(name, b"secret key machine client-key-data private_key hf_ " + data)
     assert time.process_time() - begun < 2
 
@@ -300,7 +371,10 @@ def test_the_search_loads_nothing_of_the_server() -> None:
         check=True,
         text=True,
     )
-    assert told.stdout.split() == ["secret_files", "secret_files.content", "secret_files.names"]
+    assert told.stdout.split() == [
+        "secret_files",
+        *(f"secret_files.{name}" for name in ("content", "names", "settings", "values")),
+    ]
 
 
 async def test_what_is_left_out_of_a_search_does_not_depend_on_what_is_in_it(
@@ -311,6 +385,16 @@ async def test_what_is_left_out_of_a_search_does_not_depend_on_what_is_in_it(
     wrong = await lines(call, "search_files", pattern="sk-ant-api03-b")
     assert right[1:] == wrong[1:] == ["[Not searched, since they may hold secrets: conf.yaml.]"]
     assert right[0].replace("03-a", "03-b") == wrong[0]
+
+
+async def test_the_refusal_names_the_setting(call: Call, root: Path) -> None:
+    (root / "config.ini").write_text("[db]\nhost = needle\nDB_PASSWORD = swordfish\n")
+    with pytest.raises(PrimeError, match="'config.ini' holds a password or key, as 'DB_PASSWORD'"):
+        await call("read_file", path="config.ini")
+    found = await lines(call, "search_files", pattern="needle")
+    assert found[-1] == "[Not searched, since they may hold secrets: config.ini.]"
+    (root / "config.ini").write_text("[db]\nhost = needle\nDB_PASSWORD = <your password>\n")
+    assert len(await lines(call, "read_file", path="config.ini")) == 3
 
 
 async def test_no_secret_is_written(call: Call, root: Path) -> None:

@@ -1,8 +1,9 @@
 """What the beginning of a file says of secrets in it.
 
 It counts in any file where its shape leaves no doubt: a private key, the key file of a service
-account, a token with the prefix of the service that gave it out. Where the name makes a file
-suspicious, what is set to something that looks like a key or password is enough.
+account, a token with the prefix of the service that gave it out. In files of settings the value of
+a password counts, too. Where the name makes a file suspicious, anything is enough that is set to
+what looks like a key or password.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import re
 from pathlib import Path
 
 from .names import CODE, Suspicion, speaks_of_secrets, suspicion
+from .settings import secret_setting
+from .values import is_placeholder, looks_chosen, looks_random
 
 LOOKED_AT_BYTES = 1 << 16
 """Of the beginning of a file."""
@@ -140,14 +143,6 @@ _ASSIGNED = re.compile(
 _DIFFERENT = 8
 """A token whose end has fewer different characters than this is a placeholder."""
 
-_PLACEHOLDER = re.compile(
-    r"(?i)[<${%(\[*|>!&]|x{3}|\.\.\.|…|os\.|your|example|dummy|placeholder|change_?me|insert|replace|"
-    r"(?:test|sample|enter|some)(?:[^a-z0-9]|$)|"
-    r"my[-_]?(?:key|token|pass|secret|api|client|user)|"
-    r"(?:secret|pass|password|passwd|pwd|none|null|true|false|yes|no|string|str|text|required|"
-    r"optional|object|integer|hidden|varchar|token|key|tiger)$"
-)
-
 
 def secret_inside(name: str, beginning: bytes) -> str | None:
     """What secret a file holds, by its shape; ``None`` if none is seen.
@@ -183,12 +178,15 @@ def secret_inside(name: str, beginning: bytes) -> str | None:
         return "a password in a URL"
     if (b"AKIA" in beginning or b"ASIA" in beginning) and _holds_aws_id(beginning):
         return "an AWS key"
+    text = beginning.decode("utf-8", "replace")
+    key = secret_setting(name, text)
+    if key is not None:
+        return f"a password or key, as {key!r}"
     suspected = suspicion(name)
-    if suspected is not Suspicion.NONE:
-        text = beginning.decode("utf-8", "replace")
-        if _assigns_secret(text) or _is_note(text, strong=suspected >= Suspicion.STRONG):
-            return LIKELY
-    return None
+    if suspected is Suspicion.NONE:
+        return None
+    is_secret = _assigns_secret(text) or _is_note(text, strong=suspected >= Suspicion.STRONG)
+    return LIKELY if is_secret else None
 
 
 def _has(shape: re.Pattern[bytes], data: bytes) -> bool:
@@ -200,14 +198,14 @@ def _has(shape: re.Pattern[bytes], data: bytes) -> bool:
 def _is_module_of_keys(data: bytes) -> bool:
     for found in _ASSIGNED.finditer(data):
         value = found["value"].decode("utf-8", "replace")
-        if looks_random(value) or (found["password"] and not _PLACEHOLDER.match(value)):
+        if looks_random(value) or (found["password"] and not is_placeholder(value)):
             return True
     return False
 
 
 def _is_login(found: tuple[bytes, bytes]) -> bool:
     user, password = (part.decode("utf-8", "replace") for part in found)
-    return len(password) > 3 and user != password and _PLACEHOLDER.match(password) is None
+    return len(password) > 3 and user != password and not is_placeholder(password)
 
 
 def _holds_aws_id(data: bytes) -> bool:
@@ -225,25 +223,6 @@ def _holds_aws_id(data: bytes) -> bool:
     )
 
 
-def looks_random(value: str, length: int = 8, changes: int = 2) -> bool:
-    """Whether a word is a key rather than a word.
-
-    Parameters
-    ----------
-    length:
-        Least number of letters and digits in a row.
-    changes:
-        Least number of changes among them between small letters, capitals and digits.
-    """
-    return _PLACEHOLDER.match(value) is None and any(
-        any(map(str.isdigit, part))
-        and not part.isdigit()
-        and len(re.findall(r"[a-z]+|[A-Z]+|\d+", part)) > changes
-        and len(set(part)) >= length // 2
-        for part in re.findall(rf"[A-Za-z0-9]{{{length},}}", value)
-    )
-
-
 # --- by content, where the name makes one suspicious ----------------------------------------------
 
 _SET = re.compile(
@@ -254,7 +233,6 @@ _SET = re.compile(
 )
 """``DB_PASSWORD=…``, ``"api_key": "…"``, ``key: …`` with one word after it."""
 
-_SIGNS = frozenset("!@$%^&*?+~#")
 _NOTE_LINES = 3
 
 
@@ -262,7 +240,7 @@ def _assigns_secret(text: str) -> bool:
     for found in _SET.finditer(text):
         value = found["value"]
         if found["password"]:
-            real = _PLACEHOLDER.match(value) is None
+            real = not is_placeholder(value)
         elif found["token"]:
             real = looks_random(value)
         else:
@@ -282,19 +260,7 @@ def _is_note(text: str, *, strong: bool) -> bool:
                 return True
     if not strong or sum(len(words) >= 5 for words in lines) * 2 > len(lines):
         return False  # a text of sentences is none
-    return any(len(words) <= 4 and _looks_chosen(words[-1]) for words in lines)
-
-
-def _looks_chosen(word: str) -> bool:
-    """Whether somebody may have thought this word out as a password: ``Hunter2``."""
-    word = re.sub(r"^[^:=]{1,40}[:=]", "", word)
-    return (
-        6 <= len(word) <= 100
-        and any(map(str.isalpha, word))
-        and any(c.isdigit() or c in _SIGNS for c in word)
-        and "/" not in word
-        and _PLACEHOLDER.match(word) is None
-    )
+    return any(len(words) <= 4 and looks_chosen(words[-1]) for words in lines)
 
 
 def secret_in_file(path: Path) -> str | None:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Sequence
 from enum import IntEnum
 from pathlib import Path
+from typing import Literal
 
 FOLDERS = frozenset(
     ("secret", "secrets", "credentials", "creds", "passwords", "private_keys", "keyrings", "gnupg")
@@ -97,6 +98,8 @@ _SECRET_WORD = re.compile(
     r"accesskeys?|privatekeys?|secretkeys?|sshkeys?|passwort|passwörter|kennwort|kennwörter|motdepasse|"
     r"contraseñas?|contrasenas?|senhas?|wachtwoord|wachtwoorden|пароль|пароли|密码|密碼|パスワード)$"
 )
+_NO_PASSWORD = ("secret", "cred", "apikey", "accesskey", "privatekey", "sshkey")
+"""Of those words the ones that nobody thinks out."""
 _BEFORE_KEY = frozenset(
     (
         "api", "access", "private", "secret", "ssh", "signing", "encryption", "deploy", "master",
@@ -117,7 +120,7 @@ _NO_KEY = frozenset(
     )
 )  # fmt: skip
 _NO_TOKEN = frozenset(("bos", "cls", "eos", "mask", "next", "pad", "per", "sep", "special", "unk"))
-_SHORT_FOR_PASSWORD = frozenset(
+SHORT_FOR_PASSWORD = frozenset(
     ("pass", "pw", "pwd", "pwds", "pws", "mypass", "dbpass", "adminpass", "rootpass", "userpass")
 )
 _KEPT_AS = frozenset(("", ".txt", ".json", ".yml", ".yaml", ".toml", ".ini", ".cfg", ".conf"))
@@ -194,8 +197,24 @@ def speaks_of_secrets(stem: str) -> bool:
     return _said_by_words(stem, "") >= Suspicion.STRONG
 
 
+def secret_of(key: str) -> Literal["password", "key"] | None:
+    """What a setting of this name is set to, if that is a secret: ``db.password``, ``apiKey``."""
+    words = words_of(key)
+    if not words or not _ABOUT.isdisjoint(words):
+        return None
+    word, before = words[-1], words[-2] if len(words) > 1 else ""
+    if word in SHORT_FOR_PASSWORD:
+        return "password"
+    if word.endswith("s"):
+        return None  # several are no value
+    if (found := _SECRET_WORD.match(before + word)) is not None:  # ``passWord``
+        return "key" if found[2].startswith(_NO_PASSWORD) else "password"
+    is_key = word == "key" and before in _BEFORE_KEY
+    return "key" if is_key or (word == "token" and before not in _NO_TOKEN) else None
+
+
 def _said_by_words(stem: str, suffix: str) -> Suspicion:
-    words = _words(stem)
+    words = words_of(stem)
     told = [_told_by(words, i, suffix) for i in range(len(words))]
     most = max(told, default=Suspicion.NONE)
     others = [word for word, tells in zip(words, told, strict=True) if not tells]
@@ -216,7 +235,7 @@ def _told_by(words: Sequence[str], at: int, suffix: str) -> Suspicion:
         plain = found[1] == "" or found[1] in _AROUND
         return Suspicion.CERTAIN if plain and not adjective else Suspicion.STRONG
     single = last and suffix in _KEPT_AS
-    if word in _SHORT_FOR_PASSWORD:
+    if word in SHORT_FOR_PASSWORD:
         return Suspicion.CERTAIN if single else Suspicion.NONE
     if word in ("key", "keys") and before in _BEFORE_KEY:
         return Suspicion.CERTAIN
@@ -229,7 +248,7 @@ def _told_by(words: Sequence[str], at: int, suffix: str) -> Suspicion:
     return Suspicion.FAINT if single and named else Suspicion.NONE
 
 
-def _words(text: str) -> list[str]:
+def words_of(text: str) -> list[str]:
     """``accessKeys-2`` → ``access``, ``keys``."""
     apart = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", text)
     return re.findall(r"[^\W\d_]+", apart.lower())
