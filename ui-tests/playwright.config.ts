@@ -117,6 +117,8 @@ export default defineConfig({
       '--ModelConfig.api_key=test-key-0123456789',
       // The test API is on this machine; a person is asked all the same, to see it.
       '--ModelConfig.consent=always',
+      // Soon enough to be waited for, late enough for pandas to be imported.
+      '--ModelConfig.run_notice_seconds=8',
       // Small enough to be crossed by one long output.
       '--ContextConfig.max_context_tokens=12000',
       '--ContextConfig.tool_result_cap_tokens=6000'

@@ -14,8 +14,11 @@ export interface ICell {
 }
 
 /** Where the test's files are on the disk. */
-export function folderOf(tmpPath: string): string {
-  return join(process.env.PRIME_TEST_STATE!, 'offline', 'root', tmpPath);
+export function folderOf(
+  tmpPath: string,
+  server: 'offline' | 'remote' = 'offline'
+): string {
+  return join(process.env.PRIME_TEST_STATE!, server, 'root', tmpPath);
 }
 
 /** Cells of a notebook that is open in the page, in front or not. */
@@ -126,25 +129,37 @@ export function typeInto(
  * and goes on when the test lets it. The kernel works in the folder of the notebook.
  */
 export class SteppedRun {
+  /**
+   * @param _deaf - The code ignores interrupts.
+   */
   constructor(
     private readonly _folder: string,
-    private readonly _name: string
+    private readonly _name: string,
+    private readonly _deaf = false
   ) {}
 
-  readonly code = [
-    'import pathlib, time',
-    'def step(name, after=None):',
-    '    while after and not pathlib.Path(after).exists():',
-    '        time.sleep(0.02)',
-    '    print(name, flush=True)',
-    '    pathlib.Path(f"{name}.said").touch()'
-  ].join('\n');
+  get code(): string {
+    return [
+      'import pathlib, signal, time',
+      ...(this._deaf ? ['signal.signal(signal.SIGINT, signal.SIG_IGN)'] : []),
+      'def step(name, after=None):',
+      '    while after and not pathlib.Path(after).exists():',
+      '        time.sleep(0.02)',
+      '    print(name, flush=True)',
+      '    pathlib.Path(f"{name}.said").touch()'
+    ].join('\n');
+  }
 
   /** What the agent is asked for. */
   get message(): string {
+    return this.asked('Insert a cell and run it:');
+  }
+
+  /** The code, with what is to be done with it. */
+  asked(what: string): string {
     const [one, two, three] = this.steps;
     return [
-      'Insert a cell and run it:',
+      what,
       '```python',
       this.code,
       `step("${one}")`,

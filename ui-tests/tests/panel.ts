@@ -112,7 +112,13 @@ const EXAMPLES = resolve(__dirname, '../../examples');
 
 /** The panel, used as a person does: by what it shows and what it is called. */
 export class PrimePanel {
-  constructor(readonly page: IJupyterLabPageFixture) {}
+  constructor(readonly page: IJupyterLabPageFixture) {
+    page.on('request', request => {
+      if (request.method() === 'PUT' && /\/workspaces\//.test(request.url())) {
+        this._layout = request.postData() ?? '';
+      }
+    });
+  }
 
   /**
    * Put the example notebook and its data where the test works, open it and the panel.
@@ -128,10 +134,10 @@ export class PrimePanel {
         `${folder}/${name}`
       );
     }
+    const panel = new PrimePanel(page);
     await page.evaluate(async path => {
       await window.jupyterapp.commands.execute('docmanager:open', { path });
     }, `${folder}/tour.ipynb`);
-    const panel = new PrimePanel(page);
     await expect(panel.cells).toHaveCount(EXAMPLE_CELLS);
     await panel.open();
     await panel.permissions.selectOption(mode);
@@ -147,11 +153,17 @@ export class PrimePanel {
     await expect(this.composer).toBeEnabled();
   }
 
-  /** Reload the page and wait until the conversation is back. */
+  /** Reload the page and wait until the notebook is back, and the panel can be written in. */
   async reload(): Promise<void> {
+    const path = await this.page.evaluate(() => {
+      const { context } = window.jupyterapp.shell
+        .currentWidget as NotebookPanel;
+      return context.path;
+    });
+    // Lab saves a while later what is open; what it has not saved it does not bring back.
+    await expect.poll(() => this._layout).toContain(`notebook:${path}`);
     await this.page.reload();
     await this.open();
-    await expect(this.turns.first()).toBeVisible();
   }
 
   get root(): Locator {
@@ -280,6 +292,9 @@ export class PrimePanel {
     }, code);
     return this.cells.last().locator('.jp-OutputArea-output').innerText();
   }
+
+  /** What Lab saved last of what is open. */
+  private _layout = '';
 }
 
 /** The panel keeps the rules of WCAG 2.2 A and AA. */

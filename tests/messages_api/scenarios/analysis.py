@@ -7,6 +7,8 @@ said                         does
 ===========================  ====================================================================
 analyse, analyze             inserts and runs a cell that loads the data, then one with a figure
 how many, rows, mean         runs code on the variable ``penguins`` and tells the result
+run and wait: CODE           runs the code, and waits for it as long as it takes
+run and leave: CODE          runs the code, and answers without waiting for its end
 print N lines                runs code whose output is long
 think                        thinks, then answers
 table, formula               answers with a table, a formula and code
@@ -103,7 +105,7 @@ def respond(request: Received) -> Answer:
         return Reply(made(SUMMARY).parts, latency=Latency(tokens_per_s=2) if slowly else None)
     said = _SUMMARY_TURN.sub(_last_message, request.user_text)
     for pattern, answer in _ANSWERS:
-        found = re.search(pattern, said, re.IGNORECASE)
+        found = re.search(pattern, said, re.IGNORECASE | re.DOTALL)
         if found:
             return answer(request, found)
     return made(f"You said: {said.strip() or 'nothing'}")
@@ -130,6 +132,14 @@ def _ask_kernel(request: Received, _found: re.Match[str]) -> Answer:
     if not request.calls:
         return made(call("run_code", code="print(len(penguins), 'rows')"))
     return made(f"The kernel says: {request.tool_result_text.strip()}")
+
+
+def _run(request: Received, found: re.Match[str]) -> Answer:
+    if not request.calls:
+        return made(call("run_code", code=found["code"]))
+    if "still running" not in request.tool_result_text:
+        return made("It has ended.")
+    return made("It is under way." if found["how"] == "leave" else call("wait_for_run"))
 
 
 def _print(request: Received, found: re.Match[str]) -> Answer:
@@ -171,6 +181,7 @@ def _refuse(_request: Received, _found: re.Match[str]) -> Answer:
 _ANSWERS = (
     (r"fail (\d+) times?", _fail),
     (r"refuse", _refuse),
+    (r"run and (?P<how>wait|leave):\s+```python\n(?P<code>.*?)\n```", _run),
     (r"print (\d+) lines", _print),
     (r"long story", _story),
     (r"describe", _describe),

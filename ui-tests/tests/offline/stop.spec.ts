@@ -1,5 +1,12 @@
 import type { NotebookPanel } from '@jupyterlab/notebook';
-import { folderOf, SteppedRun } from '../documents';
+import { join } from 'node:path';
+import {
+  cellsOf,
+  folderOf,
+  outputOf,
+  savedCells,
+  SteppedRun
+} from '../documents';
 import { expect, PrimePanel, test } from '../panel';
 
 test('Stop ends what the agent does, and nothing of the user’s', async ({
@@ -86,4 +93,38 @@ test('Stop ends what the agent does, and nothing of the user’s', async ({
     await panel.answered(6);
     await expect(panel.cells).toHaveCount(cells + 1);
   });
+});
+
+test('a cell that ignores interrupts is left, and goes on in the notebook', async ({
+  page,
+  tmpPath
+}) => {
+  const panel = await PrimePanel.onExample(page, tmpPath);
+  const run = new SteppedRun(folderOf(tmpPath), 'deaf', true);
+  const prompt = panel.cells.last().locator('.jp-InputArea-prompt');
+  const card = panel.tools('run_cell').first();
+  await panel.send(run.message);
+  await run.said(1);
+  await panel.stopButton.click();
+  await panel.answered(1);
+  await expect(panel.turns).toContainText('Stopped');
+  await expect(card.getByRole('img', { name: 'running' })).toBeVisible();
+  await expect(prompt).toContainText('[*]:');
+
+  await panel.reload();
+  await expect(card.getByRole('img', { name: 'running' })).toBeVisible();
+  await run.go(1);
+  await expect(outputOf(panel)).toContainText(run.steps[1]);
+  await panel.ask('delete the last cell');
+  await expect(panel.cells.last()).toContainText(run.steps[0]);
+  await run.go(2);
+  await expect(card.getByRole('img', { name: 'done' })).toBeVisible();
+  await expect(prompt).toContainText(/\[\d+\]:/);
+  const { output } = (await cellsOf(page, `${tmpPath}/tour.ipynb`)).at(-1)!;
+  expect(output).toBe(run.output);
+  await expect
+    .poll(
+      () => savedCells(join(folderOf(tmpPath), 'tour.ipynb')).at(-1)?.output
+    )
+    .toBe(run.output);
 });

@@ -148,8 +148,7 @@ test('closed, reloaded or left in the middle of a run: nothing is missing or twi
     const run = new SteppedRun(folderOf(tmpPath), 'reload');
     await panel.send(run.message);
     await expect(outputOf(panel)).toContainText(run.steps[0]);
-    await page.reload();
-    await panel.open();
+    await panel.reload();
     await run.go(1);
     await expect(outputOf(panel)).toContainText(run.steps[1]);
     await run.go(2);
@@ -317,8 +316,7 @@ test.describe('a page that is older than the server', () => {
     await expect(panel.composer).toHaveValue(/x = 1/);
     expect(savedCells(file)).toEqual(before);
     await page.unroute(WRITER);
-    await page.reload();
-    await panel.open();
+    await panel.reload();
     await panel.button('Send').click();
     await panel.answered(1);
     expect(savedCells(file)).toHaveLength(before.length + 1);

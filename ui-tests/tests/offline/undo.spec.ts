@@ -1,6 +1,7 @@
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import { readFileSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
+import { folderOf } from '../documents';
 import { expect, PrimePanel, test } from '../panel';
 
 const REVERT = 'Revert this turn’s edits';
@@ -12,11 +13,6 @@ function sources(panel: PrimePanel): Promise<string[]> {
       window.jupyterapp.shell.currentWidget as NotebookPanel
     ).content.widgets.map(cell => cell.model.sharedModel.source)
   );
-}
-
-/** Where the test's files are on the disk. */
-function folderOf(tmpPath: string): string {
-  return join(process.env.PRIME_TEST_STATE!, 'offline', 'root', tmpPath);
 }
 
 test('what the agent changed in a turn is taken back, and nothing else', async ({
@@ -79,8 +75,7 @@ test('a question is still there behind a reload, and its answer counts', async (
   await panel.send('insert a cell with `marker = 12`');
   const question = panel.root.getByRole('group', { name: /insert/i });
   await expect(question).toBeVisible();
-  await page.reload();
-  await panel.open();
+  await panel.reload();
   await expect(panel.tools('insert_cell')).toContainText('marker = 12');
   await expect(panel.cells).toHaveCount(cells);
   await question.getByRole('button', { name: 'Allow once' }).click();
