@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from prime_ext.compaction.replacement import Replacement, Replacing, Terms
+from prime_ext.compaction.summarise import Summary
 from prime_ext.context.cap import cap_text
 from prime_ext.context.cut import cut_index
 from prime_ext.context.plan import Measured, choose_prune
@@ -106,6 +107,8 @@ class Compactor:
         self._on_overflow = on_overflow
         self._log = log
         self._snapshot_seq = _last_snapshot(session)
+        self._made: Replacement | None = None
+        """What takes the prefix's place, from when it is made."""
 
     async def run(
         self,
@@ -127,7 +130,8 @@ class Compactor:
         -------
         CompactionEnd
             Its ``outcome`` is ``ok``, ``skipped`` or ``failed``. If the task is cancelled, the
-            record says ``cancelled``, the context stays as it was and the cancellation goes on.
+            record says ``cancelled``, the context stays as it was and the cancellation goes on. A
+            summary that was made by then serves the next compaction.
         """
         started = time.monotonic()
         projection = self._projector.now()
@@ -163,12 +167,13 @@ class Compactor:
         try:
             return await self._compact(start, projection, end, terms)
         except asyncio.CancelledError:
-            end("cancelled", before, reason="Stopped by the user.")
+            spent = self._spent_in_vain(projection, terms)
+            end("cancelled", before, reason="Stopped by the user.", **spent)
             raise
         except Exception as failure:  # whatever broke, the conversation goes on as it was
             self._log.exception("Compaction of session %s failed", self._session.id)
             reason = failure.message if isinstance(failure, PrimeError) else repr(failure)
-            return end("failed", before, reason=reason)
+            return end("failed", before, reason=reason, **self._spent_in_vain(projection, terms))
 
     async def _compact(
         self, start: CompactionStart, projection: Projection, end: End, terms: Terms
@@ -213,6 +218,7 @@ class Compactor:
         # A reply that the window's end has cut off goes on behind the summary, which is the user's.
         goes_on = start.trigger == "overflow" and projection.messages[-1].role == "assistant"
         body = await replacing.make(keep, limits.added_tokens(overhead), may_swap=not goes_on)
+        self._made = body
         if body.path != "swap":
             # The summary may have taken its time; what is said behind it is to be true now.
             await self._check(start)
@@ -223,29 +229,25 @@ class Compactor:
         if before - after < least:
             room = max(0, before - overhead - sum(sizes[body.cut :])) // 2
             prefix = projection.messages[: body.cut]
-            body = replacing.extracted(prefix, body.cut, room, body)
+            body = self._made = replacing.extracted(prefix, body.cut, room, body)
             summary, after = await turn_and_size(body)
         if before - after < least:
             return end(
                 "skipped",
                 before,
                 reason="A summary would be about as long as what it replaces.",
-                request_tokens=body.request_tokens,
-                usage=body.usage or {},
-                cost_usd=body.cost_usd,
+                **_spent(body),
             )
         record = end(
             "ok",
             after,
             path=body.path,
-            request_tokens=body.request_tokens,
             kernel_state=state,
             summary=summary,
             kept_from_seq=_kept_from(projection, body.cut),
             block=body.block,
             keeps_thinking=_keeps_thinking(projection, body, terms),
-            usage=body.usage or {},
-            cost_usd=body.cost_usd,
+            **_spent(body),
             reason=body.reason,
             provider=terms.frozen.provider,
             model=terms.frozen.model,
@@ -255,6 +257,19 @@ class Compactor:
         self._meter.forget_usage()
         self._prefire.forget()
         return record
+
+    def _spent_in_vain(self, projection: Projection, terms: Terms) -> dict[str, Any]:
+        """What a compaction without a result has taken, for its record. A summary that was made
+        for it is kept as a note, whose record then says what it has cost."""
+        body = self._made
+        if body is None:
+            return {}
+        # One that a person wanted in a certain way is for nothing else.
+        if body.path not in ("single_pass", "merge") or terms.instructions is not None:
+            return _spent(body)
+        summary = Summary(body.text, body.usage or {}, body.cost_usd, block=body.block)
+        self._prefire.keep(projection, body.cut, summary, rolled=body.path == "merge")
+        return {"request_tokens": body.request_tokens}
 
     async def _prune(
         self, start: CompactionStart, context: Measured, end: End, terms: Terms
@@ -373,6 +388,14 @@ class Compactor:
         stored = self._session.append(record, sync=isinstance(record, CompactionEnd))
         self._on_record(stored)
         return stored
+
+
+def _spent(body: Replacement) -> dict[str, Any]:
+    return {
+        "request_tokens": body.request_tokens,
+        "usage": body.usage or {},
+        "cost_usd": body.cost_usd,
+    }
 
 
 def _last_snapshot(session: Session) -> int | None:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from prime_ext.compaction.strategy import Strategy
 from prime_ext.compaction.summarise import Room, Summary, summarise
@@ -113,7 +114,7 @@ async def summarise_somehow(
             continue
         sent = messages
         try:
-            ask = first.summarise if step == "whole" else summarise
+            ask = first.summarise if step == "whole" else partial(summarise, whole=prefix)
             summary = await ask(
                 projection,
                 messages,

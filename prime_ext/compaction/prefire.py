@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from prime_ext.compaction.extraction import extraction, rebuild_is_due
 from prime_ext.compaction.strategy import Strategy
 from prime_ext.compaction.summarise import Room, Summary
@@ -255,6 +257,24 @@ class Prefire:
             return None
         return replace(note, made_of=prefix(projection, split(projection.messages, note)))
 
+    def keep(self, projection: Projection, length: int, summary: Summary, *, rolled: bool) -> None:
+        """Have a summary of the first ``length`` messages be the note: it was made for a compaction
+        that did not come to its end.
+
+        ``rolled``: it was made of the note before.
+        """
+        # Not in a thread: whoever was stopped may be stopped once more, and it takes some 10 ms.
+        start = PrefireStart(
+            prefire_id=uuid.uuid4().hex,
+            through_seq=projection.messages[length - 1].last_seq,
+            fingerprint=fingerprint(projection, length),
+            rolled=rolled,
+        )
+        self._session.append(start)
+        self._session.append(_ended(start, "ok", summary))
+        self._failed = False
+        self._take(_note(start, summary, prefix(projection, length)))
+
     def forget(self) -> None:
         """The context was rewritten: the next note starts from there."""
         self.cancel()
@@ -301,13 +321,7 @@ class Prefire:
             if summary.text:
                 outcome = "ok"
                 self._note_tokens = summary.sent_tokens
-                self._note = Note(
-                    summary.text,
-                    through,
-                    start.fingerprint,
-                    block=summary.block,
-                    made_of=prefix(job.projection, job.length),
-                )
+                self._note = _note(start, summary, prefix(job.projection, job.length))
             else:
                 self._failed = True
         except asyncio.CancelledError:
@@ -321,24 +335,44 @@ class Prefire:
             self._log.exception("The note of session %s failed", self._session.id)
         finally:
             self._session.append(
-                PrefireEnd(
-                    prefire_id=start.prefire_id,
-                    outcome=outcome,
-                    note=summary.text,
-                    block=summary.block,
-                    usage=summary.usage,
-                    cost_usd=summary.cost_usd,
+                msgspec.structs.replace(
+                    _ended(start, outcome, summary),
                     duration_ms=round((time.monotonic() - started) * 1000),
                 )
             )
         if self._note is not None and outcome == "ok":
-            self._preparing = asyncio.create_task(self._prepare(self._note))
+            self._take(self._note)
+
+    def _take(self, note: Note) -> None:
+        self._note = note
+        self._preparing = asyncio.create_task(self._prepare(note))
 
     async def _prepare(self, note: Note) -> None:
         try:
             await self._on_note(note)
         except Exception:  # it is made when it is needed, and then says what is wrong
             self._log.exception("Session %s: nothing was prepared with the note", self._session.id)
+
+
+def _note(start: PrefireStart, summary: Summary, made_of: Projection) -> Note:
+    return Note(
+        summary.text,
+        start.through_seq,
+        start.fingerprint,
+        block=summary.block,
+        made_of=made_of,
+    )
+
+
+def _ended(start: PrefireStart, outcome: str, summary: Summary) -> PrefireEnd:
+    return PrefireEnd(
+        prefire_id=start.prefire_id,
+        outcome=outcome,
+        note=summary.text,
+        block=summary.block,
+        usage=summary.usage,
+        cost_usd=summary.cost_usd,
+    )
 
 
 async def _measured(approach: Approach) -> Measured:

@@ -19,6 +19,7 @@ from prime_ext.context.note import Note, behind, split
 from prime_ext.context.plan import may_follow, tail_room
 from prime_ext.context.projection import ProjectedMessage, Projection
 from prime_ext.context.prune import Rates
+from prime_ext.context.unverified import flagged, still_flagged
 from prime_ext.models.model import ContextOverflow, Model, ModelError, Retry
 from prime_ext.session.records import Block, Error
 
@@ -221,7 +222,14 @@ class Replacing:
         ``instead_of`` is one that cannot be used; what it took was spent all the same.
         """
         messages = [m.wire for m in prefix]
-        text = fitted(lambda chars: digest(messages, max_chars=chars), tokens, self._count)
+        contents = [m.content for m in prefix]
+
+        def made(chars: int) -> str:
+            text = digest(messages, max_chars=chars)
+            # It takes over what an earlier summary says, which a model may have invented.
+            return flagged(text, still_flagged(text, contents))
+
+        text = fitted(made, tokens, self._count)
         return replace(instead_of, text=text, path="digest", cut=cut, block=None)
 
 

@@ -77,11 +77,18 @@ async def summarise(
     instructions: str | None,
     extraction: str = "",
     on_retry: Callable[[Retry], None] | None = None,
+    whole: Sequence[ProjectedMessage] | None = None,
 ) -> Summary:
     """Have ``messages`` summarised, in one request.
 
     The request is the conversation's own, system prompt and tools included, with one instruction
     behind it: what was sent before comes from the cache.
+
+    Parameters
+    ----------
+    whole:
+        What ``messages`` are a smaller form of, for checking the summary: of an earlier one they
+        may have left out what it was flagged for.
 
     Raises
     ------
@@ -108,7 +115,7 @@ async def summarise(
     if reason is not None:
         return Summary("", reply.usage, cost, reason)
     text = await asyncio.to_thread(_within, text, room)
-    sources = _sources(projection, messages, instructions, extraction)
+    sources = _sources(projection, whole or messages, instructions, extraction)
     return Summary(await _checked(text, sources), reply.usage, cost)
 
 

@@ -26,6 +26,9 @@ from tests.agent.test_prefire import (
 from tests.messages_api.received import Received
 from tests.messages_api.script import Answer, Failure, Fault, Reply, Text, call, reply
 
+PAID = ("compaction_end", "prefire_end")
+"""Records of what summaries have cost."""
+
 Held = Callable[[type, str], asyncio.Event]
 
 
@@ -155,6 +158,40 @@ async def test_a_turn_while_its_note_is_being_made(new_session: NewSession) -> N
     assert (await session.record("prefire_end")).outcome == "ok"
     assert (await compacted(session)).path == "swap"
     assert len(summary_requests(session)) == 1
+
+
+@pytest.mark.parametrize("instructions", [None, "Keep the numbers."])
+async def test_a_summary_that_was_made_serves_the_next_one(
+    new_session: NewSession,
+    held: Held,
+    monkeypatch: pytest.MonkeyPatch,
+    instructions: str | None,
+) -> None:
+    session = await new_session()
+    session.api.respond = Model()
+    for number in range(3):
+        await session.ask(f"Rows, part {number}.")
+    reached = held(SnapshotKeeper, "check")
+    await session.service.compact(session.session, instructions, "ada")
+    await reached.wait()
+    await session.stop()
+    await session.record("compaction_end")
+    end = await stopped(session)
+    assert end.request_tokens > 0
+    (paid,) = [r for r in session.records() if r.kind in PAID and r.cost_usd]  # type: ignore[union-attr]
+    assert paid.kind == ("compaction_end" if instructions else "prefire_end")
+    monkeypatch.undo()
+    await session.idle()
+    # Kept with the session, not in memory alone.
+    await session.service.close_session(session.session)
+    await session.service.compact(session.session, instructions, "ada")
+    done = await session.record("compaction_end", outcome="ok")
+    asked = len(summary_requests(session))
+    if instructions is None:
+        assert (done.path, done.request_tokens, asked) == ("swap", 0, 1)
+        assert SUMMARY in done.summary
+    else:
+        assert (done.path, asked) == ("single_pass", 2)
 
 
 class TestLeap:
