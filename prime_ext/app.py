@@ -92,15 +92,16 @@ class PrimeExtension(ExtensionApp):
             self._snapshots.total_bytes,
             self.log,
         )
+        documents = NotebookDocuments(
+            leases, server.contents_manager, self.log, shared_documents(server)
+        )
         service = AgentService(
             AgentServices(
                 models=models,
                 tools=ToolRegistry.default(),
                 store=store,
                 kernels=kernels,
-                documents=NotebookDocuments(
-                    leases, server.contents_manager, self.log, shared_documents(server)
-                ),
+                documents=documents,
                 keeper=self._keeper,
                 consents=ConsentStore(data_dir / "consent.json"),
                 model_config=model_config,
@@ -120,7 +121,7 @@ class PrimeExtension(ExtensionApp):
         # Who listens to all events hears of those that were known when it began to listen.
         if server.event_logger is not None:
             register_schemas(server.event_logger)
-        self._parts = (service, kernels, models, store)
+        self._parts = (service, documents, kernels, models, store)
         self._stop_following: list[Callable[[], None]] = [
             follow_renames(server.event_logger, service.renamed),
             follow_starts(server.event_logger, kernels.started),
@@ -143,8 +144,9 @@ class PrimeExtension(ExtensionApp):
         """Stop the agents; sessions go on when the server is back."""
         for stop in self._stop_following:
             stop()
-        service, kernels, models, store = self._parts
+        service, documents, kernels, models, store = self._parts
         await service.close()
+        await documents.close()
         await kernels.close()
         await models.close()
         await asyncio.to_thread(store.close)

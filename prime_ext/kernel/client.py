@@ -79,6 +79,8 @@ class KernelChannels:
         """Header of the code that began last, as far as we have heard."""
         self.last_code = ""
         """That code, as far as we have heard."""
+        self.on_publication: Callable[[str, str, Message], object] = lambda *_message: None
+        """Called with the request's id, type and content of whatever is put out for anyone."""
         self.on_busy_change: Callable[[], None] = lambda: None
         self.on_run: Callable[[], None] = lambda: None
         self.on_death: Callable[[], None] = lambda: None
@@ -258,10 +260,12 @@ class KernelChannels:
                     request.finished.set()
             if parent.get("msg_type") in EXECUTE_TYPES:
                 self._track(parent, state)
-        elif request is not None:
-            request.entered.set()
-            if request.on_output is not None:
-                request.on_output(message["msg_type"], message["content"])
+        else:
+            if request is not None:
+                request.entered.set()
+                if request.on_output is not None:
+                    request.on_output(message["msg_type"], message["content"])
+            self.on_publication(msg_id, message["msg_type"], message["content"])
 
     def _track(self, header: dict[str, Any], state: str) -> None:
         if state == "busy":

@@ -15,6 +15,7 @@ from jupyter_core.utils import ensure_async
 from prime_ext.errors import PrimeError
 from prime_ext.kernel import carried
 from prime_ext.kernel.client import KernelChannels
+from prime_ext.kernel.followed_runs import FollowedRuns
 from prime_ext.kernel.gateway import is_behind_gateway
 from prime_ext.kernel.refusals import (
     connection_lost,
@@ -67,6 +68,8 @@ class KernelConnection:
         self.kernel_id = kernel_id
         self.turn = asyncio.Lock()
         """Held by the one of our executions whose turn it is."""
+        self.followed = FollowedRuns()
+        """Our runs whose outputs are shown, of the process that is there."""
         self.on_state: list[Callable[[], None]] = []
         self.runs = 0
         """Runs of code that began since we listen, ours and others'."""
@@ -261,6 +264,7 @@ class KernelConnection:
             died = self._ending(reason)
             channels.abandon(died)
             self.spawn(channels.close(died))
+        self.followed.lose()
         if not self._gone:
             for callback in list(self.on_lost):
                 callback(reason)
@@ -313,6 +317,7 @@ class KernelConnection:
             except Exception as error:
                 self._log.warning("Connecting to kernel %s failed", self.kernel_id, exc_info=True)
                 raise kernel_unreachable(error) from error
+            channels.on_publication = self._on_publication
             channels.on_busy_change = self._changed
             channels.on_run = self._count_run
             channels.on_death = self._on_crash
@@ -488,6 +493,10 @@ class KernelConnection:
             raise kernel_replaced()
         return _result(message)
 
+    def _on_publication(self, msg_id: str, msg_type: str, content: Message) -> None:
+        if self.followed.hear(msg_id, msg_type, content):
+            self._used_at = time.monotonic()
+
     def _count_run(self) -> None:
         self.runs += 1
         self._used_at = time.monotonic()
@@ -519,6 +528,7 @@ class KernelConnection:
         channels, self._channels = self._channels, None
         if channels is not None:
             await channels.close(KernelDied("The connection was closed."))
+        self.followed.lose()
         tasks = [task for task in self._tasks if task is not asyncio.current_task()]
         for task in tasks:
             task.cancel()

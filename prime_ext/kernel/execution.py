@@ -13,6 +13,7 @@ from typing import Any, Literal
 from prime_ext.errors import PrimeError
 from prime_ext.kernel.client import KernelChannels, Request
 from prime_ext.kernel.connection import KernelConnection
+from prime_ext.kernel.late_outputs import LateOutputs
 from prime_ext.kernel.outputs import Output, OutputCollector
 from prime_ext.kernel.transport import ConnectionLost, KernelDied, Message
 
@@ -55,6 +56,9 @@ class Execution:
         From the begin of the run, without the time in the queue.
     left_out:
         Characters of text that ``outputs`` lack, because there were too many to keep.
+    late:
+        What comes behind its end, if it was to be followed so far and the kernel is there. Whoever
+        runs code so has to stop it.
     """
 
     status: Status
@@ -63,6 +67,7 @@ class Execution:
     error: dict[str, Any] | None = None
     duration_ms: int = 0
     left_out: int = 0
+    late: LateOutputs | None = None
 
 
 class _LiveOutputs:
@@ -125,6 +130,7 @@ async def execute(
     on_count: Callable[[int], None] | None = None,
     on_begun: Callable[[Interrupt], None] | None = None,
     cell_id: str | None = None,
+    follow: bool = False,
 ) -> Execution:
     """Run ``code``, in its turn, and return what it came to.
 
@@ -136,7 +142,9 @@ async def execute(
     live = _LiveOutputs(on_outputs, on_count)
     try:
         async with connection.turn:
-            return await _run(connection, code, store_history, live, notice, on_begun, cell_id)
+            return await _run(
+                connection, code, store_history, live, notice, on_begun, cell_id, follow
+            )
     finally:
         live.stop()
         if notice is not None:
@@ -151,14 +159,16 @@ async def _run(
     notice: asyncio.TimerHandle | None,
     on_begun: Callable[[Interrupt], None] | None,
     cell_id: str | None,
+    follow: bool,
 ) -> Execution:
     begun = time.monotonic()
-    reply: dict[str, Any] = {}
     try:
         private = await connection.prepare()
         channels = await connection.channels()
+        process = connection.incarnation
         for _attempt in range(_ATTEMPTS):
             request = _send(channels, code, store_history, live, private, cell_id)
+            connection.followed.begin(request.msg_id, live.add)
             try:
                 await request.started.wait()
                 if notice is not None:
@@ -173,14 +183,25 @@ async def _run(
                 live.finish()
                 raise
             except (KernelDied, ConnectionLost) as error:
-                return _cut_off(error, live, begun)
+                channels.forget(request)
+                execution = _cut_off(error, live, begun)
+                break
+            finally:
+                connection.followed.leave(request.msg_id)
             channels.forget(request)
+            execution = _ended(reply, live, begun)
             # A kernel that only knows the standard request aborts it when somebody else's cell
             # fails ahead of it in the queue; that is no reason not to run ours.
-            if reply.get("status") != "aborted":
+            if execution.status != "aborted":
                 break
     except (KernelDied, ConnectionLost) as error:
         return _cut_off(error, live, begun)
+    if follow and execution.status in ("ok", "error") and connection.incarnation == process:
+        execution.late = connection.followed.end(request.msg_id, live.collector)
+    return execution
+
+
+def _ended(reply: dict[str, Any], live: _LiveOutputs, begun: float) -> Execution:
     live.collector.add_payload(reply.get("payload") or [])
     status = reply.get("status")
     return Execution(

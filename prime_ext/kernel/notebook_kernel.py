@@ -282,6 +282,7 @@ class NotebookKernel:
         on_count: Callable[[int], None] | None = None,
         on_begun: Callable[[Interrupt], None] | None = None,
         cell_id: str | None = None,
+        follow: bool = False,
     ) -> Execution:
         """Run ``code`` and return what it came to. There is no time limit.
 
@@ -302,6 +303,8 @@ class NotebookKernel:
             as before, since code may catch an interrupt and go on.
         cell_id:
             Id of the cell, for kernels that want to know.
+        follow:
+            Go on listening to what comes behind the end (``Execution.late``).
 
         Cancelling the task gives the run up: it withdraws the code from the queue, or interrupts
         the kernel if it is this code that runs, and waits no longer than seconds for that to take
@@ -319,6 +322,7 @@ class NotebookKernel:
             on_count=on_count,
             on_begun=on_begun,
             cell_id=cell_id,
+            follow=follow,
         )
 
     async def interrupt(self) -> None:

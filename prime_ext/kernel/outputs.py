@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
+from dataclasses import dataclass
 from typing import Any
 
 Output = dict[str, Any]
@@ -16,13 +17,25 @@ loop that prints without end must not fill the server's memory."""
 MAX_DISPLAY_BYTES = 64 * 1024 * 1024
 """Bytes of rich outputs kept for one run; what comes later is replaced by a line of text."""
 
+MAX_DISPLAYS = 10_000
+"""Displays of one run that are known by their ids: those that were shown last."""
+
+MAX_OPEN_LINE = 10_000
+"""Characters of a line that what comes behind the end of its run may still rewrite."""
+
+_FULL = (
+    f"\n[… what is printed from here on is left out: {MAX_STREAM_CHARS:,} characters have come "
+    "behind the end of this run …]\n"
+)
+_DISPLAYS = frozenset({"display_data", "execute_result", "update_display_data"})
 _CONTROL = re.compile(r"([\n\r\b])")
 
 
 class StreamText:
     """Text of a stream as a terminal shows it: ``\\r`` and ``\\b`` move back and overwrite."""
 
-    def __init__(self, limit: int = MAX_STREAM_CHARS) -> None:
+    def __init__(self, limit: int = MAX_STREAM_CHARS, *, line: str = "", column: int = 0) -> None:
+        """``line`` is there already, with the cursor at ``column``."""
         self._half = limit // 2
         self._head: list[str] = []
         self._head_chars = 0
@@ -30,8 +43,13 @@ class StreamText:
         self._tail_chars = 0
         self.left_out = 0
         """Characters from its middle that are gone."""
-        self._line = ""
-        self._column = 0
+        self._line = line
+        self._column = column
+
+    @property
+    def open_line(self) -> tuple[str, int]:
+        """The line that is not ended yet, and where the cursor is in it."""
+        return self._line, self._column
 
     def write(self, text: str) -> None:
         if self._column == len(self._line) and "\r" not in text and "\b" not in text:
@@ -86,15 +104,65 @@ class StreamText:
         return "".join((*self._head, gap, *self._tail, self._line))
 
 
+@dataclass(frozen=True)
+class OutputChange:
+    """What has become of the outputs of a run since they were taken last.
+
+    Parameters
+    ----------
+    base:
+        How many outputs were taken before.
+    clear:
+        They are to go.
+    updates:
+        Position among them to ``{data, metadata}``: displays that show something else now.
+    ending:
+        What the last of them, a stream, ends with: the text of ``outputs[0]`` takes the place of
+        that. ``None``: ``outputs[0]`` is an output of its own.
+    outputs:
+        What is new.
+    """
+
+    base: int
+    clear: bool
+    updates: dict[int, Output]
+    ending: str | None
+    outputs: list[Output]
+
+
+@dataclass(frozen=True)
+class _OpenStream:
+    """The stream that was the last of the outputs taken, as far as it may go on."""
+
+    name: str
+    line: str
+    column: int
+
+
 class OutputCollector:
-    """Builds the outputs of one run from the messages it publishes, in order."""
+    """Builds the outputs of one run from the messages it publishes, in order.
+
+    Outputs that were taken (`take`) are held no longer. What comes then is a change of them.
+    """
 
     def __init__(self) -> None:
         self._outputs: list[Output] = []
         self._streams: dict[int, StreamText] = {}
-        self._displays: dict[str, list[Output]] = {}
+        self._displays: dict[str, list[int]] = {}
+        """Positions by display id, counted from the first output of all."""
+        self._sizes: dict[str, int] = {}
         self._clear_first = False
         self._bytes = 0
+        self._taken = 0
+        self._was_cleared = False
+        self._updates: dict[int, Output] = {}
+        self._open: _OpenStream | None = None
+        self._ending: str | None = None
+        self._chars_left: int | None = None
+        """Characters of text that may still come; ``None`` until outputs were taken."""
+        self._is_full = False
+        self._new_from: int | None = None
+        """Position of the first output that the last change added, while they may have moved."""
 
     def add(self, msg_type: str, content: dict[str, Any]) -> bool:
         """Take one IOPub message; return whether the outputs changed."""
@@ -104,15 +172,15 @@ class OutputCollector:
                 return False
             self._clear()
             return True
-        if msg_type == "update_display_data":
-            return self._update_display(content)
+        # As in JupyterLab: what is shown under an id that is there already replaces that, too.
+        changed = msg_type in _DISPLAYS and self._update_display(content)
         if msg_type not in ("stream", "display_data", "execute_result", "error"):
-            return False
+            return changed
         if self._clear_first:
             self._clear()
         if msg_type == "stream":
-            self._add_stream(content.get("name", "stdout"), content.get("text", ""))
-        elif msg_type == "error":
+            return self._add_stream(content.get("name", "stdout"), content.get("text", ""))
+        if msg_type == "error":
             self._outputs.append(
                 {
                     "output_type": "error",
@@ -134,7 +202,8 @@ class OutputCollector:
 
     @property
     def outputs(self) -> list[Output]:
-        """The outputs so far (nbformat 4). The list is new, its unchanged members are shared."""
+        """The outputs so far (nbformat 4), or since they were taken. The list is new, its
+        unchanged members are shared."""
         return [
             {**output, "text": str(self._streams[id(output)])}
             if output["output_type"] == "stream"
@@ -147,58 +216,149 @@ class OutputCollector:
         """Characters of text that the outputs lack: nothing holds them any more."""
         return sum(stream.left_out for stream in self._streams.values())
 
+    def take(self) -> OutputChange | None:
+        """What has changed since this was called last; ``None``: nothing.
+
+        After the first call as much text is kept as one stream may hold.
+        """
+        if not (self._outputs or self._updates or self._was_cleared):
+            return None
+        outputs = self.outputs
+        change = OutputChange(self._taken, self._was_cleared, self._updates, self._ending, outputs)
+        chars = sum(len(o["text"]) for o in outputs if o["output_type"] == "stream")
+        if self._chars_left is None:
+            self._chars_left = MAX_STREAM_CHARS
+        else:
+            self._chars_left -= max(0, chars - len(self._ending or ""))
+        if self._outputs:
+            self._open = self._open_stream(self._outputs[-1])
+        self._new_from = self._taken
+        self._taken = self._first_held + len(outputs)
+        self._outputs, self._streams, self._updates = [], {}, {}
+        self._was_cleared, self._ending = False, None
+        return change
+
+    def settle(self, count: int) -> None:
+        """The notebook shows so many outputs after the change that was taken last: fewer than
+        there should be, if somebody has cleared them meanwhile."""
+        new_from, self._new_from = self._new_from, None
+        shift = count - self._taken
+        if new_from is None or shift == 0:
+            return
+
+        def moved(position: int) -> int | None:
+            if position >= new_from:
+                return position + shift
+            return position if position < new_from + shift else None
+
+        self._taken = count
+        self._displays = {
+            display_id: there
+            for display_id, positions in self._displays.items()
+            if (there := [m for p in positions if (m := moved(p)) is not None])
+        }
+        self._updates = {
+            position: bundle
+            for before, bundle in self._updates.items()
+            if (position := moved(before)) is not None
+        }
+
+    @property
+    def _first_held(self) -> int:
+        """Position of the first output that is held."""
+        return self._taken if self._ending is None else self._taken - 1
+
+    def _open_stream(self, last: Output) -> _OpenStream | None:
+        if last["output_type"] != "stream":
+            return None
+        line, column = self._streams[id(last)].open_line
+        if len(line) > MAX_OPEN_LINE:
+            line, column = "", 0
+        return _OpenStream(last["name"], line, column)
+
     def _clear(self) -> None:
+        self._was_cleared = self._was_cleared or self._taken > 0
         self._outputs.clear()
         self._streams.clear()
         self._displays.clear()
+        self._sizes.clear()
+        self._updates = {}
         self._clear_first = False
         self._bytes = 0
+        self._taken = 0
+        self._open = self._ending = self._new_from = None
+        if self._chars_left is not None:
+            self._chars_left, self._is_full = MAX_STREAM_CHARS, False
 
-    def _add_stream(self, name: str, text: str) -> None:
+    def _add_stream(self, name: str, text: str) -> bool:
         last = self._outputs[-1] if self._outputs else None
         if last is None or last["output_type"] != "stream" or last["name"] != name:
+            limit = MAX_STREAM_CHARS if self._chars_left is None else self._chars_left
+            if limit <= 0:
+                if self._is_full:
+                    return False
+                self._is_full = True
+                text, limit = _FULL, len(_FULL) * 2
             last = {"output_type": "stream", "name": name, "text": ""}
+            stream = StreamText(limit)
+            if not self._outputs and self._open is not None and self._open.name == name:
+                self._ending = self._open.line
+                stream = StreamText(limit, line=self._open.line, column=self._open.column)
             self._outputs.append(last)
-            self._streams[id(last)] = StreamText()
+            self._streams[id(last)] = stream
         self._streams[id(last)].write(text)
+        return True
 
     def _add_display(self, output_type: str, content: dict[str, Any]) -> None:
+        display_id = (content.get("transient") or {}).get("display_id")
         output: Output = {
             "output_type": output_type,
-            "data": self._within_budget(content.get("data") or {}),
+            "data": self._within_budget(content.get("data") or {}, display_id),
             "metadata": content.get("metadata") or {},
         }
         if output_type == "execute_result":
             output["execution_count"] = content.get("execution_count")
         self._outputs.append(output)
-        display_id = (content.get("transient") or {}).get("display_id")
         if display_id:
-            self._displays.setdefault(display_id, []).append(output)
+            position = self._first_held + len(self._outputs) - 1
+            self._displays.setdefault(display_id, []).append(position)
+            if len(self._displays) > MAX_DISPLAYS:
+                oldest = next(iter(self._displays))
+                del self._displays[oldest]
+                self._sizes.pop(oldest, None)
 
     def _update_display(self, content: dict[str, Any]) -> bool:
         display_id = (content.get("transient") or {}).get("display_id") or ""
-        stale = self._displays.get(display_id, [])
-        if not stale:
+        positions = self._displays.get(display_id, [])
+        if not positions:
             return False
-        data = self._within_budget(content.get("data") or {})
+        data = self._within_budget(content.get("data") or {}, display_id)
         metadata = content.get("metadata") or {}
-        fresh = [{**output, "data": data, "metadata": metadata} for output in stale]
-        for old, new in zip(stale, fresh, strict=True):
-            # Members handed out earlier stay as they were, so the old one is not changed.
-            index = next(i for i, output in enumerate(self._outputs) if output is old)
-            self._outputs[index] = new
-        self._displays[display_id] = fresh
+        for position in positions:
+            index = position - self._first_held
+            if index < 0:
+                self._updates[position] = {"data": data, "metadata": metadata}
+            else:
+                # Members handed out earlier stay as they were, so the old one is not changed.
+                self._outputs[index] = {
+                    **self._outputs[index],
+                    "data": data,
+                    "metadata": metadata,
+                }
         return True
 
-    def _within_budget(self, data: dict[str, Any]) -> dict[str, Any]:
+    def _within_budget(self, data: dict[str, Any], display_id: str | None) -> dict[str, Any]:
         size = sum(
             len(value) if isinstance(value, str) else len(json.dumps(value, default=str))
             for value in data.values()
         )
-        self._bytes += size
-        if self._bytes <= MAX_DISPLAY_BYTES:
+        # What is shown in the place of something else takes no more than its own.
+        before = self._sizes.get(display_id, 0) if display_id else 0
+        if self._bytes - before + size <= MAX_DISPLAY_BYTES:
+            self._bytes += size - before
+            if display_id:
+                self._sizes[display_id] = size
             return data
-        self._bytes -= size
         kinds = ", ".join(data) or "empty"
         return {
             "text/plain": f"[{kinds}, {size:,} bytes, left out: this run has already shown "

@@ -22,20 +22,21 @@ from prime_ext.notebook.cell import (
     explain_missing,
     new_cell_id,
 )
-from prime_ext.notebook.lease import LeaseHub, LeaseLost
+from prime_ext.notebook.late_mirror import LateMirror
+from prime_ext.notebook.lease import LeaseLost
 from prime_ext.notebook.mirror import RunMirror
 from prime_ext.notebook.operation_log import OperationLog, Unsaved, cell_state
-from prime_ext.notebook.operations import Applied
 from prime_ext.notebook.seen import SeenCells
 from prime_ext.notebook.shared_notebook import SharedNotebook
 from prime_ext.notebook.uninterrupted import brought_to_end, uninterrupted
+from prime_ext.notebook.writer import NotebookWriter
 from prime_ext.notebook.writer_browser import BrowserWriter
 from prime_ext.notebook.writer_contents import ContentsWriter
-from prime_ext.notebook.writer_shared import FindShared, SharedWriter
 from prime_ext.session.records import NotebookOp
 
 if TYPE_CHECKING:
     from prime_ext.kernel.execution import Execution, Interrupt
+    from prime_ext.kernel.late_outputs import LateOutputs
 
 Outputs = list[dict[str, Any]]
 
@@ -53,6 +54,7 @@ class Kernel(Protocol):
         on_count: Callable[[int], None] | None = None,
         on_begun: Callable[[Interrupt], None] | None = None,
         cell_id: str | None = None,
+        follow: bool = False,
     ) -> Execution: ...
 
 
@@ -94,18 +96,13 @@ class NotebookDocument:
     def __init__(
         self,
         notebook: SharedNotebook,
-        hub: LeaseHub,
-        contents: ContentsWriter,
-        shared: FindShared,
+        writer: NotebookWriter,
         seen: SeenCells,
         operations: OperationLog,
         log: logging.Logger | logging.LoggerAdapter[Any],
     ) -> None:
         self._notebook = notebook
-        self._hub = hub
-        self._browser = BrowserWriter(hub)
-        self._contents = contents
-        self._shared = shared
+        self._writer = writer
         self._operations = operations
         self._log = log
         self.seen = seen
@@ -117,8 +114,10 @@ class NotebookDocument:
 
     async def cells(self) -> list[Cell]:
         """All cells, unsaved edits of an open notebook included."""
+        for late in list(self._notebook.late.values()):
+            await late.flush()
         async with self._notebook.lock:
-            return await self._read(None)
+            return await self._writer.read(self.path, None)
 
     async def cell(self, cell_id: str) -> Cell:
         """One cell; ``cell_not_found`` names the cells that may have been meant."""
@@ -224,7 +223,8 @@ class NotebookDocument:
     ) -> CellRun:
         operation = {"op": "run_cell", "cell_id": cell_id, "expected_hash": expected_hash}
         op_id = uuid.uuid4().hex
-        mirror = RunMirror(self._hub, self._browser, lambda: self.path, cell_id, self._log)
+        hub, browser = self._writer.hub, self._writer.browser
+        mirror = RunMirror(hub, browser, lambda: self.path, cell_id, self._log)
         was: dict[str, Any] | None = None
         try:
             async with self._notebook.lock:
@@ -236,11 +236,12 @@ class NotebookDocument:
                         code="not_a_code_cell",
                         hint="Only code cells are run.",
                     )
-                if await self._hub.attached(self.path):
+                if await hub.attached(self.path):
                     # A browser that goes away this moment is as good as none from the start.
                     with contextlib.suppress(LeaseLost):
                         started = await mirror.start(operation["expected_hash"])
                         was = (started.before or {}).get("cell")
+                self._notebook.supersede(cell_id)
         except PrimeError as error:
             self._refused(op_id, operation, error)
             raise
@@ -267,6 +268,7 @@ class NotebookDocument:
                 on_count=begun,
                 on_begun=on_begun,
                 cell_id=cell_id,
+                follow=True,
             )
         except BaseException as error:
             stopped = isinstance(error, asyncio.CancelledError)
@@ -286,28 +288,20 @@ class NotebookDocument:
                 execution.outputs,
                 count,
                 execution.status,
+                execution.late,
             )
         )
         return CellRun(op, cell, execution, unsaved)
 
-    async def _read(self, cell_id: str | None) -> list[Cell]:
-        if await self._hub.attached(self.path):
-            with contextlib.suppress(LeaseLost):
-                return await self._browser.read(self.path, cell_id)
-        document = await self._shared(self.path)
-        if document is not None:
-            return SharedWriter(document).read(cell_id)
-        return await self._contents.read(self.path, cell_id)
-
     async def _cell(self, cell_id: str) -> Cell:
         try:
-            (cell,) = await self._read(cell_id)
+            (cell,) = await self._writer.read(self.path, cell_id)
         except CellNotFound as error:
             raise await self._explained(error) from error
         return cell
 
     async def _explained(self, error: CellNotFound) -> CellNotFound:
-        return explain_missing(error.cell_id, await self._read(None))
+        return explain_missing(error.cell_id, await self._writer.read(self.path, None))
 
     def _expect(self, operation: dict[str, Any], cell: Cell) -> None:
         """Settle the hash the operation expects, and refuse it if the cell differs already.
@@ -342,12 +336,14 @@ class NotebookDocument:
                     own = self._notebook.running.get(cell_id) is self.seen
                     raise CellRunning(cell_id, own=own)
                 try:
-                    applied, writer, unsaved = await self._apply(op_id, operation)
+                    applied, writer, unsaved = await self._writer.apply(self.path, operation, op_id)
                 except CellNotFound as error:
                     raise await self._explained(error) from error
             except PrimeError as error:
                 self._refused(op_id, operation, error)
                 raise
+            if kind == "delete_cell" or "outputs" in operation:
+                self._notebook.supersede(cell_id)
             before = applied.before or (None if known is None else cell_state(known))
             op = self._operations.applied(
                 op_id,
@@ -364,36 +360,6 @@ class NotebookDocument:
                 self.seen.wrote(cell)
             return Change(op, cell, unsaved and unsaved.reason)
 
-    async def _apply(
-        self, op_id: str, operation: dict[str, Any]
-    ) -> tuple[Applied, str, Unsaved | None]:
-        repeated = False
-        if await self._hub.attached(self.path):
-            try:
-                applied = await self._browser.apply(self.path, operation, op_id)
-                return applied, self._browser.name, await self._save()
-            except LeaseLost:
-                repeated = True
-        applied = await self._write_here(operation, repeated=repeated)
-        return applied, self._contents.name, None
-
-    async def _write_here(self, operation: dict[str, Any], *, repeated: bool = False) -> Applied:
-        """Apply an operation on the server: no page of ours has the notebook open."""
-        document = await self._shared(self.path)
-        if document is not None:
-            return SharedWriter(document).apply(operation, repeated=repeated)
-        return await self._contents.apply(self.path, operation, repeated=repeated)
-
-    async def _save(self) -> Unsaved | None:
-        """Save the open notebook; why it could not be, if so."""
-        try:
-            await self._browser.save(self.path)
-        except LeaseLost:
-            return Unsaved("The browser went away before it had saved the notebook.", "page_gone")
-        except PrimeError as error:
-            return Unsaved(f"{error.message} {error.hint}".strip(), error.code)
-        return None
-
     async def _finish(
         self,
         mirror: RunMirror,
@@ -403,27 +369,31 @@ class NotebookDocument:
         outputs: Outputs,
         execution_count: int | None,
         status: str,
+        late: LateOutputs | None = None,
     ) -> tuple[NotebookOp, str | None]:
-        """Put the outcome of a run into the notebook and record it."""
+        """Put the outcome of a run into the notebook and record it; what comes late follows."""
         operation = {"op": "run_cell", "cell_id": cell.id}
         unsaved: Unsaved | None = None
-        writer = self._browser.name
+        writer = BrowserWriter.name
         try:
             if await mirror.finish(execution_count, status):
-                unsaved = await self._save()
+                unsaved = await self._writer.save(self.path)
             else:
-                writer = self._contents.name
+                writer = ContentsWriter.name
                 async with self._notebook.lock:
-                    applied = await self._write_here(
+                    applied = await self._writer.write_here(
+                        self.path,
                         {
                             "op": "run_result",
                             "cell_id": cell.id,
                             "outputs": outputs,
                             "execution_count": execution_count,
-                        }
+                        },
                     )
                 was = was or (applied.before or {}).get("cell")
         except PrimeError as error:
+            if late is not None:
+                late.stop()
             deleted = isinstance(error, CellNotFound)
             reason = (
                 "The cell was deleted while it ran; its outputs are here only."
@@ -439,6 +409,12 @@ class NotebookDocument:
                 code="cell_deleted" if deleted else error.code,
             )
             return op, reason
+        if late is not None:
+            follower = LateMirror(
+                self._notebook, self._writer, cell.id, execution_count, late, self._log
+            )
+            self._notebook.late[cell.id] = follower
+            follower.start()
         if self._notebook.ran_in.get(cell.id) == self._operations.turn:
             was = None  # kept already
         self._notebook.ran_in[cell.id] = self._operations.turn
@@ -458,11 +434,7 @@ class NotebookDocument:
         """Record an operation that changed nothing; the model is told the source of a conflict."""
         if isinstance(error, CellConflict | CellUnread):
             self.seen.told(error.cell_id, error.current)
-        self._operations.refused(op_id, operation, error, writer=self._writer)
-
-    @property
-    def _writer(self) -> str:
-        return self._browser.name if self._hub.held(self.path) else self._contents.name
+        self._operations.refused(op_id, operation, error, writer=self._writer.name(self.path))
 
 
 def _cell_after(cell_id: str, state: dict[str, Any], known: Cell | None) -> Cell:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 
@@ -10,6 +11,7 @@ from prime_ext.notebook.lease import LeaseHub, moved_path, normal_path
 from prime_ext.notebook.operation_log import OperationLog, Recorder
 from prime_ext.notebook.seen import SeenCells
 from prime_ext.notebook.shared_notebook import SharedNotebook
+from prime_ext.notebook.writer import NotebookWriter
 from prime_ext.notebook.writer_contents import ContentsWriter
 from prime_ext.notebook.writer_shared import FindShared
 
@@ -34,9 +36,9 @@ class NotebookDocuments:
         shared: FindShared | None = None,
     ) -> None:
         self._hub = hub
-        self._shared = shared or _nothing_shared
         self._log = log or logging.getLogger(__name__)
-        self._contents = ContentsWriter(contents_manager, self._log)
+        contents = ContentsWriter(contents_manager, self._log)
+        self._writer = NotebookWriter(hub, contents, shared or _nothing_shared)
         self._notebooks: dict[str, SharedNotebook] = {}
 
     def get(
@@ -58,9 +60,7 @@ class NotebookDocuments:
             notebook = self._notebooks[path] = SharedNotebook(path)
         return NotebookDocument(
             notebook,
-            self._hub,
-            self._contents,
-            self._shared,
+            self._writer,
             SeenCells() if reverts is not None else self._seen(notebook, session),
             OperationLog(session, turn, reverts=reverts),
             self._log,
@@ -86,6 +86,12 @@ class NotebookDocuments:
         for notebook, seen in left:
             notebook.seen[session] = seen
 
+    async def close(self) -> None:
+        """Bring what runs have put out behind their ends into the notebooks, and no more of it."""
+        await asyncio.gather(
+            *(late.close() for book in self._notebooks.values() for late in book.late.values())
+        )
+
     def rename(self, old: str, new: str) -> None:
         """A notebook, or a folder above it, was renamed: documents in use and leases follow."""
         old, new = normal_path(old), normal_path(new)
@@ -99,6 +105,7 @@ class NotebookDocuments:
                 known = self._notebooks.setdefault(moved, notebook)
                 if known is not notebook:
                     known.seen.update(notebook.seen)
+                    known.late.update(notebook.late)
 
 
 async def _nothing_shared(path: str) -> None:

@@ -21,7 +21,8 @@ _VALID_ID = re.compile(r"[a-zA-Z0-9\-_]{1,64}")
 class Applied:
     """The cell as ``{source, cell_type, index, prev, next}`` before and after, the last two being
     the ids of its neighbours; ``None``: it was not there. Before a deletion, and before the
-    result of a run, also ``cell``, all of it as nbformat has it."""
+    result of a run, also ``cell``, all of it as nbformat has it. After late outputs also
+    ``outputs``, how many the cell shows, and its ``execution_count``."""
 
     before: dict[str, Any] | None
     after: dict[str, Any] | None
@@ -42,7 +43,8 @@ def apply_operation(
     CellNotFound, CellConflict
         Nothing was changed.
     PrimeError
-        ``not_a_code_cell``: the cell cannot have the outputs of a run.
+        ``not_a_code_cell``: the cell cannot have the outputs of a run. ``run_superseded``: it shows
+        another one by now.
     """
     cells: list[dict[str, Any]] = notebook["cells"]
     kind = operation["op"]
@@ -85,13 +87,13 @@ def apply_operation(
             del cells[index]
             index = _index_behind(cells, operation["after"])
             cells.insert(index, cell)
+    elif kind == "late_outputs":
+        _expect_code(cell)
+        _add_late(cell, operation, repeated=repeated)
+        shown = {"outputs": len(cell["outputs"]), "execution_count": cell["execution_count"]}
+        return Applied(before, {**_state(cells, index), **shown})
     elif kind == "run_result":
-        if cell["cell_type"] != "code":
-            raise PrimeError(
-                f"Cell {cell_id} is a {cell['cell_type']} cell by now, which has no outputs.",
-                code="not_a_code_cell",
-                status=409,
-            )
+        _expect_code(cell)
         was = {**cell, "metadata": dict(cell.get("metadata") or {})}
         # As when a person runs it: these outputs come from the person's own kernel.
         _show(cell, operation, trusted=True)
@@ -105,6 +107,57 @@ def _show(cell: dict[str, Any], operation: dict[str, Any], *, trusted: bool) -> 
     cell["outputs"] = operation["outputs"]
     cell["execution_count"] = operation["execution_count"]
     cell.setdefault("metadata", {})["trusted"] = trusted
+
+
+def _expect_code(cell: dict[str, Any]) -> None:
+    if cell["cell_type"] != "code":
+        raise PrimeError(
+            f"Cell {cell['id']} is a {cell['cell_type']} cell by now, which has no outputs.",
+            code="not_a_code_cell",
+            status=409,
+        )
+
+
+def superseded(cell_id: str) -> PrimeError:
+    """The refusal of what a run puts out behind its end, when its cell shows another run."""
+    return PrimeError(
+        f"Cell {cell_id} shows another run by now.", code="run_superseded", status=409
+    )
+
+
+def _add_late(cell: dict[str, Any], operation: dict[str, Any], *, repeated: bool) -> None:
+    """Add what the run that the cell shows has put out behind its end.
+
+    The run is told by its execution count, of which a kernel gives none twice. A cell without
+    outputs and count was cleared by a person, and takes further ones all the same, as in
+    JupyterLab.
+    """
+    outputs: list[dict[str, Any]] = list(cell.get("outputs") or [])
+    count = cell.get("execution_count")
+    if count != operation["execution_count"] and not (count is None and not outputs):
+        raise superseded(operation["cell_id"])
+    if repeated and len(outputs) > operation["base"]:
+        return
+    if operation["clear"]:
+        outputs = []
+    for update in operation["updates"]:
+        index = update["index"]
+        if index < len(outputs) and "data" in outputs[index]:
+            shown = {"data": update["data"], "metadata": update["metadata"]}
+            outputs[index] = {**outputs[index], **shown}
+    fresh: list[dict[str, Any]] = list(operation["outputs"])
+    ending = operation["ending"]
+    if ending is not None and fresh:
+        text = fresh[0]["text"]
+        last = outputs[-1] if outputs else {}
+        if last.get("name") == fresh[0]["name"] and last["text"].endswith(ending):
+            kept = last["text"][: len(last["text"]) - len(ending)]
+            outputs[-1] = {**last, "text": kept + text}
+            del fresh[0]
+        else:
+            fresh[0] = {**fresh[0], "text": text.removeprefix(ending)}
+    cell["outputs"] = outputs + fresh
+    cell.setdefault("execution_count", None)
 
 
 def new_cell(cell_id: str, cell_type: str, source: str) -> dict[str, Any]:

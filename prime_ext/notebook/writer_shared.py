@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from prime_ext.notebook.cell import Cell, CellNotFound
 from prime_ext.notebook.describe import shorten_outputs
-from prime_ext.notebook.operations import Applied, apply_operation
+from prime_ext.notebook.operations import Applied, apply_operation, superseded
 
 EXTENSION = "jupyter_server_ydoc"
 
@@ -75,6 +75,8 @@ class SharedWriter:
     def apply(self, operation: dict[str, Any], *, repeated: bool = False) -> Applied:
         """Apply one operation, as ``ContentsWriter.apply`` does."""
         cells = self._cells()
+        if operation["op"] == "late_outputs" and self._is_running(cells, operation["cell_id"]):
+            raise superseded(operation["cell_id"])
         after = copy.deepcopy(cells)
         applied = apply_operation({"cells": after}, operation, repeated=repeated)
         if after == cells:
@@ -88,6 +90,12 @@ class SharedWriter:
         # Before nbformat 4.5 a cell is handed out without the id that it has here.
         ycells = self._document.ycells
         return [{**self._document.get_cell(i), "id": ycells[i]["id"]} for i in range(len(ycells))]
+
+    def _is_running(self, cells: list[dict[str, Any]], cell_id: str) -> bool:
+        return any(
+            cell["id"] == cell_id and self._document.ycells[i].get("execution_state") == "running"
+            for i, cell in enumerate(cells)
+        )
 
     def _keep_ids(self) -> None:
         meta = _meta(self._document)
@@ -107,6 +115,9 @@ class SharedWriter:
                 _replace_text(ycells[old]["source"], after[old]["source"])
             if "outputs" in operation:
                 self._show_result(ycells[old], after[old])
+        elif old is not None and kind == "late_outputs":
+            same = _common(before[old]["outputs"], after[old]["outputs"])
+            self._show(ycells[old], after[old]["outputs"], same)
         else:
             state = None
             if old is not None:
@@ -119,15 +130,19 @@ class SharedWriter:
                     ycells[new]["execution_state"] = state
 
     @staticmethod
-    def _show_result(ycell: Any, cell: dict[str, Any]) -> None:
+    def _show(ycell: Any, outputs: list[dict[str, Any]], start: int) -> None:
+        """Have the cell show ``outputs``, of which it shows those before ``start`` already."""
         from pycrdt import Map, Text
 
-        ycell["outputs"].clear()
-        for output in cell["outputs"]:
+        del ycell["outputs"][start:]
+        for output in outputs[start:]:
             shared = dict(output)
             if shared["output_type"] == "stream":
                 shared["text"] = Text(shared["text"])
             ycell["outputs"].append(Map(shared))
+
+    def _show_result(self, ycell: Any, cell: dict[str, Any]) -> None:
+        self._show(ycell, cell["outputs"], 0)
         ycell["execution_count"] = cell["execution_count"]
         ycell["execution_state"] = "idle"
         ycell["metadata"]["trusted"] = cell["metadata"]["trusted"]
@@ -150,7 +165,7 @@ def _replace_text(text: Any, new: str) -> None:
     text[start:end] = new[head : len(new) - tail]
 
 
-def _common(one: str, other: str) -> int:
+def _common(one: Sequence[Any], other: Sequence[Any]) -> int:
     """Length of what both begin with."""
     return next(
         (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),

@@ -144,6 +144,22 @@ export type INotebookOperation =
       status: string;
     }
   /**
+   * What a run has put out behind its end. It goes into the cell only if that still shows the run,
+   * which its execution count tells. `base` is how many outputs the server thinks there are;
+   * `updates` are displays among them that show something else now. With an `ending`, which the
+   * last of them (a stream) ends with, the text of `outputs[0]` takes the place of that.
+   */
+  | {
+      op: 'late_outputs';
+      cell_id: string;
+      execution_count: number | null;
+      base: number;
+      clear: boolean;
+      updates: { index: number; data: any; metadata: any }[];
+      ending: string | null;
+      outputs: IOutput[];
+    }
+  /**
    * What the notebook holds now (unsaved edits included): one cell, or all from position `start`
    * on, as many as fit into one frame.
    */
@@ -166,7 +182,8 @@ export type ClientFrame =
       /**
        * For `read`: `{cells, next}`, the cells as in nbformat 4.5 with `index` and `running` and
        * with shortened outputs; `next` is the position to go on from, `null` at the end. For
-       * edits and `run_start`: `{before, after}`, each `{source, cell_type, index}` or `null`.
+       * edits and `run_start`: `{before, after}`, each `{source, cell_type, index}` or `null`. For
+       * `late_outputs` `after` also has `outputs`, how many there are, and `execution_count`.
        */
       result?: any;
       /** `cell_id`: the cell that is missing. `source`: what a cell in conflict holds. */

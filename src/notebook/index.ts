@@ -5,10 +5,12 @@ import {
   JupyterFrontEnd,
   JupyterFrontEndPlugin
 } from '@jupyterlab/application';
+import { CodeCell } from '@jupyterlab/cells';
 import { DocumentRegistry } from '@jupyterlab/docregistry';
 import {
   INotebookModel,
   INotebookTracker,
+  NotebookActions,
   NotebookPanel
 } from '@jupyterlab/notebook';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
@@ -17,6 +19,9 @@ import { INotebookWriter, ISessions, ISessionStreams } from '../tokens';
 import type { NotebookLease } from './notebookLease';
 
 type Context = DocumentRegistry.IContext<INotebookModel>;
+type OnScheduled = Parameters<
+  typeof NotebookActions.executionScheduled.connect
+>[0];
 
 /** Longest wait for the server to answer a claim, in milliseconds. */
 const CLAIM_PATIENCE = 15_000;
@@ -48,15 +53,24 @@ export const notebookWriter: JupyterFrontEndPlugin<INotebookWriter> = {
       if (context.isDisposed) {
         return;
       }
-      const held = new lease.NotebookLease(
-        new notebook.OpenNotebook(context, app.serviceManager.contents, index =>
-          reveal(tracker, context, index)
-        ),
-        sessions,
-        streams
+      const opened = new notebook.OpenNotebook(
+        context,
+        app.serviceManager.contents,
+        {
+          reveal: index => reveal(tracker, context, index),
+          letGo: cellId => letGo(tracker, context, cellId)
+        }
       );
+      const held = new lease.NotebookLease(opened, sessions, streams);
+      const onScheduled: OnScheduled = (_, { notebook, cell }) => {
+        if (notebook.model === context.model) {
+          opened.ranHere(cell.model.id);
+        }
+      };
+      NotebookActions.executionScheduled.connect(onScheduled);
       leases.set(context, held);
       context.disposed.connect(() => {
+        NotebookActions.executionScheduled.disconnect(onScheduled);
         leases.delete(context);
         held.dispose();
       });
@@ -128,6 +142,30 @@ function reveal(
       panel.content.scrollToItem(index, 'smart').catch(() => {
         // The cell is gone again, or its view not yet there.
       });
+    }
+  });
+}
+
+/**
+ * Lab listens to a run of a cell until the next one that it makes itself. The agent's runs are made
+ * by the server, so that what an earlier one of the person's puts out would get between its outputs.
+ */
+function letGo(
+  tracker: INotebookTracker,
+  context: Context,
+  cellId: string
+): void {
+  tracker.forEach(panel => {
+    if (panel.context !== context) {
+      return;
+    }
+    for (const cell of panel.content.widgets) {
+      if (cell.model.id === cellId && cell instanceof CodeCell) {
+        const { future } = cell.outputArea;
+        if (future) {
+          future.onIOPub = () => undefined;
+        }
+      }
     }
   });
 }

@@ -9,10 +9,11 @@ import { ICell, INotebookMetadata } from '@jupyterlab/nbformat';
 import { JSONExt, PartialJSONValue, UUID } from '@lumino/coreutils';
 
 import { ClientFrame, INotebookOperation } from '../api/frames';
+import { OperationError } from './operationError';
 import {
   applyEdit,
+  applyLateOutputs,
   applyRunStep,
-  OperationError,
   readCells,
   Runs
 } from './operations';
@@ -32,14 +33,19 @@ const PAINT_DELAY = 1000;
 
 export type Ack = Extract<ClientFrame, { type: 'ack' }>;
 
+/** What the notebook looks like in this page, in however many views. */
+export interface INotebookViews {
+  /** Show a cell that has changed, if that disturbs nobody. */
+  reveal(index: number): void;
+  /** What the last run of a cell in this page still puts out no longer gets into the cell. */
+  letGo(cellId: string): void;
+}
+
 export class OpenNotebook {
-  /**
-   * @param reveal - shows a cell that has changed, if that disturbs nobody
-   */
   constructor(
     readonly context: DocumentRegistry.IContext<INotebookModel>,
     private readonly _contents: Pick<Contents.IManager, 'get'>,
-    private readonly _reveal: (index: number) => void
+    private readonly _views: INotebookViews
   ) {
     const { model } = context;
     model.contentChanged.connect(this._onContentChanged, this);
@@ -69,6 +75,11 @@ export class OpenNotebook {
       }
       return ack;
     });
+  }
+
+  /** A person runs a cell in this page: what came of the agent's run of it is over. */
+  ranHere(cellId: string): void {
+    this._ranHere.add(cellId);
   }
 
   /**
@@ -181,11 +192,18 @@ export class OpenNotebook {
       case 'run_end': {
         const applied = applyRunStep(model.sharedModel, op, this._runs);
         if (op.op === 'run_start') {
+          this._ranHere.delete(op.cell_id);
+          this._views.letGo(op.cell_id);
           this._trust(op.cell_id, true);
-          this._reveal(applied.after!.index);
+          this._views.reveal(applied.after!.index);
         } else if (op.op === 'run_outputs') {
           await painted();
         }
+        return applied;
+      }
+      case 'late_outputs': {
+        const applied = applyLateOutputs(model.sharedModel, op, this._ranHere);
+        await painted();
         return applied;
       }
       default: {
@@ -194,7 +212,7 @@ export class OpenNotebook {
           this._trust(op.cell_id, op.trusted);
         }
         if (applied.after) {
-          this._reveal(applied.after.index);
+          this._views.reveal(applied.after.index);
         }
         return applied;
       }
@@ -295,6 +313,8 @@ export class OpenNotebook {
 
   private _acks = new Map<string, Ack>();
   private _runs: Runs = new Map();
+  /** Cells that a person has run since the agent did, as far as this page knows. */
+  private _ranHere = new Set<string>();
   /** Changes to cells since the document was loaded or saved. */
   private _edits: number;
   private _metadata: INotebookMetadata;

@@ -4,10 +4,14 @@
  */
 import { ISharedCell, ISharedCodeCell, ISharedNotebook } from '@jupyter/ydoc';
 import * as nbformat from '@jupyterlab/nbformat';
+import { JSONExt } from '@lumino/coreutils';
 
-import { INotebookOperation, IOutput } from '../api/frames';
+import { INotebookOperation } from '../api/frames';
+import { replaceOutputs, withLateOutputs } from './cellOutputs';
 import { sourceHash } from './hash';
+import { OperationError } from './operationError';
 import { shortenOutputs } from './outputs';
+import { commonStart, splitsPair } from './text';
 
 /**
  * Characters of JSON in one answer to `read`, and of a cell that is about to be run; a server's
@@ -17,17 +21,6 @@ const PIECE = 2_000_000;
 
 /** Characters of JSON of a deleted cell that go with its acknowledgement. */
 const LARGEST_CELL = 8_000_000;
-
-/** Why an operation was not applied. Nothing was changed. */
-export class OperationError extends Error {
-  constructor(
-    readonly code: string,
-    message: string,
-    readonly details: { cell_id?: string; source?: string } = {}
-  ) {
-    super(message);
-  }
-}
 
 /** A cell before or after an operation. */
 export interface ICellState {
@@ -42,7 +35,9 @@ export interface ICellState {
 export interface IApplied {
   /** Before a deletion, and before a run that takes the place of outputs, also all of the cell. */
   before: (ICellState & { cell?: nbformat.ICell }) | null;
-  after: ICellState | null;
+  /** After late outputs also how many the cell shows, and its count. */
+  after:
+    (ICellState & { outputs?: number; execution_count?: number | null }) | null;
 }
 
 type Operation<K> = Extract<INotebookOperation, { op: K }>;
@@ -162,12 +157,7 @@ export function applyRunStep(
 ): IApplied {
   const index = requireIndex(notebook, op.cell_id);
   const before = stateOf(notebook, index);
-  const cell = codeCell(notebook, index);
-  if (cell === null) {
-    throw new OperationError('cell_conflict', 'This is not a code cell.', {
-      source: before.source
-    });
-  }
+  const cell = requireCode(notebook, index);
   if (op.op === 'run_start') {
     if (op.expected_hash !== null) {
       expect(before, op.cell_id, op.expected_hash);
@@ -200,6 +190,50 @@ export function applyRunStep(
     }, false);
   }
   return { before, after: before };
+}
+
+/**
+ * Show what a run of the server's has put out behind its end, if the cell still shows that run.
+ *
+ * @param ranHere - cells that a person has run in this page since
+ * @throws OperationError with `cell_not_found`, `cell_conflict` or `run_superseded`
+ */
+export function applyLateOutputs(
+  notebook: ISharedNotebook,
+  op: Operation<'late_outputs'>,
+  ranHere: ReadonlySet<string>
+): IApplied {
+  const index = requireIndex(notebook, op.cell_id);
+  const before = stateOf(notebook, index);
+  const cell = requireCode(notebook, index);
+  const shown = cell.getOutputs();
+  // A kernel gives no execution count twice. A cell without outputs and count was cleared by a
+  // person, and takes further ones all the same, as it does in Lab.
+  const isCleared = cell.execution_count === null && shown.length === 0;
+  if (
+    ranHere.has(op.cell_id) ||
+    cell.executionState === 'running' ||
+    (cell.execution_count !== op.execution_count && !isCleared)
+  ) {
+    throw new OperationError(
+      'run_superseded',
+      'The cell shows another run by now.'
+    );
+  }
+  const outputs = withLateOutputs(shown, op);
+  let same = 0;
+  while (
+    same < Math.min(shown.length, outputs.length) &&
+    JSONExt.deepEqual(shown[same], outputs[same])
+  ) {
+    same++;
+  }
+  replaceOutputs(cell, same, outputs.slice(same));
+  const { execution_count } = cell;
+  return {
+    before,
+    after: { ...before, outputs: outputs.length, execution_count }
+  };
 }
 
 /**
@@ -257,6 +291,19 @@ function codeCell(
 ): ISharedCodeCell | null {
   const cell = notebook.getCell(index);
   return isCode(cell) ? cell : null;
+}
+
+function requireCode(
+  notebook: ISharedNotebook,
+  index: number
+): ISharedCodeCell {
+  const cell = codeCell(notebook, index);
+  if (cell === null) {
+    throw new OperationError('cell_conflict', 'This is not a code cell.', {
+      source: notebook.getCell(index).source
+    });
+  }
+  return cell;
 }
 
 function indexOf(notebook: ISharedNotebook, cellId: string): number {
@@ -346,94 +393,4 @@ function replaceSource(cell: ISharedCell, source: string): void {
     old.length - end,
     source.slice(start, source.length - end)
   );
-}
-
-/** Length of the text that both begin with. */
-function commonStart(one: string, other: string): number {
-  const shorter = Math.min(one.length, other.length);
-  let start = 0;
-  while (start < shorter && one[start] === other[start]) {
-    start++;
-  }
-  return splitsPair(one, start) || splitsPair(other, start) ? start - 1 : start;
-}
-
-/** Whether a position lies between the halves of a surrogate pair. */
-function splitsPair(text: string, position: number): boolean {
-  const before = text.charCodeAt(position - 1);
-  const after = text.charCodeAt(position);
-  return (
-    before >= 0xd800 && before < 0xdc00 && after >= 0xdc00 && after < 0xe000
-  );
-}
-
-/**
- * Keep the first `from` outputs and replace what follows them.
- *
- * Each step is a transaction of its own: Lab's cell applies what was inserted before what was
- * deleted, and joins neighbouring streams.
- */
-function replaceOutputs(
-  cell: ISharedCodeCell,
-  from: number,
-  outputs: IOutput[]
-): void {
-  const old = cell.getOutputs();
-  if (from > old.length) {
-    throw new OperationError(
-      'run_unknown',
-      'Outputs are missing before these.'
-    );
-  }
-  let fresh = outputs as nbformat.IOutput[];
-  let kept = from;
-  if (old.length === from + 1 && isSameStream(old[from], fresh[0])) {
-    // Replacing a stream would render all of it again with every line.
-    replaceText(
-      cell as IStreamingCell,
-      from,
-      String(old[from].text),
-      String(fresh[0].text)
-    );
-    fresh = fresh.slice(1);
-    kept++;
-  }
-  if (old.length > kept) {
-    cell.updateOutputs(kept, old.length, []);
-  }
-  if (fresh.length > 0) {
-    cell.updateOutputs(kept, kept, fresh);
-  }
-}
-
-/** Part of the shared code cell that its interface does not name. */
-interface IStreamingCell extends ISharedCodeCell {
-  removeStreamOutput(index: number, start: number): void;
-  appendStreamOutput(index: number, text: string): void;
-}
-
-function isSameStream(
-  last: nbformat.IOutput,
-  first: nbformat.IOutput | undefined
-): boolean {
-  return (
-    last.output_type === 'stream' &&
-    first?.output_type === 'stream' &&
-    last.name === first.name
-  );
-}
-
-function replaceText(
-  cell: IStreamingCell,
-  index: number,
-  old: string,
-  text: string
-): void {
-  const same = commonStart(old, text);
-  if (same < old.length) {
-    cell.removeStreamOutput(index, same);
-  }
-  if (same < text.length) {
-    cell.appendStreamOutput(index, text.slice(same));
-  }
 }

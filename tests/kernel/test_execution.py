@@ -57,6 +57,25 @@ async def test_outputs_arrive_while_it_runs(kernel: NotebookKernel) -> None:
     assert run.error["ename"] == "KeyboardInterrupt"
 
 
+async def test_code_of_another_run_updates_a_display_while_it_runs(
+    kernel: NotebookKernel,
+) -> None:
+    earlier = """\
+import asyncio
+from IPython.display import update_display
+shown = asyncio.Event()
+async def update():
+    await shown.wait()
+    update_display("new", display_id="x")
+task = asyncio.create_task(update())
+"""
+    await kernel.execute(earlier, store_history=True)
+    later = "_ = display('old', display_id='x'); shown.set(); await task"
+    run = await kernel.execute(later, store_history=True)
+    assert [output["data"] for output in run.outputs] == [{"text/plain": "'new'"}]
+    assert run.late is None
+
+
 async def test_input_is_refused_at_once(kernel: NotebookKernel) -> None:
     run = await kernel.execute("name = input('Who? ')", store_history=True)
     assert run.error is not None

@@ -104,6 +104,13 @@ def test_a_display_is_updated_in_place() -> None:
     assert all("transient" not in output for output in outputs)
 
 
+def test_what_is_shown_under_the_same_id_replaces_what_was() -> None:
+    first, second = collected(
+        ("display_data", display("old", "x")), ("display_data", display("new", "x"))
+    )
+    assert first["data"] == second["data"] == {"text/plain": "new"}
+
+
 def test_outputs_handed_out_do_not_change_later() -> None:
     collector = OutputCollector()
     collector.add("display_data", display("old", "x"))

@@ -10,7 +10,7 @@ from typing import Any
 from prime_ext.errors import PrimeError
 from prime_ext.notebook.cell import CellConflict, CellNotFound, source_hash
 from prime_ext.notebook.lease import LeaseClient, LeaseHub
-from prime_ext.notebook.operations import apply_operation
+from prime_ext.notebook.operations import apply_operation, superseded
 
 
 class FakeBrowser:
@@ -128,6 +128,8 @@ class FakeBrowser:
             return {}
         if kind.startswith("run_"):
             return self._run(kind, op)
+        if kind == "late_outputs" and op["cell_id"] in self.runs:
+            raise superseded(op["cell_id"])
         applied = apply_operation(self.notebook, op)
         return {"before": applied.before, "after": applied.after}
 

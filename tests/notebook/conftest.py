@@ -11,6 +11,7 @@ import nbformat
 import pytest
 
 from prime_ext.kernel.execution import Execution, Status
+from prime_ext.kernel.late_outputs import LateOutputs
 from prime_ext.notebook.cell import source_hash
 from prime_ext.notebook.document import NotebookDocument
 from prime_ext.notebook.documents import NotebookDocuments
@@ -98,6 +99,7 @@ class ScriptedKernel:
     outputs: list[dict[str, Any]] = field(default_factory=list)
     publish: Callable[[list[dict[str, Any]]], None] | None = None
     status: Status = "ok"
+    late: LateOutputs | None = None
 
     async def execute(self, code: str, **options: Any) -> Execution:
         assert options["store_history"] is True
@@ -106,7 +108,7 @@ class ScriptedKernel:
         options["on_count"](7)
         self.started.set()
         await self.finish.wait()
-        return Execution(self.status, list(self.outputs), 7)
+        return Execution(self.status, list(self.outputs), 7, late=self.late)
 
     def put(self, text: str) -> None:
         """Another display output."""

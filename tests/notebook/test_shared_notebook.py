@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from prime_ext.kernel.late_outputs import LateOutputs
+from prime_ext.kernel.outputs import OutputCollector
 from prime_ext.notebook.cell import CellConflict, CellNotFound, source_hash
 from prime_ext.notebook.document import NotebookDocument
 from prime_ext.notebook.documents import NotebookDocuments
@@ -145,6 +147,27 @@ async def test_what_a_run_put_out_is_undone_with_the_source(
     await document.edit("a", "2", shown=shown)
     cell = shared.get_cell(0)
     assert (cell["source"], cell["outputs"], cell["execution_count"]) == ("2", [STREAM], 3)
+
+
+async def test_what_comes_behind_the_end_of_a_run(document: NotebookDocument, share: Share) -> None:
+    figure = {"output_type": "display_data", "data": {"text/plain": "f"}, "metadata": {}}
+    collector = OutputCollector()
+    collector.add("display_data", figure)
+    collector.add("stream", {"name": "stdout", "text": "1\n"})
+    shared = share(notebook("1"))
+    kernel = ScriptedKernel(outputs=collector.outputs)
+    kernel.late = late = LateOutputs(collector, lambda: None)
+    kernel.finish.set()
+    await document.run("a", kernel)
+    left = shared.ycells[0]["outputs"][0]
+    late.hear("stream", {"name": "stdout", "text": "2\n"})
+    await document.cells()
+    assert shared.get_cell(0)["outputs"] == [figure, STREAM]
+    assert left.is_integrated, "not shown anew"
+    shared.ycells[0]["execution_state"] = "running"
+    late.hear("stream", {"name": "stdout", "text": "3\n"})
+    await document.cells()
+    assert shared.get_cell(0)["outputs"] == [figure, STREAM], "somebody runs it"
 
 
 async def test_a_running_cell_that_is_moved_still_runs(

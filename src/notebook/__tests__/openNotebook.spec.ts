@@ -5,6 +5,7 @@ import { ICell, ICodeCell, INotebookContent } from '@jupyterlab/nbformat';
 import { PromiseDelegate } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
 
+import { INotebookOperation } from '../../api/frames';
 import { sourceHash } from '../hash';
 import { Ack, OpenNotebook } from '../openNotebook';
 
@@ -80,15 +81,20 @@ class Document {
 describe('OpenNotebook', () => {
   let document: Document;
   let revealed: number[];
+  let letGo: string[];
   let notebook: OpenNotebook;
 
   beforeEach(() => {
     document = new Document();
     revealed = [];
+    letGo = [];
     notebook = new OpenNotebook(
       document as unknown as DocumentRegistry.IContext<INotebookModel>,
       document,
-      index => revealed.push(index)
+      {
+        reveal: index => revealed.push(index),
+        letGo: cellId => letGo.push(cellId)
+      }
     );
   });
 
@@ -107,6 +113,41 @@ describe('OpenNotebook', () => {
       after: null
     }) as const;
   const error = (ack: Ack) => ack.error?.code;
+
+  it('keeps the late outputs of a run out of a cell that was run since', async () => {
+    const start = {
+      op: 'run_start',
+      cell_id: 'a',
+      run_id: 'r',
+      expected_hash: null
+    } as const;
+    const end = {
+      op: 'run_end',
+      cell_id: 'a',
+      run_id: 'r',
+      execution_count: 1,
+      status: 'ok'
+    } as const;
+    const late = {
+      op: 'late_outputs' as const,
+      cell_id: 'a',
+      execution_count: 1,
+      base: 0,
+      clear: false,
+      updates: [],
+      ending: null,
+      outputs: []
+    } satisfies INotebookOperation;
+    notebook.ranHere('a');
+    await notebook.apply('1', start);
+    expect(letGo).toEqual(['a']);
+    expect(error(await notebook.apply('2', late))).toBe('run_superseded');
+    await notebook.apply('3', end);
+    const ack = await notebook.apply('4', late);
+    expect(ack.result.after).toMatchObject({ outputs: 0, execution_count: 1 });
+    notebook.ranHere('a');
+    expect(error(await notebook.apply('5', late))).toBe('run_superseded');
+  });
 
   it('applies, acknowledges and shows a change', async () => {
     const ack = await notebook.apply('1', insert('b'));

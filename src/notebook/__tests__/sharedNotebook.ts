@@ -1,7 +1,7 @@
 import { ISharedCodeCell, YNotebook } from '@jupyter/ydoc';
 import * as Y from 'yjs';
 
-import { OperationError } from '../operations';
+import { OperationError } from '../operationError';
 
 export function notebook(...sources: string[]): YNotebook {
   const shared = YNotebook.create({
