@@ -65,6 +65,8 @@ _CONSTRAINT = re.compile(
     r"at (?:most|least)|no more than|keep|make sure|not allowed|leave .{1,40} (?:alone|as))\b",
     re.I,
 )
+_NOTHING = re.compile(r"\W*(?:none|nothing|n/a)\W*", re.I)
+"""What a model writes under a heading for which it has found nothing."""
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'`(])|\n+")
 _TOUR = re.compile(r"\bTour (\d+) of (\d+)\b|^/tour step (\d+) of (\d+)", re.M)
 
@@ -290,7 +292,7 @@ class _Notes:
                 self.carried.append(item)
             elif (tour := _TOUR.match(item)) is not None:
                 self._tour(tour)
-            else:
+            elif not _NOTHING.fullmatch(item):
                 self.add(section, item)
         if last is not None and last[1].strip():
             self.add("Goal", last[1])

@@ -120,6 +120,16 @@ def _flagged_values(summary: str) -> list[str]:
     return re.findall(r"`([^`]+)`", "".join(_BLOCK.findall(summary)))
 
 
+def still_flagged(text: str, contents: Sequence[Sequence[Block]]) -> list[str]:
+    """The values in ``text`` that an earlier summary among messages' contents was flagged for, and
+    that have turned up in none of the messages since."""
+    texts = [str(block["text"]) for content in contents for block in content if _has_flags(block)]
+    values = {value for summary in texts for value in _flagged_values(summary)}
+    if not values:
+        return []
+    return [value for value in unverified(text, list(source_texts(contents))) if value in values]
+
+
 def flags(text: str) -> str:
     """The list alone that ``flagged`` put behind ``text``; empty if there is none."""
     return "\n\n".join(part.strip() for part in _BLOCK.findall(text))
@@ -128,6 +138,10 @@ def flags(text: str) -> str:
 def without_flags(text: str) -> str:
     """``text`` without the list that ``flagged`` put behind it."""
     return _BLOCK.sub("", text).rstrip()
+
+
+def _has_flags(block: Block) -> bool:
+    return block["type"] == "text" and OPEN in str(block["text"])
 
 
 def _identifiers(text: str) -> list[str]:

@@ -138,6 +138,45 @@ async def test_what_code_adds_to_a_summary_is_exact_and_what_it_doubts_is_flagge
 
 
 @pytest.mark.parametrize(
+    ("refusals", "path"),
+    [((400, 400, 400, 400), "digest"), ((401,), "digest"), ((413,), "single_pass")],
+)
+async def test_what_was_doubted_is_doubted_on_whoever_makes_the_next_summary(
+    new_session: NewSession, refusals: tuple[int, ...], path: str
+) -> None:
+    session = await new_session()
+    invented = "## Goal\nCount the rows.\n\n## Commands and values\n- `src/made_up.py` gave 987.654"
+    failures: list[Failure] = []
+
+    def respond(request: Received) -> Answer:
+        if not is_summary_request(request):
+            return reply(LONG)
+        return failures.pop(0) if failures else reply(invented)
+
+    async def compacted(text: str) -> CompactionEnd:
+        before = session.session.log.last_seq
+        await session.ask(text)
+        await session.service.compact(session.session, None, "ada")
+        end = await session.record("compaction_end", after=before)
+        assert isinstance(end, CompactionEnd)
+        return end
+
+    def doubts(end: CompactionEnd) -> str:
+        return str(end.summary).partition("<unverified>")[2].partition("</unverified>")[0]
+
+    session.api.respond = respond
+    first = await compacted("Count the rows.")
+    failures += [Failure(status) for status in refusals]
+    second = await compacted("Go on.")
+    assert second.path == path
+    for end in (first, second):
+        assert "`987.654`" in doubts(end)
+        assert "`src/made_up.py`" in doubts(end)
+    # Until it turns up in a record.
+    assert doubts(await compacted("src/made_up.py gave 987.654 indeed.")) == ""
+
+
+@pytest.mark.parametrize(
     ("answer", "reason"),
     [
         (
