@@ -27,6 +27,14 @@ _STRINGS_FROM = 10_000
 """Elements from which an array of strings goes through Arrow."""
 
 
+@reduces("numpy:ndarray")
+def reduce_plain_array(pickler: Reducing, array: np.ndarray[Any, Any]) -> Any:
+    """The usual kind in the fewest steps: a list may hold tens of thousands."""
+    if array.base is None and array.dtype.kind in _WITH_BUFFERS and array.flags.c_contiguous:
+        return _reduce_contiguous(array, array)
+    return reduce_array(pickler, array)
+
+
 @reduces("numpy:ndarray", subclasses=True)
 def reduce_array(pickler: Reducing, array: np.ndarray[Any, Any]) -> Any:
     import numpy as np
@@ -36,8 +44,6 @@ def reduce_array(pickler: Reducing, array: np.ndarray[Any, Any]) -> Any:
         return NotImplemented
     base = array.base
     if base is None:
-        if kind is np.ndarray and array.dtype.kind in _WITH_BUFFERS and array.flags.c_contiguous:
-            return _reduce_contiguous(array, array)
         return _reduce_owner(pickler, array)
     owner: Any = array
     while (below := _array_below(owner)) is not None:

@@ -40,19 +40,19 @@ _ABSENT = object()
 
 def is_importable(pickler: Reducing, value: Any) -> bool:
     """Whether a class or function can be found again under its name in an importable module."""
+    name = getattr(value, "__module__", None)
+    if not isinstance(name, str) or name == "__main__":
+        return False
     known = pickler.context.importable.get(id(value))
     if known is None:
-        known = value, _is_importable(pickler, value)
+        known = value, _is_importable(pickler, value, name)
         pickler.context.importable[id(value)] = known
         if known[1]:
             pickler.context.references.add(id(value))
     return known[1]
 
 
-def _is_importable(pickler: Reducing, value: Any) -> bool:
-    name = getattr(value, "__module__", None)
-    if not isinstance(name, str) or name == "__main__":
-        return False
+def _is_importable(pickler: Reducing, value: Any, name: str) -> bool:
     if name == ALIAS:
         return RESTORERS.get(value.__name__) is value
     module = sys.modules.get(name)

@@ -176,7 +176,7 @@ def begin(
         saving = Saving(report, guard.pop_all(), started)
         # Before garbage is collected again: much is new by now, and none of it garbage.
         writing = Writing(job, fork=fork and forking.is_safe(), wait=wait, done=saving._finish)
-        del pickled, job
+        del pickled, job, manifest
     writing.start()
     report.pause_ms = monotonic_ms(started)
     return saving
