@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-from functools import partial
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from jupyter_core.paths import jupyter_data_dir
 from jupyter_core.utils import ensure_async
 from jupyter_server.extension.application import ExtensionApp
 from tornado.web import HTTPError
-from traitlets import Unicode, default
+from traitlets import TraitError, Unicode, default
 
 from prime_ext.config import ContextConfig, ModelConfig, PermissionConfig, SnapshotConfig
 from prime_ext.errors import PrimeError
@@ -50,6 +50,11 @@ class PrimeExtension(ExtensionApp):
     def _default_data_dir(self) -> str:
         return str(Path(jupyter_data_dir()) / "prime")
 
+    def __init__(self, **traits: Any) -> None:
+        super().__init__(**traits)
+        # The server stops an extension that it could not start, too.
+        self._closing = AsyncExitStack()
+
     def initialize_settings(self) -> None:
         """Make the parts and hand them to the doors."""
         from prime_ext.agent.consent import ConsentStore
@@ -73,18 +78,28 @@ class PrimeExtension(ExtensionApp):
         server = self._server
         self._warn_of_unknown_config()
         data_dir = Path(self.data_dir).expanduser()
-        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise TraitError(
+                f"PrimeExtension.data_dir cannot be used: {error}. Give a folder that the server "
+                "may write in."
+            ) from error
         model_config = ModelConfig(parent=self)
         credentials = CredentialStore(model_config, data_dir / "credentials.json")
         redaction = LogRedaction(credentials.redact)
         server.log.addFilter(redaction)
-        models = ModelRegistry(model_config, credentials, self.log)
+        self._closing.callback(server.log.removeFilter, redaction)
         store = SessionStore(data_dir / "sessions", self.log)
+        self._closing.push_async_callback(asyncio.to_thread, store.close)
+        models = ModelRegistry(model_config, credentials, self.log)
+        self._closing.push_async_callback(models.close)
         leases = LeaseHub(log=self.log)
         self._snapshots = SnapshotConfig(parent=self)
         kernels = NotebookKernels(
             server.session_manager, server.kernel_manager, self.log, self._snapshots.store
         )
+        self._closing.push_async_callback(kernels.close)
         self._switch = SnapshotSwitch(data_dir / "snapshots.json")
         self._limit = SnapshotLimit(
             store,
@@ -95,6 +110,7 @@ class PrimeExtension(ExtensionApp):
         documents = NotebookDocuments(
             leases, server.contents_manager, self.log, shared_documents(server)
         )
+        self._closing.push_async_callback(documents.close)
         service = AgentService(
             AgentServices(
                 models=models,
@@ -118,16 +134,13 @@ class PrimeExtension(ExtensionApp):
                 log=self.log,
             )
         )
+        self._closing.push_async_callback(service.close)
         # Who listens to all events hears of those that were known when it began to listen.
         if server.event_logger is not None:
             register_schemas(server.event_logger)
-        self._parts = (service, documents, kernels, models, store)
-        self._stop_following: list[Callable[[], None]] = [
-            follow_renames(server.event_logger, service.renamed),
-            follow_starts(server.event_logger, kernels.started),
-            before_shutdown(server.kernel_manager, service.before_shutdown),
-            partial(server.log.removeFilter, redaction),
-        ]
+        self._closing.callback(follow_renames(server.event_logger, service.renamed))
+        self._closing.callback(follow_starts(server.event_logger, kernels.started))
+        self._closing.callback(before_shutdown(server.kernel_manager, service.before_shutdown))
         self.settings.update(
             prime_agent=service,
             prime_sessions=store,
@@ -142,14 +155,7 @@ class PrimeExtension(ExtensionApp):
 
     async def stop_extension(self) -> None:
         """Stop the agents; sessions go on when the server is back."""
-        for stop in self._stop_following:
-            stop()
-        service, documents, kernels, models, store = self._parts
-        await service.close()
-        await documents.close()
-        await kernels.close()
-        await models.close()
-        await asyncio.to_thread(store.close)
+        await self._closing.aclose()
 
     @property
     def _server(self) -> ServerApp:

@@ -178,7 +178,8 @@ class PermissionConfig(Configurable):
     allowed_modes = List(
         Enum(PERMISSION_MODES),
         list(PERMISSION_MODES),
-        help="Permission modes that users may choose.",
+        help="Permission modes that users may choose. On the command line once for each: "
+        "`--PermissionConfig.allowed_modes=ask --PermissionConfig.allowed_modes=plan`.",
     ).tag(config=True)
 
     @validate("allowed_modes")

@@ -128,7 +128,6 @@ class AgentService:
         if notebook is not None and moved:
             # A client tells of a rename, perhaps before the server's own news of it: the turn that
             # may be running goes on.
-            await self._services.kernels.move_along(session.notebook, notebook)
             await self.renamed(session.notebook, notebook, user)
             notebook = None
         if title is not None:
@@ -192,6 +191,8 @@ class AgentService:
             moved = moved_path(summary.notebook, old, new)
             if moved is None:
                 continue
+            # Jupyter moves its own session only where a page has the notebook open.
+            await self._services.kernels.move_along(summary.notebook, moved)
             self._services.kernels.rename(summary.notebook, moved)
             with contextlib.suppress(PrimeError):  # in use by another server, or damaged
                 session = await asyncio.to_thread(self._services.store.get, summary.id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from prime_ext.agent.titles import title_of
 from prime_ext.context.image_limits import decoded_size
 from prime_ext.context.projection import open_calls
 from prime_ext.errors import PrimeError
-from prime_ext.kernel.outputs import MAX_STREAM_CHARS
+from prime_ext.kernel.stream_text import MAX_STREAM_CHARS
 from prime_ext.session.records import AssistantMessage, ToolResult
 from tests.agent.conftest import NewSession
 from tests.messages_api.script import Fault, call, overloaded, rate_limited, reply
@@ -567,16 +568,24 @@ def test_titles() -> None:
     assert len(title_of("x" * 500)) == 60
 
 
-async def test_a_notebook_moved_outside_of_jupyter_keeps_its_kernel(
-    new_session: NewSession, jp_root_dir: Path
+@pytest.mark.parametrize("outside", [True, False], ids=["outside of Jupyter", "through Jupyter"])
+async def test_a_notebook_that_is_moved_keeps_its_kernel(
+    new_session: NewSession, jp_root_dir: Path, jp_fetch: Any, outside: bool
 ) -> None:
     session = await new_session()
     session.api.enqueue(reply(call("run_code", code="kept = 42")), reply("Done."))
     await session.ask("Set it.")
-    (jp_root_dir / "work.ipynb").rename(jp_root_dir / "moved.ipynb")
-    await session.service.update(session.session, notebook="moved.ipynb")
+    if outside:
+        (jp_root_dir / "work.ipynb").rename(jp_root_dir / "moved.ipynb")
+        await session.service.update(session.session, notebook="moved.ipynb")
+    else:
+        body = '{"path": "moved.ipynb"}'
+        await jp_fetch("api", "contents", "work.ipynb", method="PATCH", body=body)
+        await session.record("settings", notebook="moved.ipynb")
     session.api.enqueue(reply(call("run_code", code="kept")), reply("It is 42."))
     await session.ask("Is it there?")
     (result,) = session.api.requests[-1].tool_results
     assert result["content"] == [{"type": "text", "text": "42"}]
     assert not session.records("restore")
+    (known,) = json.loads((await jp_fetch("api", "sessions")).body)
+    assert known["path"] == "moved.ipynb"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from asyncio.subprocess import PIPE
 from pathlib import Path
@@ -112,3 +113,20 @@ async def test_a_message_and_its_answer(
     described = (await request_api("GET", f"sessions/{session_id}")).json
     assert described["records"] >= len(kinds)
     assert described["state"]["kernel"]["state"] == "none"
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        {"PermissionConfig": {"default_mode": "bogus"}},
+        {"PrimeExtension": {"data_dir": os.devnull + "/prime"}},
+    ],
+)
+async def test_a_server_that_cannot_start_it_can_be_stopped(
+    jp_configurable_serverapp: Callable[..., Any],
+    jp_server_config: dict[str, Any],
+    refused: dict[str, Any],
+) -> None:
+    app = jp_configurable_serverapp(config={**jp_server_config, **refused})
+    assert "prime_agent" not in app.web_app.settings
+    await app.extension_manager.stop_all_extensions()
