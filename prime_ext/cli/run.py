@@ -59,15 +59,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Carry it out; returns the exit status."""
     import asyncio
 
-    from prime_ext.headless.outcome import ExitStatus
     from prime_ext.headless.report import Report, end_of
     from prime_ext.headless.run import Run, Task
     from prime_ext.headless.terminal import Terminal
 
     text = sys.stdin.read() if arguments.task == "-" else arguments.task
-    if not text.strip():
-        print("The task is empty. Say what is to be done.", file=sys.stderr)
-        return int(ExitStatus.USAGE)
     traits = list(arguments.traits)
     if arguments.data_dir is not None:
         traits.append(f"--PrimeExtension.data_dir={arguments.data_dir.absolute()}")

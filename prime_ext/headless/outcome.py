@@ -27,6 +27,8 @@ class ExitStatus(IntEnum):
 
 _OF_CODE = {
     "bad_trait": ExitStatus.USAGE,
+    "empty_message": ExitStatus.USAGE,
+    "permission_mode_forbidden": ExitStatus.USAGE,
     "approval_needed": ExitStatus.APPROVAL_NEEDED,
     "consent_declined": ExitStatus.DECLINED,
     "notebook_not_found": ExitStatus.NO_NOTEBOOK,

@@ -77,6 +77,10 @@ class Run:
     async def carry_out(self) -> None:
         """From the start of the server to its end. Does not raise."""
         try:
+            if not self._task.text.strip():
+                raise PrimeError(
+                    "The task is empty.", code="empty_message", hint="Say what is to be done."
+                )
             with self._stopped_by_signals(), self._output():
                 await self._serve()
         except asyncio.CancelledError:
@@ -222,6 +226,7 @@ class Run:
         self._report.run_end(summary, record)
 
     def _failed(self, code: str, message: str, hint: str) -> None:
+        hint = hint.replace("restart the server", "run it again")  # which is its own here
         self.outcome.fail(PrimeError(message, code=code, hint=hint))
         self._report.failure(message, hint)
 
@@ -249,7 +254,8 @@ class Run:
             decision = "allow"
         elif request.what == "limit" and (self._task.yes or self._terminal is None):
             # It is there for runs that nobody watches.
-            self._report.line(f"  ({request.summary} No: raise the limit beforehand if need be.)")
+            reached = request.summary.removesuffix(" Go on?")
+            self._report.line(f"  ({reached} It ends here; the limits can be raised.)")
         elif self._terminal is None:
             await self._stop_for_want_of(request)
             return

@@ -212,7 +212,7 @@ def test_yes_does_not_go_past_what_the_administrator_allows(
         "c.PermissionConfig.allowed_modes = ['ask', 'plan']\n"
     )
     run = carry_out(WORK, "Go.", "--yes")
-    assert run.status == 1
+    assert run.status == 2
     assert "--mode: ask, plan" in run.err
     assert messages_api.requests == []
 
@@ -303,7 +303,7 @@ def test_code_that_cannot_be_stopped_ends_with_its_kernel(
         (("../other/n.ipynb", "Go.", "--ServerApp.root_dir=."), {}, 6, "--ServerApp.root_dir"),
         ((WORK, "Go.", "--output", WORK), {}, 6, "exists already"),
         ((WORK, "Go."), {"PRIME_API_KEY": None, "ANTHROPIC_BASE_URL": None}, 7, "PRIME_API_KEY"),
-        ((WORK, "Go."), {"PRIME_API_KEY": "wrong-key-0123456789"}, 7, "key"),
+        ((WORK, "Go."), {"PRIME_API_KEY": "wrong-key-0123456789"}, 7, "run it again"),
         ((WORK, "Go.", "--model", "claude-nothing-1"), {}, 7, "claude-nothing-1"),
     ],
     ids=lambda value: None if isinstance(value, dict) else str(value)[:40],
@@ -394,9 +394,11 @@ def test_lists_and_traits_of_other_packages_are_taken(
     assert (run.status, run.out) == (0, "Nothing to do.\n")
 
 
-def test_an_empty_task_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", WORK, "  "]) == 2
-    assert "The task is empty" in capsys.readouterr().err
+def test_an_empty_task_is_refused(carry_out: CarryOut) -> None:
+    run = carry_out(WORK, "  ", "--json")
+    assert run.status == 2
+    assert "The task is empty" in run.err
+    assert run.json["status"] == "usage"
 
 
 def test_a_server_that_fails_is_a_failure(carry_out: CarryOut, messages_api: MessagesAPI) -> None:
@@ -419,7 +421,7 @@ def test_the_limit_of_a_turn_holds_with_yes(carry_out: CarryOut, messages_api: M
     messages_api.enqueue(reply(call("list_variables")))
     run = carry_out(WORK, "Go on.", "--yes", "--ModelConfig.max_requests_per_turn=1")
     assert run.status == 5
-    assert "has used 1 request to the model" in run.err
+    assert "has used 1 request to the model. It ends here" in run.err
 
 
 def test_the_offline_agent_answers_when_asked_to(carry_out: CarryOut, folder: Path) -> None:
