@@ -31,12 +31,13 @@ if TYPE_CHECKING:
 
 _Timed = TypeVar("_Timed", Snapshot, Restore)
 
+BUSY = "the kernel is busy"
+
 MAX_CRASH_RESTORES = 2
 """Restores after a crash in a row; then the state itself may be what kills the kernel."""
 
 COMPACTION_SECONDS = 0.5
 """How long a compaction waits for a capture to be durable; it goes on without."""
-
 
 CHECK_SECONDS = 10.0
 """How long a compaction waits for the kernel's variables to be compared with the snapshot."""
@@ -112,14 +113,10 @@ class SnapshotKeeper:
             raised for a kernel that is busy, absent or not Python.
         """
         started = time.monotonic()
-        # A capture that is on its way ends only when the kernel answers, which may be in hours.
-        # Where there is none nothing is awaited: `wait_for` would lose a Stop that comes just then.
-        waits = trigger == "compaction" and self._lock.locked()
-        patience = COMPACTION_SECONDS if waits else None
         try:
-            await asyncio.wait_for(self._lock.acquire(), patience)
+            await self._acquire(COMPACTION_SECONDS if trigger == "compaction" else None)
         except asyncio.TimeoutError:
-            return Snapshot(outcome="skipped", trigger=trigger, reason="the kernel is busy")
+            return Snapshot(outcome="skipped", trigger=trigger, reason=BUSY)
         self.is_put_off = False
         try:
             if self.off is not None:
@@ -140,6 +137,12 @@ class SnapshotKeeper:
             self._lock.release()
         self._on_saved(record.bytes)
         return _timed(record, started)
+
+    async def _acquire(self, patience: float | None) -> None:
+        """Acquire the lock. A capture that is on its way ends only when the kernel answers, which
+        may be in hours; a compaction has the patience of so many seconds."""
+        # Where there is none nothing is awaited: `wait_for` would lose a Stop that comes just then.
+        await asyncio.wait_for(self._lock.acquire(), patience if self._lock.locked() else None)
 
     async def _save(self, trigger: str, kernel_id: str) -> Snapshot:
         moment = self._moment()
@@ -317,14 +320,18 @@ class SnapshotKeeper:
         wanted = Wanted("hot")
         outcome = "skipped"
         reason = self.off or NO_KERNEL
-        async with self._lock:
+        try:
+            await self._acquire(0 if self._kernel.state == "busy" else CHECK_SECONDS)
+        except asyncio.TimeoutError:
+            return Restore(outcome=outcome, mode="hot", trigger="compaction", reason=BUSY)
+        try:
             started = time.monotonic()
             if self.off is None and self._kernel.kernel_id is not None:
                 try:
                     if not self._moment().same_process(self._captured):
                         reason = "the kernel has no snapshot of this process"
                     elif self._kernel.state == "busy":
-                        reason = "the kernel is busy"
+                        reason = BUSY
                     else:
                         restored = await asyncio.wait_for(self._compare(wanted), CHECK_SECONDS)
                         return _timed(await self._done("compaction", wanted, restored), started)
@@ -332,7 +339,9 @@ class SnapshotKeeper:
                     outcome, reason = "failed", error.message
                 except asyncio.TimeoutError:
                     reason = f"the comparison would have taken longer than {CHECK_SECONDS:g} s"
-            return Restore(outcome=outcome, mode="hot", trigger="compaction", reason=reason)
+        finally:
+            self._lock.release()
+        return Restore(outcome=outcome, mode="hot", trigger="compaction", reason=reason)
 
     async def _compare(self, wanted: Wanted) -> Restored:
         await self.wait_for_writer()

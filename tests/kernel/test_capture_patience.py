@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from prime_ext.config import SnapshotConfig
+from prime_ext.kernel import snapshot
 from prime_ext.kernel.snapshot import SnapshotKeeper
 from prime_ext.kernel.snapshot_files import SnapshotFiles, derive_key
 
@@ -42,6 +43,9 @@ async def test_it_goes_ahead_while_a_capture_waits_for_a_busy_kernel(
     await asked.wait()
     skipped = await keeper.capture("compaction")
     assert (skipped.outcome, skipped.reason) == ("skipped", "the kernel is busy")
+    monkeypatch.setattr(snapshot, "CHECK_SECONDS", 0.1)
+    unchecked = await keeper.check()
+    assert (unchecked.outcome, unchecked.reason) == ("skipped", "the kernel is busy")
     answered.set()
     assert (await of_turn).outcome == "ok"
 
