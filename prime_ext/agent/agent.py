@@ -107,7 +107,10 @@ class Agent:
         for record in await asyncio.to_thread(log.get_all, history_seqs(log)):
             self.history.observe(record)
         self.session.on_append = self.history.observe
-        for record in missing_records(self.history, self.session.context_records()):
+        missing = missing_records(
+            self.history, self.session.context_records(), self.session.going_run
+        )
+        for record in missing:
             self._append(record, sync=True)
         self._context.resume()
         await self.variables.open()

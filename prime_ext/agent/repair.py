@@ -17,7 +17,9 @@ from prime_ext.session.records import (
 )
 
 
-def missing_records(history: History, context: Sequence[AnyRecord]) -> list[AnyRecord]:
+def missing_records(
+    history: History, context: Sequence[AnyRecord], going: ToolResult | None
+) -> list[AnyRecord]:
     """What has to be appended so that nothing in the log is left open.
 
     A compaction that did not end has failed: the context is still the one of before. Every call
@@ -33,6 +35,8 @@ def missing_records(history: History, context: Sequence[AnyRecord]) -> list[AnyR
         All records taken in.
     context:
         What the context is projected from.
+    going:
+        The last answer about a run that has not ended.
     """
     records: list[AnyRecord] = []
     start = history.open_compaction
@@ -54,7 +58,6 @@ def missing_records(history: History, context: Sequence[AnyRecord]) -> list[AnyR
         for request in history.pending.values()
         if request.turn is None
     )
-    going = run_going_on(context)
     if going is not None and going.run is not None:
         records.append(
             RunEnd(
@@ -80,14 +83,3 @@ def missing_records(history: History, context: Sequence[AnyRecord]) -> list[AnyR
         )
         records.append(TurnEnd(status="crashed", turn=turn))
     return records
-
-
-def run_going_on(records: Sequence[AnyRecord]) -> ToolResult | None:
-    """The last answer about a run that outlasted its call and has not ended."""
-    going: ToolResult | None = None
-    for record in records:
-        if isinstance(record, ToolResult) and record.run is not None:
-            going = record if record.goes_on else None
-        elif isinstance(record, RunEnd) and going and going.run == record.tool_use_id:
-            going = None
-    return going

@@ -247,6 +247,7 @@ class Compactor:
             kept_from_seq=_kept_from(projection, body.cut),
             block=body.block,
             keeps_thinking=_keeps_thinking(projection, body, terms),
+            run_seq=self._session.going_run.seq if self._session.going_run else None,
             **_spent(body),
             reason=body.reason,
             provider=terms.frozen.provider,

@@ -253,6 +253,8 @@ class CompactionEnd(Record, frozen=True, kw_only=True, omit_defaults=True, tag="
     is kept follows, and ``summary`` stands behind that."""
     keeps_thinking: bool = False
     """What is kept behind ``block`` has its thinking still."""
+    run_seq: int | None = None
+    """``seq`` of the last ``tool_result`` that says of a run that it goes on, if it does."""
     reason: str | None = None
     """Why it was skipped or failed."""
     usage: dict[str, Any] = {}

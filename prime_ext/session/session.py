@@ -17,9 +17,11 @@ from prime_ext.session.records import (
     AnyRecord,
     AssistantMessage,
     CompactionEnd,
+    RunEnd,
     SessionStart,
     Settings,
     Title,
+    ToolResult,
     TurnEnd,
     UserMessage,
 )
@@ -81,6 +83,8 @@ class Session:
         """Model id → tokens it takes at most, where its server has said so in a refusal."""
         self.server_refused = False
         """The model's server does not edit or compact the context, although it was asked to."""
+        self.going_run: ToolResult | None = None
+        """The last answer about a run that outlasted its call and has not ended."""
         self.compaction: CompactionEnd | None = None
         """The compaction whose summary begins the context, if any."""
         self._begun = False
@@ -97,6 +101,11 @@ class Session:
         for record in self.log.get_all(sorted(first_message + turning_points)):
             self._follow(record)
         self._context = [self._head(), *self.log.read(self._context_from - 1)]
+        if self.compaction is not None and self.compaction.run_seq is not None:
+            answer = self.log.get(self.compaction.run_seq)
+            self.going_run = answer if isinstance(answer, ToolResult) else None
+        for record in self._context:
+            self._follow_run(record)
 
     def _head(self) -> SessionStart:
         """``session_start`` with what compactions have frozen anew; each says what it changed."""
@@ -137,6 +146,13 @@ class Session:
             self.system = self.system if record.system is None else record.system
             self.tools = self.tools if record.tools is None else record.tools
 
+    def _follow_run(self, record: AnyRecord) -> None:
+        if isinstance(record, ToolResult) and record.run is not None:
+            self.going_run = record if record.goes_on else None
+        elif isinstance(record, RunEnd):
+            ended = self.going_run is not None and self.going_run.run == record.tool_use_id
+            self.going_run = None if ended else self.going_run
+
     # --- Records -------------------------------------------------------------------------
 
     def context_records(self) -> list[AnyRecord]:
@@ -168,6 +184,7 @@ class Session:
             stored = self.log.append(self._redacted(record))
         self._context.append(stored)
         self._follow(stored)
+        self._follow_run(stored)
         if stored is self.compaction:
             kept = [r for r in self._context[1:] if r.seq >= self._context_from]
             self._context = [self._head(), *kept]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from prime_ext.kernel.notebook_kernel import NotebookKernel
 from prime_ext.session.records import RunEnd, ToolResult
 from tests.agent.conftest import NewSession
 from tests.agent.driver import Driver
+from tests.agent.test_compaction import SUMMARY
 from tests.kernel.conftest import leave, occupy, text_of
 from tests.messages_api.script import Fault, call, reply
 from tests.notebook.browser import FakeBrowser
@@ -329,6 +331,38 @@ class TestCodeThatIgnoresInterrupts:
         # A session that is closed lets go of it.
         await asyncio.wait_for(driver.service.close_session(driver.session), 20)
 
+    async def test_a_kill_of_the_server_is_told_behind_a_compaction_too(
+        self, new_session: NewSession, jp_serverapp: ServerApp, jp_root_dir: Path
+    ) -> None:
+        driver = await new_session()
+        driver.api.enqueue(reply(call("run_code", code=STUBBORN)), reply("It trains."))
+        await driver.send("Train.")
+        await begun(driver)
+        await driver.record("assistant_message", stop_reason="end_turn")
+        await driver.stop()
+        await driver.record("turn_end", status="interrupted")
+        await driver.idle()
+        driver.api.enqueue(reply("It still runs. " * 400), reply(SUMMARY))
+        await driver.ask("And?")
+        await driver.idle()
+        await driver.service.compact(driver.session, None, "ada")
+        compacted = await driver.record("compaction_end")
+        assert (compacted.outcome, compacted.kept_from_seq) == ("ok", None)
+
+        # What is on the disk now is what a kill leaves.
+        left = driver.session.folder
+        copy = left.with_name(f"{left.name[:-12]}{0:012}")
+        shutil.copytree(left, copy)
+        store = jp_serverapp.web_app.settings["prime_sessions"]
+        killed = Driver(driver.service, store.get(copy.name), driver.api)
+        driver.api.enqueue(reply("I see."))
+        await killed.ask("What became of it?")
+        (end,) = killed.records("run_end")
+        assert end.tool_use_id == driver.records("tool_result")[0].run  # type: ignore[union-attr]
+        told = killed.records("user_message")[-1].content[0]["text"]  # type: ignore[union-attr]
+        assert "was still running when its session was closed or the server stopped" in told
+        (jp_root_dir / "go").touch()
+
 
 LOUD = """
 import os, time
@@ -439,16 +473,12 @@ class TestEndsThatNoCallWaitsFor:
 
 
 def test_a_run_that_a_crash_cuts_off_has_an_end() -> None:
-    def result(run: str, call_id: str, *, goes_on: bool) -> ToolResult:
-        return ToolResult(tool_use_id=call_id, name="x", content=[], run=run, goes_on=goes_on)
-
-    went_on = [result("a", "a", goes_on=True), result("a", "b", goes_on=True)]
-    (end,) = missing_records(History(), went_on)
+    answer = ToolResult(tool_use_id="b", name="wait_for_run", content=[], run="a", goes_on=True)
+    (end,) = missing_records(History(), [], answer)
     assert isinstance(end, RunEnd)
     assert (end.tool_use_id, end.synthetic, end.is_error) == ("a", True, True)
     assert "was still running when" in end.content[0]["text"]
-    assert missing_records(History(), [*went_on, end]) == []
-    assert missing_records(History(), [*went_on, result("a", "c", goes_on=False)]) == []
+    assert missing_records(History(), [], None) == []
 
 
 async def test_what_stands_behind_a_run_that_failed_is_not_run(new_session: NewSession) -> None:

@@ -19,6 +19,7 @@ from prime_ext.session.records import (
     AssistantMessage,
     CompactionEnd,
     Prune,
+    RunEnd,
     Settings,
     ToolResult,
     UserMessage,
@@ -97,6 +98,36 @@ def test_what_a_compaction_has_frozen_holds_beyond_the_next(store: SessionStore)
         context = project(records)
         assert (context.system, context.tools) == (prompt, tools)
         assert (context.provider, context.model) == ("anthropic", "another")
+
+
+def result(run: str, call_id: str, *, goes_on: bool) -> ToolResult:
+    return ToolResult(tool_use_id=call_id, name="x", content=[], run=run, goes_on=goes_on)
+
+
+def going(session: Session) -> ToolResult | None:
+    return session.going_run
+
+
+@pytest.mark.parametrize(
+    "end", [RunEnd(tool_use_id="a", content=[]), result("a", "c", goes_on=False)]
+)
+def test_a_run_goes_on_until_its_end_is_recorded(store: SessionStore, end: AnyRecord) -> None:
+    session = store.create(session_start())
+    assert going(session) is None
+    session.append(result("a", "a", goes_on=True))
+    answer = session.append(result("a", "b", goes_on=True))
+    session.append(ToolResult(tool_use_id="x", name="x", content=[]))
+    session.append(RunEnd(tool_use_id="of another", content=[]))
+    assert going(session) == answer
+    session = reopen(store, session)
+    assert going(session) == answer
+    session.append(compaction(run_seq=answer.seq))  # it leaves nothing of it in the context
+    assert going(session) == answer
+    session = reopen(store, session)
+    assert going(session) == answer
+    session.append(end)
+    assert going(session) is None
+    assert going(reopen(store, session)) is None
 
 
 @pytest.mark.parametrize(
