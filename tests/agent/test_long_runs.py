@@ -414,6 +414,8 @@ class TestEndsThatNoCallWaitsFor:
         assert text["text"].startswith("Your code, which was still running, has ended:\nbegun\n")
         assert "KeyboardInterrupt" in text["text"] if stopped else "best 0.97" in text["text"]
         assert image["type"] == "image"
+        shown = [output["data"] for output in end.outputs if "data" in output]  # type: ignore[union-attr]
+        assert shown == [{"image/png": {"content_index": 1}, "text/plain": "a pixel"}]
         whole = driver.session.outputs.folder / str(end.output_file)  # type: ignore[union-attr]
         assert str(whole) in text["text"]
         assert len(whole.read_text()) > 6_000_000
