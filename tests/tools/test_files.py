@@ -379,6 +379,22 @@ async def test_previews_show_the_difference(context: ToolContext, root: Path) ->
     assert (root / "a.txt").read_text() == "one\n"
 
 
+async def test_an_edit_overwrites_nothing_that_came_since_the_file_was_read(
+    call: Call, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = root / "a.txt"
+    file.write_text("one\n")
+
+    def meanwhile(*_: Any) -> None:
+        file.write_text("one\nthe user's\n")
+        os.utime(file, ns=(1, 1))  # else the clock of the file system may not have ticked
+
+    monkeypatch.setattr(file_edits, "_no_secret", meanwhile)
+    error = await refused(call, "edit_file", path="a.txt", old="one", new="two")
+    assert error.code == "file_changed"
+    assert file.read_text() == "one\nthe user's\n"
+
+
 @pytest.mark.parametrize("before", ["one\n", None])
 async def test_what_was_shown_for_approval_is_what_is_replaced(
     context: ToolContext, call: Call, root: Path, before: str | None

@@ -9,7 +9,7 @@ from typing import Any
 from prime_ext.agent.tools import secret_files
 from prime_ext.agent.tools.file_writing import FileWriting, content_hash
 from prime_ext.agent.tools.paths import PATH, Workspace
-from prime_ext.agent.tools.text_files import read_text, size_text, unified_diff
+from prime_ext.agent.tools.text_files import TextFile, read_text, size_text, unified_diff
 from prime_ext.agent.tools.tool import Tool, ToolContext, ToolOutcome
 from prime_ext.errors import PrimeError
 from prime_ext.notebook.cell import clean_source, fence
@@ -18,21 +18,22 @@ from prime_ext.notebook.cell import clean_source, fence
 async def _edit_file(context: ToolContext, arguments: dict[str, Any]) -> ToolOutcome:
     def edit(writing: FileWriting) -> str:
         workspace = context.workspace
-        before, after, target = _edited(workspace, arguments)
+        existing, after, target = _edited(workspace, arguments)
         shown = workspace.relative(target)
-        writing.write(target, after, shown, read_text(target, shown))
-        return f"Edited {shown}:\n{unified_diff(before, after, shown)}"
+        writing.write(target, after, shown, existing)
+        return f"Edited {shown}:\n{unified_diff(existing.text, after, shown)}"
 
     return ToolOutcome.text(await FileWriting(context).carry_out(edit))
 
 
-def _edited(workspace: Workspace, arguments: dict[str, Any]) -> tuple[str, str, Path]:
-    """Text before and after an edit, and the file."""
+def _edited(workspace: Workspace, arguments: dict[str, Any]) -> tuple[TextFile, str, Path]:
+    """The file as it was read, its text after an edit, and where it is."""
     path = arguments["path"]
     target = workspace.target(workspace.relative(workspace.find(path)))
     _no_notebook(target)
     shown = workspace.relative(target)
-    before = read_text(target, shown).text
+    existing = read_text(target, shown)
+    before = existing.text
     old, new = clean_source(arguments["old"]), clean_source(arguments["new"])
     if old == new:
         raise PrimeError("old and new are the same: nothing to change.", code="no_change")
@@ -48,7 +49,7 @@ def _edited(workspace: Workspace, arguments: dict[str, Any]) -> tuple[str, str, 
         )
     after = before.replace(old, new)
     _no_secret(target, after, shown)
-    return before, after, target
+    return existing, after, target
 
 
 async def _write_file(context: ToolContext, arguments: dict[str, Any]) -> ToolOutcome:
@@ -83,8 +84,8 @@ async def _preview_edit(context: ToolContext, arguments: dict[str, Any]) -> str 
     def preview() -> str | None:
         try:
             workspace = context.workspace
-            before, after, target = _edited(workspace, arguments)
-            return fence(unified_diff(before, after, workspace.relative(target)), "diff")
+            existing, after, target = _edited(workspace, arguments)
+            return fence(unified_diff(existing.text, after, workspace.relative(target)), "diff")
         except PrimeError as error:
             return f"This will fail: {error.message}"
 
