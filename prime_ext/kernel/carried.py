@@ -9,6 +9,7 @@ from typing import Any
 
 from prime_ext.kernel.client import KernelChannels
 from prime_ext.kernel.transport import Channel, ConnectionLost
+from prime_ext.within import within
 
 CARRIED = (
     "bootstrap",
@@ -56,7 +57,7 @@ async def teach(channels: KernelChannels) -> str | None:
         await asyncio.sleep(_ABORT_SECONDS)
     try:
         # A gateway may let only some types of messages through; what it drops stays unanswered.
-        return await asyncio.wait_for(token(channels, "control"), _PING_SECONDS)
+        return await within(_PING_SECONDS, token(channels, "control"))
     except asyncio.TimeoutError:
         return None
 
@@ -79,7 +80,7 @@ async def teach_beside(channels: KernelChannels) -> str | None:
     payload: list[Any] = []
     try:
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(lesson.started.wait(), _BEGIN_SECONDS)
+            await within(_BEGIN_SECONDS, lesson.started.wait())
             reply = await lesson.answer()
             payload = (reply or {}).get("content", {}).get("payload") or []
     finally:

@@ -6,35 +6,26 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
 from jupyter_core.utils import ensure_async
 
 from prime_ext.errors import PrimeError
-from prime_ext.kernel import carried
 from prime_ext.kernel.client import KernelChannels
 from prime_ext.kernel.followed_runs import FollowedRuns
 from prime_ext.kernel.gateway import is_behind_gateway
-from prime_ext.kernel.refusals import (
-    connection_lost,
-    died_before_answer,
-    kernel_busy,
-    kernel_dead,
-    kernel_replaced,
-    kernel_silent,
-    kernel_unreachable,
-    wrong_language,
-)
+from prime_ext.kernel.private_messages import PrivateMessages
+from prime_ext.kernel.refusals import kernel_dead, kernel_silent, kernel_unreachable
 from prime_ext.kernel.transport import (
-    Channel,
     ConnectionLost,
     KernelDied,
     KernelRestarted,
     KernelShutDown,
     Message,
 )
+from prime_ext.within import within
 
 Reason = Literal["crash", "user", "new"]
 
@@ -46,8 +37,6 @@ QUIET_SECONDS = 300.0
 _POLL_SECONDS = 0.5
 _POLL_SECONDS_REMOTE = 5.0
 _RESTART_SECONDS = 30.0
-_PREPARE_SECONDS = 3.0
-_BESIDE_SECONDS = 20.0
 _LATE_REPLY_SECONDS = 2.0
 
 
@@ -75,15 +64,11 @@ class KernelConnection:
         """Runs of code that began since we listen, ours and others'."""
         self.on_lost: list[Callable[[Reason], None]] = []
         self.on_renewed: list[Callable[[Reason], None]] = []
-        self.sources: Callable[[], Awaitable[list[str]]] = _unknown
-        """Reads the code of the cells that may be running."""
+        self.private = PrivateMessages(self, log)
         self._kernel_manager = kernel_manager
         self._log = log
         self._channels: KernelChannels | None = None
         self._opening = asyncio.Lock()
-        self._preparation: asyncio.Task[None] | None = None
-        self._prepared: bool | None = None
-        self._token = ""
         self._language = ""
         self._used_at = 0.0
         self._let_go_at: Any = None
@@ -257,8 +242,7 @@ class KernelConnection:
         self._lost = reason
         self._losses += 1
         self._alive.clear()
-        self._prepared = None
-        self._preparation = None
+        self.private.forget()
         channels, self._channels = self._channels, None
         if channels is not None:
             died = self._ending(reason)
@@ -302,7 +286,7 @@ class KernelConnection:
             if self._channels is not None:
                 return self._channels
             try:
-                await asyncio.wait_for(self._alive.wait(), _RESTART_SECONDS)
+                await within(_RESTART_SECONDS, self._alive.wait())
             except asyncio.TimeoutError:
                 raise kernel_dead() from None
             if self.gone:
@@ -338,9 +322,9 @@ class KernelConnection:
             timeout=timeout,
             is_current=lambda: self._losses == losses,
         )
-        if self._prepared:  # We were connected before: to this process?
+        if self.private.are_known:  # We were connected before: to this process?
             try:
-                replaced = await asyncio.wait_for(self._is_replaced(channels, "control"), timeout)
+                replaced = await within(timeout, self.private.is_replaced(channels, "control"))
             except BaseException:
                 await channels.close(ConnectionLost("The connection was not made."))
                 raise
@@ -348,6 +332,10 @@ class KernelConnection:
                 self._lose("crash")
                 self._renew()
         return channels
+
+    def is_by(self, channels: KernelChannels) -> bool:
+        """Whether these channels are those to the process that is there."""
+        return channels is self._channels
 
     def _on_broken(self, channels: KernelChannels, error: Exception) -> None:
         if channels is not self._channels:
@@ -377,7 +365,7 @@ class KernelConnection:
             elif request.on_output is not None:
                 request.on_output("stream", {"name": "stderr", "text": GAP_NOTICE})
         earlier = [request for request in earlier if request.channel == "shell"]
-        if await self._is_replaced(channels, "shell"):
+        if await self.private.is_replaced(channels, "shell"):
             self._lose("crash")
             self._renew()
             return
@@ -388,110 +376,6 @@ class KernelConnection:
             request.fail(lost)
         channels.running -= running
         self._changed()
-
-    async def _is_replaced(self, channels: KernelChannels, channel: Channel) -> bool:
-        """Whether another process has taken the place of the one that we knew, unheard."""
-        if self._prepared:
-            return await carried.token(channels, channel) != self._token
-        request = channels.send(channel, "kernel_info_request", {})
-        try:
-            await request.reply
-        finally:
-            channels.forget(request)
-        return False
-
-    async def prepare(self) -> bool:
-        """Teach the process our own messages; return whether it can learn them.
-
-        Only ipykernel and what is built on it can. Waits while the kernel is busy, unless it has
-        subshells.
-        """
-        if self._prepared is None:
-            if self._preparation is None or self._preparation.done():
-                self._preparation = self.spawn(self._prepare())
-            # Shared: a caller that gives up does not take it from the others.
-            await asyncio.shield(self._preparation)
-        return bool(self._prepared)
-
-    async def _prepare(self) -> None:
-        channels = await self.channels()
-        if self.language != "python":
-            self._prepared = False
-            return
-        token = None
-        if channels.running and channels.has_subshells and not await self._may_capture(channels):
-            # Callbacks of the user's may hang there; the subshell then goes when they end.
-            beside = self.spawn(carried.teach_beside(channels))
-            with contextlib.suppress(asyncio.TimeoutError):
-                token = await asyncio.wait_for(asyncio.shield(beside), _BESIDE_SECONDS)
-        if token is None:
-            token = await carried.teach(channels)
-        if token is None:
-            self._log.info("Kernel %s does not take our messages", self.kernel_id)
-        if channels is self._channels:  # Else the process is another one by now.
-            self._token = token or ""
-            self._prepared = token is not None
-
-    async def _may_capture(self, channels: KernelChannels) -> bool:
-        """Whether the cell that runs may capture what is displayed, as far as its code tells.
-
-        ipykernel then fails at a request to a subshell, and logs that into the output of the cell.
-        """
-        sources = [channels.last_code, *await self.sources()]
-        return any(name in source for source in sources for name in carried.CAPTURES)
-
-    async def ask(
-        self,
-        op: str,
-        params: dict[str, Any],
-        *,
-        channel: Channel = "control",
-        timeout: float,
-        buffers: Sequence[bytes] = (),
-        still: Callable[[], bool] = lambda: True,
-    ) -> dict[str, Any]:
-        """Have the kernel process do ``op`` and return its answer.
-
-        Binary buffers of the answer are in ``"buffers"``. ``still`` says, just before it is sent,
-        whether the process that is there by then is to do it.
-
-        Raises
-        ------
-        PrimeError
-            ``kernel_language``, ``kernel_busy`` (no answer within ``timeout`` seconds),
-            ``kernel_died``, ``kernel_replaced``, ``kernel_connection_lost`` (it may have done it
-            all the same), or the code that the operation itself failed with.
-        """
-        channels = await self.channels()
-        try:
-            await asyncio.wait_for(self.prepare(), min(timeout, _PREPARE_SECONDS))
-        except asyncio.TimeoutError:
-            raise kernel_busy("It runs a cell and cannot be asked before that ends.") from None
-        except KernelDied:
-            raise died_before_answer() from None
-        except ConnectionLost:
-            raise connection_lost() from None
-        if not self._prepared:
-            raise wrong_language(self.language)
-        if not still():
-            raise kernel_replaced()
-        try:
-            content = {"op": op, "params": params}
-            request = channels.send(channel, "prime_request", content, buffers=buffers)
-            try:
-                message = await asyncio.wait_for(request.answer(), timeout)
-            finally:
-                channels.forget(request)
-        except asyncio.TimeoutError:
-            raise kernel_busy(f"It has not answered for {timeout:g} seconds.") from None
-        except KernelDied:
-            raise died_before_answer() from None
-        except ConnectionLost:
-            raise connection_lost() from None
-        if message is None:
-            self._prepared = None
-            raise kernel_replaced()
-        return _result(message)
 
     def _on_publication(self, msg_id: str, msg_type: str, content: Message) -> None:
         if self.followed.hear(msg_id, msg_type, content):
@@ -533,20 +417,3 @@ class KernelConnection:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _unknown() -> list[str]:
-    return []
-
-
-def _result(message: Message) -> dict[str, Any]:
-    content = message["content"]
-    if content.get("status") != "ok":
-        raise PrimeError(
-            content.get("evalue") or content.get("ename") or "The kernel refused.",
-            code=content.get("code") or "kernel_operation_failed",
-        )
-    result: dict[str, Any] = content["result"]
-    if message.get("buffers"):
-        result["buffers"] = message["buffers"]
-    return result

@@ -16,6 +16,7 @@ from prime_ext.kernel.connection import KernelConnection
 from prime_ext.kernel.late_outputs import LateOutputs
 from prime_ext.kernel.outputs import Output, OutputCollector
 from prime_ext.kernel.transport import ConnectionLost, KernelDied, Message
+from prime_ext.within import within
 
 Status = Literal["ok", "error", "aborted", "died"]
 
@@ -163,7 +164,7 @@ async def _run(
 ) -> Execution:
     begun = time.monotonic()
     try:
-        private = await connection.prepare()
+        private = await connection.private.prepare()
         channels = await connection.channels()
         process = connection.incarnation
         for _attempt in range(_ATTEMPTS):
@@ -247,7 +248,7 @@ async def _last_outputs(request: Request, live: _LiveOutputs) -> None:
     """
     while not request.finished.is_set():
         try:
-            await asyncio.wait_for(request.finished.wait(), _LAST_OUTPUTS_SECONDS)
+            await within(_LAST_OUTPUTS_SECONDS, request.finished.wait())
         except asyncio.TimeoutError:
             if live.idle_seconds() >= _LAST_OUTPUTS_SECONDS:
                 return
@@ -262,7 +263,8 @@ async def _take_back(
         return
     if not request.started.is_set() and private:
         with contextlib.suppress(PrimeError):
-            await connection.ask("withdraw", {"msg_id": request.msg_id}, timeout=_WITHDRAW_SECONDS)
+            params = {"msg_id": request.msg_id}
+            await connection.private.ask("withdraw", params, timeout=_WITHDRAW_SECONDS)
             if not request.started.is_set():
                 channels.forget(request)
                 return
@@ -271,7 +273,7 @@ async def _take_back(
         # What follows should not find the kernel still busy with this; code that ignores the
         # interrupt is not waited for.
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(request.finished.wait(), _INTERRUPT_SECONDS)
+            await within(_INTERRUPT_SECONDS, request.finished.wait())
         channels.forget(request)
     else:
         # The request cannot be withdrawn: it is interrupted as soon as it begins.
@@ -281,7 +283,7 @@ async def _take_back(
 async def _interrupt(connection: KernelConnection, request: Request) -> None:
     # Between the start of a request and that of its code a kernel ignores interrupts.
     with contextlib.suppress(asyncio.TimeoutError):
-        await asyncio.wait_for(request.entered.wait(), _ENTER_SECONDS)
+        await within(_ENTER_SECONDS, request.entered.wait())
     if request.finished.is_set():
         return
     with contextlib.suppress(Exception):

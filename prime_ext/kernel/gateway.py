@@ -34,6 +34,7 @@ from tornado.websocket import (
 )
 
 from prime_ext.kernel.transport import Channel, ConnectionLost, Deliver, KernelDied, Message
+from prime_ext.within import within
 
 PROTOCOL = "v1.kernel.websocket.jupyter.org"
 
@@ -194,7 +195,7 @@ class GatewaySocket:
             return
         socket.close()
         with contextlib.suppress(asyncio.TimeoutError, WebSocketError):
-            await asyncio.wait_for(_until_closed(socket), _CLOSE_SECONDS)
+            await within(_CLOSE_SECONDS, _until_closed(socket))
 
 
 async def _until_closed(socket: WebSocketClientConnection) -> None:

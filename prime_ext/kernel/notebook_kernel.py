@@ -53,7 +53,7 @@ class NotebookKernels:
             self._notebooks[notebook.path] = notebook
 
     async def move_along(self, old: str, new: str) -> None:
-        """The notebook was moved outside of Jupyter, which knows its kernel by the former path."""
+        """Have the server know a moved notebook's kernel by its new path."""
         kept = await self.session_of(old.strip("/"))
         if kept is not None and await self.session_of(new.strip("/")) is None:
             await ensure_async(
@@ -340,7 +340,7 @@ class NotebookKernel:
         """
         await self.ensure()
         assert self._connection is not None
-        return await self._connection.ask(op, params, timeout=timeout)
+        return await self._connection.private.ask(op, params, timeout=timeout)
 
     async def save_state(
         self,
@@ -445,7 +445,7 @@ class NotebookKernel:
         connection.on_state.append(self._changed)
         connection.on_lost.append(self._lost)
         connection.on_renewed.append(self._renewed)
-        connection.sources = self._sources
+        connection.private.sources = self._sources
         self._connection = connection
         if current is not None:
             with contextlib.suppress(ValueError):

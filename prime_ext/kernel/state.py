@@ -23,6 +23,7 @@ from prime_ext.kernel import foreign
 from prime_ext.kernel.connection import KernelConnection
 from prime_ext.kernel.refusals import kernel_busy, kernel_dead
 from prime_ext.kernel.transfer import Transfer
+from prime_ext.within import acquire_within
 
 READ_SECONDS = 15.0
 STATE_SECONDS = 600.0
@@ -82,8 +83,7 @@ class KernelState:
         connection = await self._idle_connection()
         place = await self._place(connection, folder, key)
         try:
-            # A free lock is taken at once: `wait_for` would lose a Stop that comes just then.
-            await asyncio.wait_for(self._moving.acquire(), wait if self._moving.locked() else None)
+            await acquire_within(wait, self._moving)
         except asyncio.TimeoutError:
             raise kernel_busy("The snapshot before is still on its way from it.") from None
         saving = uuid.uuid4().hex
@@ -259,7 +259,9 @@ async def _shares_files(connection: KernelConnection, folder: Path) -> bool:
     await asyncio.to_thread(show)
     try:
         params = {"path": str(probe)}
-        answer = await connection.ask("files_probe", params, timeout=READ_SECONDS, buffers=[nonce])
+        answer = await connection.private.ask(
+            "files_probe", params, timeout=READ_SECONDS, buffers=[nonce]
+        )
         return bool(answer["shared"]) and not await asyncio.to_thread(probe.exists)
     finally:
         await asyncio.to_thread(probe.unlink, missing_ok=True)
@@ -272,13 +274,15 @@ async def _ask(
     code, digest = await asyncio.to_thread(_library)
     params = {**params, "digest": digest}
     try:
-        return await connection.ask(op, params, **more)
+        return await connection.private.ask(op, params, **more)
     except PrimeError as error:
         if error.code != "state_missing":
             raise
     # Importing it is no business of the main shell, which it would hold up for a second.
-    await connection.ask("state_install", {"code": code, "digest": digest}, timeout=STATE_SECONDS)
-    return await connection.ask(op, params, **more)
+    await connection.private.ask(
+        "state_install", {"code": code, "digest": digest}, timeout=STATE_SECONDS
+    )
+    return await connection.private.ask(op, params, **more)
 
 
 @cache

@@ -13,7 +13,7 @@ import pytest
 from jupyter_client.session import Session
 
 from prime_ext.errors import PrimeError
-from prime_ext.kernel import connection as connection_module
+from prime_ext.kernel import private_messages
 from prime_ext.kernel.client import KernelChannels
 from prime_ext.kernel.transport import KernelDied
 from tests.kernel.conftest import text_of, until
@@ -258,8 +258,8 @@ async def test_output_of_a_thread_still_goes_to_its_cell(
     await cell.finished.wait()
     connection = kernel._connection
     assert connection is not None
-    await connection.ask("variables", {}, timeout=30)
-    await connection.ask("variables", {}, channel="shell", timeout=30)
+    await connection.private.ask("variables", {}, timeout=30)
+    await connection.private.ask("variables", {}, channel="shell", timeout=30)
     await kernel.execute("print('aside')", store_history=False)
     (person.folder / "go").touch()
     await asyncio.wait_for(printed.wait(), 30)
@@ -415,7 +415,7 @@ get_ipython().events.register('pre_execute', hang)
 async def test_a_callback_that_hangs_at_first_contact_keeps_nobody_waiting(
     kernel: NotebookKernel, person: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection_module, "_BESIDE_SECONDS", 0.2)
+    monkeypatch.setattr(private_messages, "_BESIDE_SECONDS", 0.2)
     await person.run(HANGING)
     cell = person.channels.send("shell", "execute_request", {"code": "hung.wait()"})
     await until(lambda: kernel.state == "busy")
@@ -442,7 +442,7 @@ async def test_shadowed_builtins_do_not_matter(kernel: NotebookKernel) -> None:
     )
     connection = kernel._connection
     assert connection is not None
-    connection._prepared = None  # As for a server that starts again beside this kernel.
+    connection.private.forget()  # As for a server that starts again beside this kernel.
     names = [entry["name"] for entry in await kernel.variables()]
     assert "x" in names
     assert "list" in names

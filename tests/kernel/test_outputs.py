@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from prime_ext.clean_text import without_escapes
 from prime_ext.kernel import outputs as outputs_module
-from prime_ext.kernel.outputs import OutputCollector, StreamText
+from prime_ext.kernel.outputs import OutputCollector
+from prime_ext.kernel.stream_text import StreamText
 
 
 def stream(text: str, name: str = "stdout") -> tuple[str, dict[str, Any]]:
