@@ -204,10 +204,9 @@ class KernelConnection:
                 self._let_go_at = self._manager.last_activity
                 await channels.close(ConnectionLost("The connection was given back."))
         elif self._let_go_at not in (None, self._manager.last_activity):
-            self._let_go_at = None
-            self._count_run()
-            with contextlib.suppress(PrimeError):
+            with contextlib.suppress(PrimeError):  # It is tried again.
                 await self.channels()
+                self._count_run()
 
     async def _is_alive(self) -> bool:
         if not await ensure_async(self._manager.is_alive()):

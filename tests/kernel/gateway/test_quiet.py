@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from prime_ext.kernel.client import KernelChannels
 from prime_ext.kernel.notebook_kernel import NotebookKernel
 from tests.kernel.conftest import until
 
@@ -61,6 +62,25 @@ async def test_a_crash_meanwhile_is_noticed(kernel: NotebookKernel, gateway: Gat
     await until(lambda: reasons == ["crash"])
     assert kernel.generation == 1
     assert await value(kernel, "1 + 1") == "2"
+
+
+async def test_a_crash_is_noticed_if_the_connection_is_not_made_at_once(
+    kernel: NotebookKernel, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pid = int(await value(kernel, "__import__('os').getpid()"))
+    await until(lambda: model(gateway, kernel)["connections"] == 0)
+    open_channels, failures = KernelChannels.open, [OSError("It restarts.")]
+
+    async def fail(*arguments: Any, **options: Any) -> KernelChannels:
+        if failures:
+            raise failures.pop()
+        return await open_channels(*arguments, **options)
+
+    monkeypatch.setattr(KernelChannels, "open", fail)
+    os.kill(pid, signal.SIGKILL)
+    await until(lambda: kernel.generation == 1)
+    assert not failures
+    assert kernel.loss == "crash"
 
 
 async def test_one_that_was_culled_is_gone(kernel: NotebookKernel, gateway: Gateway) -> None:
