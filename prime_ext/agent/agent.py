@@ -382,10 +382,13 @@ class Agent:
     def _end_early(self, status: str, turn: str) -> str:
         """End a turn that did not get as far as its first request."""
         if status == "interrupted":
-            self._append(Interrupt(phase=self._phase, turn=turn, user=self._stopped_by))
+            self._interrupted(turn)
         self._calls.close_open(turn)
         self._append(TurnEnd(status=status, turn=turn), sync=True)
         return status
+
+    def _interrupted(self, turn: str) -> None:
+        self._append(Interrupt(phase=self._phase, turn=turn, user=self._stopped_by))
 
     async def _make_turn(self, turn: str, model: Model) -> Turn:
         config = self._services.model_config
@@ -402,7 +405,7 @@ class Agent:
             phase=self._set_phase,
             after_run=self.variables.after_run,
             stopped=lambda: self._stopped,
-            stopped_by=lambda: self._stopped_by,
+            interrupted=self._interrupted,
             log=self._log,
         )
 

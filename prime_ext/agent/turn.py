@@ -31,7 +31,6 @@ from prime_ext.session.records import (
     Block,
     CompactionEnd,
     Error,
-    Interrupt,
     TurnEnd,
 )
 
@@ -63,8 +62,8 @@ class Turn:
         Called when calls of a reply have run code.
     stopped:
         Whether the turn is to stop. It is cancelled besides, but what it awaits may lose that.
-    stopped_by:
-        The person who has stopped the turn, once it is cancelled; ``None`` if nobody has.
+    interrupted:
+        Records that the turn was stopped: where it was, and by whom.
     """
 
     def __init__(
@@ -81,7 +80,7 @@ class Turn:
         phase: Callable[[str], None],
         after_run: Callable[[], None],
         stopped: Callable[[], bool],
-        stopped_by: Callable[[], str | None],
+        interrupted: Callable[[str], None],
         log: logging.Logger,
     ) -> None:
         self._turn = turn
@@ -92,21 +91,16 @@ class Turn:
         self._caps = caps
         self._calls = calls
         self._approvals = approvals
-        self._phase_callback = phase
+        self._phase = phase
         self._after_run = after_run
         self._stopped = stopped
-        self._stopped_by = stopped_by
+        self._interrupted = interrupted
         self._log = log
-        self._phase = "model"
         self._spent = Spending()
         self._started = time.monotonic()
         self._last_message_id: str | None = None
         self._again_at = 0
         """Size at which a compaction that did not help is tried again: not at each request."""
-
-    def set_phase(self, phase: str) -> None:
-        self._phase = phase
-        self._phase_callback(phase)
 
     async def run(self) -> TurnEnd:
         """Run the turn; it always ends with a ``turn_end`` record, which is returned.
@@ -135,7 +129,7 @@ class Turn:
             await self._requests(calls)
         except asyncio.CancelledError:
             status = "interrupted"
-            self._interrupted()
+            self._interrupted(self._turn)
         except _LimitReached:
             status = "limit"
         except _Refilled:
@@ -156,7 +150,7 @@ class Turn:
             self._tell_if_left()
         elif not await self._settle():
             status = "interrupted"
-            self._interrupted()
+            self._interrupted(self._turn)
             self._tell_if_left()
         self._calls.close_open(self._turn)
         return self._end(status)
@@ -165,7 +159,7 @@ class Turn:
         """Let a run end that goes on; ``False`` if it was stopped."""
         if not self._calls.runs.holds_turn:
             return True
-        self.set_phase("tool")
+        self._phase("tool")
         try:
             await self._calls.runs.settle()
         except asyncio.CancelledError:
@@ -212,7 +206,7 @@ class Turn:
         await self._compact_if_due("turn_end")
 
     async def _answer(self, calls: list[Block]) -> None:
-        self.set_phase("tool")
+        self._phase("tool")
         self._calls.ran_code = False
         await self._calls.run(calls, self._turn, self._context.limits.tool_result_cap)
         if self._calls.ran_code:
@@ -223,7 +217,7 @@ class Turn:
         reached = self._spent.over(self._caps)
         if reached is None:
             return
-        self.set_phase("approval")
+        self._phase("approval")
         answer = await self._approvals.ask(
             ApprovalRequest(
                 call_id=f"limit-{self._turn}-{self._spent.requests}",
@@ -294,7 +288,7 @@ class Turn:
                 return
 
     async def _compact_now(self, trigger: str, instructions: str | None) -> CompactionEnd:
-        self.set_phase("compaction")
+        self._phase("compaction")
         record = await self._context.compact(trigger, instructions, self._turn)
         if record.outcome == "ok" and record.tokens_after < self._context.limits.threshold:
             self._again_at = 0
@@ -329,20 +323,20 @@ class Turn:
         projection = self._context.projection()
         request = self._build(projection)
         proof = asyncio.create_task(self._context.prove(projection))
-        self.set_phase("model")
+        self._phase("model")
         streamed = StreamedReply(self._session, self._turn)
         started = time.monotonic()
         first_token_ms: int | None = None
+        retrying = False
         try:
             async with aclosing(self._model.stream(request)) as events:
                 async for event in events:
                     if isinstance(event, Reply):
                         self._record(projection, event, started, first_token_ms)
                         return event
-                    if isinstance(event, Retry):
-                        self.set_phase("retry")
-                    elif self._phase == "retry":
-                        self.set_phase("model")
+                    if isinstance(event, Retry) != retrying:
+                        retrying = not retrying
+                        self._phase("retry" if retrying else "model")
                     if first_token_ms is None and not isinstance(event, Retry):
                         first_token_ms = round((time.monotonic() - started) * 1000)
                     streamed.feed(event)
@@ -415,9 +409,6 @@ class Turn:
             )
         else:
             streamed.discard()
-
-    def _interrupted(self) -> None:
-        self._session.append(Interrupt(phase=self._phase, turn=self._turn, user=self._stopped_by()))
 
     def _error(self, code: str, message: str, hint: str, where: str = "model") -> None:
         self._session.append(

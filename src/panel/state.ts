@@ -102,7 +102,11 @@ export function messageToRetry(
   state: IPanelState,
   error: IErrorItem
 ): IUserItem | null {
-  if (isBusy(state) || error.where === 'compaction') {
+  if (
+    isBusy(state) ||
+    error.where === 'compaction' ||
+    error.code === 'code_still_runs'
+  ) {
     return null;
   }
   const items = state.conversation?.items ?? [];

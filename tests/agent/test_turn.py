@@ -277,6 +277,17 @@ async def test_stop_before_anything_has_happened(new_session: NewSession) -> Non
     assert interrupt.user == "ada"
 
 
+async def test_stop_while_a_person_is_asked(new_session: NewSession) -> None:
+    session = await new_session(permission_mode="ask")
+    session.api.enqueue(reply(call("run_code", code="x = 1")))
+    await session.send("Set it.")
+    await session.record("approval_request")
+    await session.stop()
+    await session.record("turn_end", status="interrupted")
+    (interrupt,) = session.records("interrupt")
+    assert interrupt.phase == "approval"
+
+
 async def test_stop_while_a_retry_waits(new_session: NewSession) -> None:
     session = await new_session()
     session.api.enqueue(rate_limited(50))
@@ -284,6 +295,8 @@ async def test_stop_while_a_retry_waits(new_session: NewSession) -> None:
     await session.frame(lambda f: f["type"] == "progress" and f["what"] == "retry", after=0)
     await session.stop()
     await session.record("turn_end", status="interrupted")
+    (interrupt,) = session.records("interrupt")
+    assert interrupt.phase == "retry"
 
 
 async def test_stop_at_any_moment_leaves_a_conversation_that_goes_on(

@@ -476,22 +476,25 @@ describe('PanelController', () => {
     expect(live).toEqual([news]);
   });
 
-  it('offers to try again only what was the last thing to happen', async () => {
+  it.each([
+    ['overloaded', 'hi'],
+    // It would be refused as long as the code runs.
+    ['code_still_runs', undefined]
+  ])('offers to try again after %s', async (code, text) => {
     await sessions.select('a.ipynb', 's1');
     const log = new Log();
     push(
       's1',
       recordFrame(log.add('user_message', { turn: 't1', text: 'hi' })),
-      recordFrame(
-        log.add('error', { turn: 't1', code: 'overloaded', message: 'Busy.' })
-      ),
+      recordFrame(log.add('error', { turn: 't1', code, message: 'Busy.' })),
       recordFrame(log.add('turn_end', { turn: 't1', status: 'error' }))
     );
     const error = controller.conversation!.items[1];
     if (error.kind !== 'error') {
       throw new Error(error.kind);
     }
-    expect(messageToRetry(controller.snapshot(), error)?.text).toBe('hi');
+    // Only what was the last thing to happen.
+    expect(messageToRetry(controller.snapshot(), error)?.text).toBe(text);
     push(
       's1',
       recordFrame(log.add('user_message', { turn: 't2', text: 'other' }))
