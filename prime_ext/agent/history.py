@@ -125,8 +125,8 @@ class History:
             if record.model is not None or record.provider is not None:
                 self.next_model = (record.provider or "", record.model or "")
         elif isinstance(record, Restore):
+            event = restore_event(record, self._offer)
             self._offer = record if record.outcome == "offered" else None
-            event = restore_event(record)
             if event and (record.turn is None or record.trigger == "compaction"):
                 self.kernel_events.append(event)
         elif isinstance(record, Snapshot) and record.outcome == "removed" and self._offer:

@@ -23,8 +23,11 @@ MAX_RECIPE_CHARS = 1500
 _FRESH = "No variable of before is defined in the kernel"
 
 
-def restore_event(record: Restore) -> str:
-    """The text for the model; empty if there is nothing to tell."""
+def restore_event(record: Restore, offer: Restore | None = None) -> str:
+    """The text for the model; empty if there is nothing to tell.
+
+    ``offer``: what the person had been offered to restore by then, and had not taken.
+    """
     if record.outcome == "unchanged" or (
         record.trigger == "compaction" and record.outcome not in ("ok", "partial")
     ):
@@ -41,7 +44,8 @@ def restore_event(record: Restore) -> str:
         text = f"{cause or ''} Variables {what} restored{reason}. {_FRESH}.".strip()
         were = f"They were: {_list(sorted(record.names))}." if record.names else ""
         return " ".join(filter(None, [text, were, _how_made(_recipes(record))]))
-    return " ".join(_told(record))
+    taken = offer is not None and offer.snapshot_id == record.snapshot_id
+    return " ".join(_told(record, taken))
 
 
 def withdrawn_event(offer: Restore, removed: Snapshot) -> str:
@@ -55,7 +59,7 @@ def withdrawn_event(offer: Restore, removed: Snapshot) -> str:
     )
 
 
-def _told(record: Restore) -> list[str]:
+def _told(record: Restore, offer_taken: bool) -> list[str]:
     groups: dict[str, list[str]] = {"live": [], "kept": [], "placeholder": [], "missing": []}
     for name, entry in sorted(record.names.items()):
         group = standing(entry)
@@ -64,6 +68,12 @@ def _told(record: Restore) -> list[str]:
     text = [CAUSES.get(record.trigger, "")] if record.trigger in CAUSES else []
     if record.saved is None:
         text.append("The kernel's variables were restored from the last snapshot.")
+    elif offer_taken:
+        # Newer than it is only what was saved of the fresh process, which keeps its own names.
+        text.append(
+            "The kernel's variables were restored from the snapshot that the user was offered: the "
+            f"last one of the process before, saved {record.saved}."
+        )
     else:
         why = record.reason or "the user chose it"
         text.append(

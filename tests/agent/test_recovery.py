@@ -372,6 +372,23 @@ async def test_the_model_is_told_that_an_older_snapshot_was_restored_and_what_it
     assert "from the last snapshot" not in told
 
 
+async def test_an_offer_that_is_taken_late_is_not_told_as_an_older_state(
+    new_session: NewSession, service: AgentService, jp_serverapp: ServerApp, notebook: str
+) -> None:
+    session = await new_session()
+    await saved(session, "x = 7")
+    await jp_serverapp.kernel_manager.restart_kernel(await kernel_id(jp_serverapp, notebook))
+    offer = await session.record("restore")
+    # What is run meanwhile is saved as well, so that there is a newer snapshot than the one offered.
+    await saved(session, "fresh = 1")
+    await service.restore(session.session, offer.snapshot_id, None, False, "ada")
+    assert "7 1" in await ran(session, "print(x, fresh)")
+    told = str(session.api.requests[-1].messages)
+    assert "from the snapshot that the user was offered" in told
+    assert "is lost" not in told
+    assert "Live again: x." in told
+
+
 async def test_with_both_snapshots_damaged_each_name_is_told_and_how_it_was_made(
     new_session: NewSession, jp_serverapp: ServerApp, notebook: str
 ) -> None:
