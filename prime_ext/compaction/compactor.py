@@ -106,7 +106,6 @@ class Compactor:
         self._on_record = on_record
         self._on_overflow = on_overflow
         self._log = log
-        self._snapshot_seq = _last_snapshot(session)
         self._made: Replacement | None = None
         """What takes the prefix's place, from when it is made."""
 
@@ -314,9 +313,7 @@ class Compactor:
         except Exception as failure:  # the state library runs foreign code
             self._log.warning("Snapshot before compaction failed", exc_info=True)
             record = Snapshot(outcome="failed", trigger="compaction", reason=str(failure))
-        stored = self._session.append(record)
-        if record.outcome in ("ok", "unchanged"):
-            self._snapshot_seq = stored.seq
+        self._session.append(record)
 
     async def _check(self, start: CompactionStart) -> None:
         """Hot restore: what is live is compared with the snapshot, what is gone comes back."""
@@ -330,7 +327,8 @@ class Compactor:
         self._session.append(msgspec.structs.replace(record, turn=start.turn))
 
     async def _kernel_state(self) -> dict[str, Any]:
-        return {**await self._keeper.kernel_state(), "snapshot_seq": self._snapshot_seq}
+        state = await self._keeper.kernel_state()
+        return {**state, "snapshot_seq": _last_snapshot(self._session)}
 
     async def _inventory(self) -> Inventory | None:
         try:
@@ -400,11 +398,14 @@ def _spent(body: Replacement) -> dict[str, Any]:
 
 
 def _last_snapshot(session: Session) -> int | None:
-    """Record of the newest snapshot that was taken."""
+    """Record of the newest snapshot that was taken, by whatever, and not deleted since."""
     for seq in reversed(session.log.seqs_of("snapshot")):
         record = session.log.get(seq)
-        if isinstance(record, Snapshot) and record.outcome in ("ok", "unchanged"):
+        assert isinstance(record, Snapshot)
+        if record.outcome in ("ok", "unchanged"):
             return seq
+        if record.outcome == "removed":
+            return None
     return None
 
 

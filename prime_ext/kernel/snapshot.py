@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _Timed = TypeVar("_Timed", Snapshot, Restore)
 
 BUSY = "the kernel is busy"
+AT_WORK = "its variables are being saved or restored already"
 
 MAX_CRASH_RESTORES = 2
 """Restores after a crash in a row; then the state itself may be what kills the kernel."""
@@ -116,7 +117,7 @@ class SnapshotKeeper:
         try:
             await self._acquire(COMPACTION_SECONDS if trigger == "compaction" else None)
         except asyncio.TimeoutError:
-            return Snapshot(outcome="skipped", trigger=trigger, reason=BUSY)
+            return Snapshot(outcome="skipped", trigger=trigger, reason=self._why_held())
         self.is_put_off = False
         try:
             if self.off is not None:
@@ -143,6 +144,10 @@ class SnapshotKeeper:
         may be in hours; a compaction has the patience of so many seconds."""
         # Where there is none nothing is awaited: `wait_for` would lose a Stop that comes just then.
         await asyncio.wait_for(self._lock.acquire(), patience if self._lock.locked() else None)
+
+    def _why_held(self) -> str:
+        """Why what holds the lock has not ended: it waits for the kernel, or is at work in it."""
+        return BUSY if self._kernel.state == "busy" else AT_WORK
 
     async def _save(self, trigger: str, kernel_id: str) -> Snapshot:
         moment = self._moment()
@@ -323,7 +328,8 @@ class SnapshotKeeper:
         try:
             await self._acquire(0 if self._kernel.state == "busy" else CHECK_SECONDS)
         except asyncio.TimeoutError:
-            return Restore(outcome=outcome, mode="hot", trigger="compaction", reason=BUSY)
+            reason = self._why_held()
+            return Restore(outcome=outcome, mode="hot", trigger="compaction", reason=reason)
         try:
             started = time.monotonic()
             if self.off is None and self._kernel.kernel_id is not None:

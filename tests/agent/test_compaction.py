@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from prime_ext.errors import PrimeError
+from prime_ext.kernel.snapshot import SnapshotKeeper
 from prime_ext.session.records import CompactionEnd, Snapshot
 from tests.agent.conftest import NewSession
 from tests.messages_api.received import Received
@@ -87,6 +88,25 @@ async def test_manual_compaction_replaces_the_history_and_keeps_the_kernel(
     assert "8.5" in request.tool_result_text
     first = request.messages[0]["content"][0]["text"]
     assert first == end.summary
+
+
+async def test_it_names_the_snapshot_that_a_turn_has_made_where_it_made_none(
+    new_session: NewSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await new_session()
+    session.api.respond = summarising(reply(call("run_code", code="x = 1")), reply(LONG))
+    await session.ask("Set x.")
+    of_turn = await session.record("snapshot", trigger="turn")
+
+    async def put_off(_self: SnapshotKeeper, trigger: str) -> Snapshot:
+        return Snapshot(outcome="skipped", trigger=trigger, reason="being saved already")
+
+    monkeypatch.setattr(SnapshotKeeper, "capture", put_off)
+    await session.service.compact(session.session, None, "ada")
+    end = await session.record("compaction_end")
+    assert (end.outcome, end.kernel_state["status"]) == ("ok", "current")
+    assert end.kernel_state["snapshot_seq"] == of_turn.seq
+    assert end.kernel_state["snapshot_id"] == of_turn.snapshot_id
 
 
 async def test_a_long_last_message_is_cut_in_a_summary_and_its_record_named(

@@ -26,8 +26,19 @@ def keeper(kernel: NotebookKernel, tmp_path: Path) -> SnapshotKeeper:
     return SnapshotKeeper(files, kernel, SnapshotConfig(), logging.getLogger("tests.snapshot"))
 
 
-async def test_it_goes_ahead_while_a_capture_waits_for_a_busy_kernel(
-    kernel: NotebookKernel, keeper: SnapshotKeeper, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        ("busy", "the kernel is busy"),
+        ("idle", "its variables are being saved or restored already"),
+    ],
+)
+async def test_it_goes_ahead_while_a_capture_waits_for_the_kernel_or_is_at_work(
+    kernel: NotebookKernel,
+    keeper: SnapshotKeeper,
+    monkeypatch: pytest.MonkeyPatch,
+    state: str,
+    reason: str,
 ) -> None:
     await kernel.execute("x = 1", store_history=True)
     asked, answered = asyncio.Event(), asyncio.Event()
@@ -41,11 +52,12 @@ async def test_it_goes_ahead_while_a_capture_waits_for_a_busy_kernel(
     monkeypatch.setattr(kernel, "save_state", when_the_kernel_is_free)
     of_turn = asyncio.ensure_future(keeper.capture("turn"))
     await asked.wait()
+    monkeypatch.setattr(type(kernel), "state", state)
     skipped = await keeper.capture("compaction")
-    assert (skipped.outcome, skipped.reason) == ("skipped", "the kernel is busy")
+    assert (skipped.outcome, skipped.reason) == ("skipped", reason)
     monkeypatch.setattr(snapshot, "CHECK_SECONDS", 0.1)
     unchecked = await keeper.check()
-    assert (unchecked.outcome, unchecked.reason) == ("skipped", "the kernel is busy")
+    assert (unchecked.outcome, unchecked.reason) == ("skipped", reason)
     answered.set()
     assert (await of_turn).outcome == "ok"
 
