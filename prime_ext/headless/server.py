@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from subprocess import DEVNULL
 from typing import TYPE_CHECKING, Any
 
 from jupyter_core.utils import ensure_async
@@ -22,6 +23,10 @@ from prime_ext.headless.traits import BAD_TRAIT, refuse_bad, refuse_unknown
 if TYPE_CHECKING:
     from prime_ext.agent.service import AgentService
     from prime_ext.session.store import SessionStore
+
+
+STDERR = 2
+"""File descriptor of the process's error stream."""
 
 
 class HeadlessServer(ServerApp):
@@ -62,6 +67,8 @@ class HeadlessServer(ServerApp):
         server.log.addFilter(_is_news)
         server.initialize(argv=list(traits), find_extensions=False, new_httpserver=False)
         refuse_unknown(traits)
+        # What a kernel's process prints is no part of the agent's answer.
+        server._start_kernels(stdout=STDERR)
         for apps in server.extension_manager.extension_apps.values():
             for app in apps:
                 app.log.setLevel(server.log_level)
@@ -105,8 +112,12 @@ class HeadlessServer(ServerApp):
 
     def leave_kernels(self) -> None:
         """Start kernels so that they can go on when this process has ended."""
+        # Whoever reads what this process prints would wait for the end of the kernel as well.
+        self._start_kernels(independent=True, stdout=DEVNULL, stderr=DEVNULL)
+
+    def _start_kernels(self, **options: Any) -> None:
         manager: Any = self.kernel_manager
-        manager.start_kernel = partial(manager.start_kernel, independent=True)
+        manager.start_kernel = partial(manager.start_kernel, **options)
 
     def connection_files(self) -> list[str]:
         """Of the kernels that run, by which ``jupyter console --existing`` finds them."""

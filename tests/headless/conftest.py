@@ -109,6 +109,10 @@ class Process:
             reader.join(5)
         return status
 
+    def is_read(self) -> bool:
+        """Whether all that it has printed was read to its end; once it has ended."""
+        return not any(reader.is_alive() for reader in self._readers)
+
     @property
     def json(self) -> dict[str, Any]:
         values: dict[str, Any] = json.loads(self.out)

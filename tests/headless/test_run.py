@@ -444,11 +444,14 @@ def test_the_kernel_is_kept_when_asked_to(
         reply(call("run_code", code="import os\nopen('pid', 'w').write(str(os.getpid()))")),
         reply("Running."),
     )
-    run = start(WORK, "Go.", "--yes", "--keep-kernel")
+    run = start(WORK, "Go.", "--yes", "--keep-kernel", "--json")
     assert run.end() == 0
     pid = int((folder / "pid").read_text())
     try:
         assert is_alive(pid)
+        # The kernel prints nothing into it, and nobody waits for the kernel to read it.
+        assert run.is_read()
+        assert run.json["reply"] == "Running."
         connection = run.err.split("jupyter console --existing ")[1].split("\n")[0].strip()
         assert json.loads(Path(connection).read_text())["shell_port"]
     finally:
