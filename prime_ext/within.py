@@ -13,8 +13,10 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-async def within(seconds: float, work: Awaitable[T]) -> T:
+async def within(seconds: float | None, work: Awaitable[T]) -> T:
     """What ``work`` comes to. It is cancelled if that takes longer, and if the caller is.
+
+    ``seconds``: ``None`` for as long as it takes.
 
     Raises
     ------
@@ -37,7 +39,7 @@ async def within(seconds: float, work: Awaitable[T]) -> T:
     return task.result()
 
 
-async def acquire_within(seconds: float, lock: asyncio.Lock) -> None:
+async def acquire_within(seconds: float | None, lock: asyncio.Lock) -> None:
     """Acquire ``lock``; it is not held if this raises.
 
     Raises

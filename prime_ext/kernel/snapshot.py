@@ -22,6 +22,7 @@ from prime_ext.kernel.restoring import Restored, Restoring, Wanted
 from prime_ext.kernel.snapshot_files import SWITCHED_OFF
 from prime_ext.kernel.state import STATE_SECONDS
 from prime_ext.session.records import NO_KERNEL, Restore, Snapshot
+from prime_ext.within import acquire_within
 
 if TYPE_CHECKING:
     from prime_ext.config import SnapshotConfig
@@ -115,7 +116,9 @@ class SnapshotKeeper:
         """
         started = time.monotonic()
         try:
-            await self._acquire(COMPACTION_SECONDS if trigger == "compaction" else None)
+            # A capture that is on its way ends only when the kernel answers, which may be in hours.
+            patience = COMPACTION_SECONDS if trigger == "compaction" else None
+            await acquire_within(patience, self._lock)
         except asyncio.TimeoutError:
             return Snapshot(outcome="skipped", trigger=trigger, reason=self._why_held())
         self.is_put_off = False
@@ -138,12 +141,6 @@ class SnapshotKeeper:
             self._lock.release()
         self._on_saved(record.bytes)
         return _timed(record, started)
-
-    async def _acquire(self, patience: float | None) -> None:
-        """Acquire the lock. A capture that is on its way ends only when the kernel answers, which
-        may be in hours; a compaction has the patience of so many seconds."""
-        # Where there is none nothing is awaited: `wait_for` would lose a Stop that comes just then.
-        await asyncio.wait_for(self._lock.acquire(), patience if self._lock.locked() else None)
 
     def _why_held(self) -> str:
         """Why what holds the lock has not ended: it waits for the kernel, or is at work in it."""
@@ -326,7 +323,7 @@ class SnapshotKeeper:
         outcome = "skipped"
         reason = self.off or NO_KERNEL
         try:
-            await self._acquire(0 if self._kernel.state == "busy" else CHECK_SECONDS)
+            await acquire_within(0 if self._kernel.state == "busy" else CHECK_SECONDS, self._lock)
         except asyncio.TimeoutError:
             reason = self._why_held()
             return Restore(outcome=outcome, mode="hot", trigger="compaction", reason=reason)
@@ -411,7 +408,7 @@ class SnapshotKeeper:
             return newest if live is None else list(dict.fromkeys([live, *newest]))
         generation = await asyncio.to_thread(self.files.find, snapshot_id)
         if generation is None:
-            await self._refuse_foreign(snapshot_id)
+            await asyncio.to_thread(self.files.refuse_foreign, snapshot_id)
             raise PrimeError(
                 f"There is no snapshot {snapshot_id!r}.",
                 code="snapshot_not_found",
@@ -419,17 +416,6 @@ class SnapshotKeeper:
                 status=404,
             )
         return [generation]
-
-    async def _refuse_foreign(self, snapshot_id: str) -> None:
-        for one in await asyncio.to_thread(self.files.foreign):
-            if one.manifest.id == snapshot_id:
-                raise PrimeError(
-                    "Another server has signed this snapshot, so it was not loaded: loading runs "
-                    "code that it holds.",
-                    code="snapshot_foreign",
-                    hint=f"If you trust it, stop the server and run: {one.command}",
-                    status=409,
-                )
 
     # -- telling ----------------------------------------------------------------------------
 

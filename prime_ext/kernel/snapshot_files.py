@@ -143,6 +143,24 @@ class SnapshotFiles:
         """What another key has signed, newest first; restored only once it was imported."""
         return found(self.folder)
 
+    def refuse_foreign(self, snapshot_id: str) -> None:
+        """Look for a snapshot among those.
+
+        Raises
+        ------
+        PrimeError
+            ``snapshot_foreign`` (409), with how to import it.
+        """
+        for one in self.foreign():
+            if one.manifest.id == snapshot_id:
+                raise PrimeError(
+                    "Another server has signed this snapshot, so it was not loaded: loading runs "
+                    "code that it holds.",
+                    code="snapshot_foreign",
+                    hint=f"If you trust it, stop the server and run: {one.command}",
+                    status=409,
+                )
+
     def forget_imported(self, source: Path) -> None:
         """What was imported is ours now; its foreign original goes, if it was set aside here."""
         if any(one.directory.samefile(source) for one in self.foreign()):
