@@ -11,6 +11,7 @@ from prime_ext.agent.attachment import Attachment
 from prime_ext.agent.attachment_reader import AttachmentReader
 from prime_ext.agent.calls import ToolCalls
 from prime_ext.agent.history import History, history_seqs
+from prime_ext.agent.loose_ends import LooseEnds
 from prime_ext.agent.message_queue import MessageQueue
 from prime_ext.agent.permissions import in_force
 from prime_ext.agent.repair import missing_records
@@ -48,6 +49,7 @@ class Agent:
         self.history = History()
         self._services = services
         self._log = services.log
+        self._ends = LooseEnds(session, self.history, services.log)
         self.variables = SessionKernel(
             session,
             services,
@@ -177,6 +179,8 @@ class Agent:
             ``True``.
         """
         restoring = self.variables.recovery.restoring
+        if self._driver is None:
+            self._ends.close()
         if self._driver is None and not self._messages and not restoring:
             record = self._messages.send(text, attachments, user)
             self._drive(record)
@@ -195,6 +199,7 @@ class Agent:
             return
         resumes, self._resumes = self._resumes, False
         if resumes and self._driver is None and self._messages:
+            self._ends.close()
             self._drive(self._messages.send_next())
 
     def unqueue(self, seq: int, user: str | None) -> None:
@@ -228,6 +233,8 @@ class Agent:
         PrimeError
             ``compaction_pending`` (409) if one is on its way already.
         """
+        if self._driver is None:
+            self._ends.close()
         compaction_id = self._context.ask_compaction(instructions, user)
         if self._driver is None:
             self._drive(None)
@@ -289,6 +296,7 @@ class Agent:
             self.interrupt()
         if self._driver is not None:
             await asyncio.gather(self._driver, return_exceptions=True)
+        await self._ends.stop()
         await self._calls.runs.close()
         await self.variables.close(save_for)
         await self._context.close()
@@ -307,6 +315,22 @@ class Agent:
         self, message: UserMessage | None, so_far: Sequence[AnyRecord] = ()
     ) -> None:
         try:
+            await self._work_off(message, so_far)
+            self._ends.close()
+        except Suspended:
+            self._log.info("Session %s goes on when the server is back", self.session.id)
+        except PrimeError as failure:  # not even that it failed could be recorded
+            self._ends.tell(failure)
+        finally:
+            self._driver = None
+            self._work = None
+            self._stop_at_once = self._stopped = False
+            self._stopped_by = None
+            self._set_phase("idle", None)
+
+    async def _work_off(self, message: UserMessage | None, so_far: Sequence[AnyRecord]) -> None:
+        """Do what is to be done, one after the other: ``message``, a compaction, the queue."""
+        try:
             go_on = all_well = True
             while go_on:
                 work = self._compact_alone() if message is None else self._carry(message, so_far)
@@ -319,15 +343,8 @@ class Agent:
                 else:
                     go_on = all_well and not self._stopped and bool(self._messages)
                     message = self._messages.send_next() if go_on else None
-        except Suspended:
-            self._log.info("Session %s goes on when the server is back", self.session.id)
         finally:
-            self._driver = None
-            self._work = None
-            self._stop_at_once = self._stopped = False
-            self._stopped_by = None
             self._context.drop_compaction("The work was stopped before its turn came.")
-            self._set_phase("idle", None)
 
     async def _stoppable(self, work: Coroutine[Any, Any, str]) -> str:
         """Run ``work`` as the task that Stop cancels; returns how it ended."""

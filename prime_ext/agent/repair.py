@@ -18,7 +18,12 @@ from prime_ext.session.records import (
 
 
 def missing_records(
-    history: History, context: Sequence[AnyRecord], going: ToolResult | None
+    history: History,
+    context: Sequence[AnyRecord],
+    going: ToolResult | None,
+    *,
+    status: str = "crashed",
+    reason: str = "The server stopped before it ended.",
 ) -> list[AnyRecord]:
     """What has to be appended so that nothing in the log is left open.
 
@@ -37,6 +42,8 @@ def missing_records(
         What the context is projected from.
     going:
         The last answer about a run that has not ended.
+    status, reason:
+        What the end of the turn says, and why the compaction failed.
     """
     records: list[AnyRecord] = []
     start = history.open_compaction
@@ -49,7 +56,7 @@ def missing_records(
                 tokens_before=start.tokens_before,
                 tokens_after=start.tokens_before,
                 compaction_count=history.telemetry.compaction_count,
-                reason="The server stopped before it ended.",
+                reason=reason,
                 turn=start.turn,
             )
         )
@@ -81,5 +88,5 @@ def missing_records(
             )
             for call in open_calls(context)
         )
-        records.append(TurnEnd(status="crashed", turn=turn))
+        records.append(TurnEnd(status=status, turn=turn))
     return records

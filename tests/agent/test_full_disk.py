@@ -1,0 +1,104 @@
+"""The log cannot be written for a while: whoever watches is told, and nothing stays open."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from typing import Any
+
+import pytest
+
+from prime_ext.agent import loose_ends
+from prime_ext.errors import PrimeError
+from prime_ext.kernel.snapshot import SnapshotKeeper
+from prime_ext.session.records import AnyRecord
+from tests.agent.conftest import NewSession
+from tests.agent.driver import Driver
+from tests.agent.test_compaction import LONG, summarising
+from tests.messages_api.received import Received
+from tests.messages_api.script import Answer, call, reply
+
+
+class Disk:
+    """What the log of one session is on."""
+
+    def __init__(self, session: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.is_full = False
+        append = session.session.log.append
+
+        def refused_if_full(record: AnyRecord, *, sync: bool = False) -> AnyRecord:
+            if self.is_full:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return append(record, sync=sync)
+
+        monkeypatch.setattr(session.session.log, "append", refused_if_full)
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is tried again without patience."""
+    monkeypatch.setattr(loose_ends, "RETRY_SECONDS", 0.05)
+
+
+def told(session: Driver) -> asyncio.Task[dict[str, Any]]:
+    """The error that watchers are shown without a record."""
+    return asyncio.create_task(session.frame(lambda frame: frame["type"] == "error"))
+
+
+async def test_a_compaction_ends_once_there_is_room(
+    new_session: NewSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await new_session()
+    session.api.respond = summarising(reply(LONG), reply("After."))
+    await session.ask("Rows.")
+    await session.idle()
+    disk = Disk(session, monkeypatch)
+    capture = SnapshotKeeper.capture
+
+    async def fill(keeper: SnapshotKeeper, *arguments: Any, **options: Any) -> Any:
+        disk.is_full = True
+        return await capture(keeper, *arguments, **options)
+
+    monkeypatch.setattr(SnapshotKeeper, "capture", fill)
+    frame = told(session)
+    asked = await session.service.compact(session.session, None, "ada")
+    assert (await frame)["code"] == "session_not_written"
+    await session.idle()
+    assert [r.kind for r in session.records()][-1] == "compaction_start"
+    with pytest.raises(PrimeError, match="No space left"):
+        await session.send("Hello?")
+    with pytest.raises(PrimeError, match="No space left"):
+        await session.service.compact(session.session, None, "ada")
+    disk.is_full = False
+    end = await session.record("compaction_end", **asked)
+    assert end.outcome == "failed"
+    assert "No space left" in end.reason
+    await session.record("error", code="session_not_written")
+    assert (await session.ask("After?")).status == "ok"
+    assert len(session.records("compaction_end")) == 1
+    assert len(session.records("error")) == 1
+
+
+async def test_a_turn_ends_once_there_is_room(
+    new_session: NewSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await new_session()
+    disk = Disk(session, monkeypatch)
+    answers = [reply("Let me see.", call("list_variables")), reply("Lost."), reply("After.")]
+
+    def respond(_request: Received) -> Answer:
+        disk.is_full = len(answers) == 2
+        return answers.pop(0)
+
+    session.api.respond = respond
+    frame = told(session)
+    await session.send("Rows.")
+    assert (await frame)["code"] == "session_not_written"
+    await session.idle()
+    assert not session.records("turn_end")
+    disk.is_full = False
+    # Whoever is faster than the next try goes behind the end of that turn, too.
+    await session.send("After?")
+    await session.record("turn_end", status="ok")
+    assert [r.status for r in session.records("turn_end")] == ["error", "ok"]  # type: ignore[union-attr]
+    assert len(session.records("error")) == 1
