@@ -379,7 +379,7 @@ async def test_an_offer_that_is_taken_late_is_not_told_as_an_older_state(
     await saved(session, "x = 7")
     await jp_serverapp.kernel_manager.restart_kernel(await kernel_id(jp_serverapp, notebook))
     offer = await session.record("restore")
-    # What is run meanwhile is saved as well, so that there is a newer snapshot than the one offered.
+    # What is run meanwhile is saved as well: there is a newer snapshot than the one offered.
     await saved(session, "fresh = 1")
     await service.restore(session.session, offer.snapshot_id, None, False, "ada")
     assert "7 1" in await ran(session, "print(x, fresh)")
