@@ -40,8 +40,8 @@ class OperationRefused(Exception):
     """The browser could not apply an operation.
 
     ``code`` is one of ``cell_not_found`` (``cell_id`` says which), ``cell_conflict`` (``source``
-    is what the cell holds), ``run_unknown``, ``save_conflict``, ``save_failed`` and
-    ``operation_failed``.
+    is what the cell holds), ``run_unknown``, ``run_superseded``, ``save_conflict``, ``save_failed``
+    and ``operation_failed``.
     """
 
     def __init__(

@@ -24,7 +24,7 @@ PATH = "work.ipynb"
 LATER = """\
 import asyncio
 said = asyncio.Queue()
-async def later():
+async def later(said=said):
     while True:
         exec(await said.get())
 task = asyncio.create_task(later())
@@ -238,7 +238,7 @@ async def test_an_older_run_stays_out_of_the_next(
 ) -> None:
     shown = make(f"{LATER}print('first')", is_open=is_open)
     await document.run("a", kernel)
-    await kernel.execute("before, names = said, globals()", store_history=False)
+    await kernel.execute("before = said", store_history=False)
     await document.run("a", kernel)
     await kernel.execute("before.put_nowait('print(1)')", store_history=False)
     await say("print(2)")
