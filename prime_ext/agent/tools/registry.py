@@ -10,6 +10,10 @@ from typing import Any
 
 from prime_ext.agent.tools.tool import Tool
 from prime_ext.errors import PrimeError
+from prime_ext.session.excerpts import fitted
+
+MAX_ERROR_CHARS = 300
+"""Of what is said of an argument: it quotes the argument, which the model has before it anyway."""
 
 
 class ToolRegistry:
@@ -118,7 +122,7 @@ class ToolRegistry:
             at = "".join(f"[{part!r}]" for part in error.absolute_path)
             raise PrimeError(
                 f"The arguments of {tool.name} are not valid{f' at {at}' if at else ''}: "
-                f"{error.message}",
+                f"{fitted([error.message], MAX_ERROR_CHARS)[0]}",
                 code="invalid_arguments",
                 hint=f"The schema is {json.dumps(tool.input_schema)}",
             )
