@@ -51,6 +51,8 @@ ERROR_CHARS = 400
 
 _READING = ("read_file", "search_files")
 _WRITING = ("edit_file", "write_file")
+_OURS = ("compaction", "session")
+"""Where errors come from that say nothing of the work."""
 
 Entries = dict[str, tuple[int, str]]
 """What an entry is about → the record's ``seq`` and the text; oldest first."""
@@ -141,7 +143,7 @@ class _Notes:
             self._operation(record)
         elif isinstance(record, Revert):
             self._revert(record)
-        elif isinstance(record, Error):
+        elif isinstance(record, Error) and record.where not in _OURS:
             self._note("Errors", record.message, record.seq, record.message, ERROR_CHARS)
 
     def _result(self, record: ToolResult) -> None:

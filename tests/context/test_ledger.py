@@ -62,6 +62,7 @@ WORK = numbered(
         ),
         NotebookOp(op_id="2", op="edit_cell", cell_id="cd", status="conflict", writer="browser"),
         Error(code="overloaded", message="The model's server was overloaded.", where="model"),
+        Error(code="timeout", message="The summary could not be made.", where="compaction"),
     ]
 )
 
@@ -77,6 +78,7 @@ def test_it_holds_what_was_asked_read_changed_and_what_failed() -> None:
     assert "show(n)" not in text
     assert "cd" not in text.split()
     assert "overloaded" in text
+    assert "The summary" not in text
 
 
 @given(sessions(), st.data())
