@@ -23,7 +23,7 @@ from prime_ext.session.record_text import SEARCHABLE_KINDS, bookkeeping, text_of
 from prime_ext.session.search_index import INDEX_NAME, Entry, SearchIndex, Wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from prime_ext.session.log import SessionLog
     from prime_ext.session.records import AnyRecord
@@ -109,9 +109,9 @@ class Recall:
                 )
         wanted = Wanted(query, tuple(kinds or SEARCHABLE_KINDS), before or 2**62, limit)
         found = (
-            self._look_up(wanted, wanted.all_words())
-            or self._scan(wanted, [query])
-            or self._look_up(wanted, wanted.some_words())
+            self._look_up(wanted, wanted.all_words(), all)
+            or self._scan(wanted, _containing(query), query)
+            or self._look_up(wanted, wanted.some_words(), any)
         )
         return [Hit(entry.seq, entry.kind, snippet(entry.text, query)) for entry in found]
 
@@ -152,8 +152,11 @@ class Recall:
 
     # --- index or log ------------------------------------------------------------------------
 
-    def _look_up(self, wanted: Wanted, terms: str) -> list[Entry]:
-        """What the index finds; without an index, the records in which all words stand."""
+    def _look_up(
+        self, wanted: Wanted, terms: str, needed: Callable[[Iterable[bool]], bool]
+    ) -> list[Entry]:
+        """What the index finds; without an index, the records with the words that are ``needed``:
+        ``all`` or ``any``."""
         if not terms:
             return []
         seqs: list[int] | None = None
@@ -165,7 +168,9 @@ class Recall:
                 except sqlite3.Error:
                     self._drop_index()
         if seqs is None:
-            return self._scan(wanted, wanted.words)
+            return self._scan(
+                wanted, lambda text: needed(bool(word.search(text)) for word in wanted.patterns)
+            )
         entries = [self._entry(record) for record in self._log.get_all(seqs)]
         # Words next to each other are what was meant more often than words anywhere.
         literal = wanted.query.casefold()
@@ -210,12 +215,14 @@ class Recall:
                 for seq, line in lines
             ]
 
-    def _scan(self, wanted: Wanted, parts: list[str]) -> list[Entry]:
-        """Entries in which all ``parts`` stand, inside words too: by reading them all, the newest
-        first."""
-        parts = [part.casefold() for part in parts]
+    def _scan(
+        self, wanted: Wanted, matches: Callable[[str], bool], literal: str = ""
+    ) -> list[Entry]:
+        """Entries whose text matches, by reading them all, the newest first; ``literal`` must
+        stand in it."""
         # Most lines can be passed over without being decoded, if JSON writes the part as it is.
-        plain = parts[0].encode() if parts[0].isascii() and parts[0].isprintable() else b""
+        part = literal.casefold()
+        plain = part.encode() if part.isascii() and part.isprintable() else b""
         if b'"' in plain or b"\\" in plain:
             plain = b""
         older = [seq for seq in self._log.seqs_of(*wanted.kinds) if seq < wanted.before]
@@ -224,8 +231,7 @@ class Recall:
             if plain and plain not in line.lower() and b'"output_file":' not in line:
                 continue
             entry = self._entry(decode_record(line))
-            text = entry.text.casefold()
-            if all(part in text for part in parts):
+            if matches(entry.text):
                 found.append(entry)
                 if len(found) >= wanted.limit:
                     break
@@ -252,3 +258,9 @@ class Recall:
             return None
         with os.fdopen(fd, "rb") as file:
             return file.read(MAX_OUTPUT_BYTES).decode("utf-8", "replace")
+
+
+def _containing(query: str) -> Callable[[str], bool]:
+    """Whether a text holds ``query`` as it stands, inside words too."""
+    folded = query.casefold()
+    return lambda text: folded in text.casefold()

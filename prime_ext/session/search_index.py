@@ -19,11 +19,20 @@ INDEX_NAME = "recall.sqlite"
 INDEX_VERSION = 1
 
 _WORD = re.compile(r'"([^"]+)"|(\S+)')
+_TOKEN = re.compile(r"[^\W_]+")
+"""Letters and digits; what stands between them only separates."""
 
 
 def words_of(query: str) -> list[str]:
     """The words that a person searches for; those in quotes together."""
     return [quoted or word for quoted, word in _WORD.findall(query)]
+
+
+def _pattern(term: str, whole: bool) -> re.Pattern[str]:
+    """Matches where the tokens of ``term`` follow each other, as the index has them."""
+    tokens = r"[\W_]+".join(map(re.escape, _TOKEN.findall(term)))
+    end = r"(?![^\W_])" if whole else ""
+    return re.compile(rf"(?<![^\W_]){tokens}{end}", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -52,13 +61,15 @@ class Wanted:
         self.kinds = kinds
         self.before = before
         self.limit = max(limit, 1)
-        self.words = words_of(query)
         # A term without a letter or digit has no token to look up.
-        self._terms = [
-            f'"{(quoted or word).replace(chr(34), "")}"{"" if quoted else "*"}'
+        terms = [
+            ((quoted or word).replace('"', ""), bool(quoted))
             for quoted, word in _WORD.findall(query)
-            if any(char.isalnum() for char in quoted or word)
+            if _TOKEN.search(quoted or word)
         ]
+        self._terms = [f'"{term}"{"" if whole else "*"}' for term, whole in terms]
+        self.patterns = [_pattern(term, whole) for term, whole in terms]
+        """The same terms, to be looked for in a text itself."""
 
     def all_words(self) -> str:
         """Terms for ``SearchIndex.match``; empty if there is nothing to look up."""

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from prime_ext.errors import PrimeError
-from prime_ext.session.recall import Excerpt, Hit
+from prime_ext.session.recall import Excerpt, Hit, Recall
 from prime_ext.session.records import (
     AssistantMessage,
     CompactionEnd,
@@ -300,6 +300,21 @@ def test_without_an_index_the_log_is_searched(session: Session) -> None:
         assert seqs(session.search("wombat", before=second)) == [first]
         assert seqs(session.search("wombat", limit=1)) == [second]
     assert set(seqs(session.search("wombat"))) == {first, second}
+
+
+@pytest.mark.parametrize(
+    "query", ["zebra*", 'zebra"1', "NOT zebra1", '"zebra1', "zebra1)", '"zebra1 stripes"', "ebra1"]
+)
+def test_an_index_that_cannot_be_made_changes_no_answer(session: Session, query: str) -> None:
+    seq = say(session, "my pet is (zebra1_stripes)")
+    say(session, "my horse is called otherwise")
+    assert seqs(session.search(query)) == [seq]
+    session.recall.close()
+    (session.folder / INDEX_NAME).unlink()
+    (session.folder / INDEX_NAME / "in the way").mkdir(parents=True)
+    session.recall = Recall(session.folder, session.log)
+    assert seqs(session.search(query)) == [seq]
+    assert session.search('"stripes zebra1"') == []
 
 
 def test_no_symbolic_link_becomes_the_index(
