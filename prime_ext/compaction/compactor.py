@@ -167,7 +167,8 @@ class Compactor:
             return await self._compact(start, projection, end, terms)
         except asyncio.CancelledError:
             spent = self._spent_in_vain(projection, terms)
-            end("cancelled", before, reason="Stopped by the user.", **spent)
+            # By a person, or because the session is closed: the server stops, too.
+            end("cancelled", before, reason="It was stopped before it was done.", **spent)
             raise
         except Exception as failure:  # whatever broke, the conversation goes on as it was
             self._log.exception("Compaction of session %s failed", self._session.id)

@@ -194,6 +194,20 @@ async def test_a_summary_that_was_made_serves_the_next_one(
         assert (done.path, asked) == ("single_pass", 2)
 
 
+async def test_a_server_that_stops_is_nobody_who_stopped_it(
+    new_session: NewSession, held: Held
+) -> None:
+    session = await new_session()
+    session.api.respond = Model()
+    await session.ask("Rows.")
+    await session.idle()
+    reached = held(SnapshotKeeper, "check")
+    await session.service.compact(session.session, None, "ada")
+    await reached.wait()
+    await session.service.close_session(session.session)
+    assert (await stopped(session)).reason == "It was stopped before it was done."
+
+
 class TestLeap:
     @pytest.fixture
     def prime_config(self) -> dict[str, Any]:
