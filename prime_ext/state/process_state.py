@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from . import cells, history, library_settings, registrations
+from . import cells, history, library_settings, registrations, search_path
 from .namespace import shell
 from .pickling import SaveContext
 
@@ -43,7 +43,7 @@ def capture(context: SaveContext, filters: list[tuple[Any, ...]]) -> dict[str, A
     state: dict[str, Any] = {
         "history": _safely(functools.partial(history.capture, context)),
         "cwd": _safely(os.getcwd),
-        "path": list(map(str, sys.path)),
+        "search_path": _safely(search_path.capture),
         "submodules": cells.submodules(context.namespace),
         "environment": _environment_changes(),
         "random": random.getstate(),
@@ -69,8 +69,8 @@ def capture(context: SaveContext, filters: list[tuple[Any, ...]]) -> dict[str, A
 
 def apply_early(state: dict[str, Any], notes: list[str]) -> None:
     """What loading the components may depend on: path, directory, environment, sources."""
-    missing = [entry for entry in state["path"] if entry not in sys.path]
-    sys.path.extend(missing)
+    if state.get("search_path"):
+        search_path.apply(state["search_path"])
     directory = state.get("cwd")
     if directory and directory != _safely(os.getcwd):
         try:
