@@ -256,34 +256,35 @@ def read_private(path: Path) -> bytes:
         return file.read()
 
 
-def parse_head(content: bytes, key: bytes | None, source: Path) -> Head:
+def parse_head(content: bytes, key: bytes | None, source: Path, hint: str = "") -> Head:
     """Check the signature, then read the manifest. Nothing is unpickled here.
 
     With ``key=None`` the signature stays unchecked: good for looking, refused for loading.
+    ``hint``: what to do if there is something wrong with it.
     Raises `SnapshotCorrupt` for what is not a whole head, `SnapshotRefused` for a foreign one.
     """
-    hint = "The previous generation may be intact: load it with generation='previous'."
     whole = (
         len(content) >= len(MAGIC) + _TRAILER_BYTES
         and content.startswith(MAGIC)
         and content.endswith(END_MAGIC)
     )
     if not whole:
-        raise SnapshotCorrupt(f"{source} is not a complete snapshot head. {hint}")
+        raise SnapshotCorrupt(f"{source} is not a complete snapshot head. {hint}".rstrip())
     signed = memoryview(content)[: -signing.SIGNATURE_BYTES - len(END_MAGIC)]
     signature = content[len(signed) : len(signed) + signing.SIGNATURE_BYTES]
     if key is not None and not signing.verify(key, signed, signature):
         raise SnapshotRefused(
             f"{source} was altered or was not made with this key, so it was not loaded. "
-            f"If it comes from another machine, import it with explicit trust. {hint}"
+            f"If it comes from another machine, import it with explicit trust. {hint}".rstrip()
         )
     start, length = _LENGTHS.unpack(signed[-_LENGTHS.size :])
+    damaged = f"{source} has a damaged manifest. {hint}".rstrip()
     if start + length != len(signed) - _LENGTHS.size:
-        raise SnapshotCorrupt(f"{source} has a damaged manifest. {hint}")
+        raise SnapshotCorrupt(damaged)
     try:
         raw = json.loads(bytes(signed[start : start + length]))
     except ValueError as error:
-        raise SnapshotCorrupt(f"{source} has a damaged manifest. {hint}") from error
+        raise SnapshotCorrupt(damaged) from error
     manifest = Manifest.from_dict(raw)
     manifest.signature = "unchecked" if key is None else "valid"
     return Head(content, manifest)
@@ -321,7 +322,21 @@ def head_path(directory: Path, generation: str) -> Path:
         ) from None
 
 
+def other_generation(directory: Path, generation: str) -> str:
+    """What to do if a generation is damaged or gone; empty if there is no other one."""
+    for other in generations(directory):
+        if other != generation and head_path(directory, other).exists():
+            which = "The previous" if other == "previous" else "Another"
+            return f"{which} generation may be intact: load it with generation={other!r}."
+    return ""
+
+
 def read_head(directory: Path, key: bytes | None, generation: str = "current") -> Head:
     """Read and check the head of one generation."""
     path = head_path(directory, generation)
-    return parse_head(read_private(path), key, path)
+    try:
+        content = read_private(path)
+    except SnapshotMissing as error:
+        hint = other_generation(directory, generation) if generation == "current" else ""
+        raise SnapshotMissing(f"{error} {hint}".rstrip()) from None
+    return parse_head(content, key, path, other_generation(directory, generation))

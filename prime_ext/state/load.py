@@ -6,14 +6,15 @@ import gc
 import logging
 import os
 import pickle
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from . import (
+    altered,
     baseline,
     classes,
-    digests,
     format,
     history,
     interrupts,
@@ -29,7 +30,7 @@ from . import (
 from .component import contents_digest
 from .deadline import DeadlineExceeded, deadline
 from .errors import SnapshotCorrupt, SnapshotError, SnapshotMissing
-from .format import ComponentRecord, Extent, Head
+from .format import ComponentRecord, Extent, Head, Manifest
 from .interrupts import is_interrupt
 from .losses import placeholder_in
 from .namespace import current_namespace, user_names
@@ -39,7 +40,7 @@ from .pickling import ComponentUnpickler, describe
 from .process import PROCESS
 from .report import SKIPPED, NameStatus, Report
 from .restored import Restored, fill_report
-from .segments import SegmentReader, check_in_background
+from .segments import SegmentReader
 from .signing import user_key
 from .tolerant import TolerantUnpickler, lost_class
 from .unrestorable import Unrestorable
@@ -77,8 +78,9 @@ def load(
     overwrite: replace names that exist and differ from the snapshot. Without it they stay.
     generation: ``current``, ``previous``, ``kept`` (the one whose restore was incomplete), or
         ``kept-N``.
-    verify: check the content of mapped segments in the ``background`` (a mismatch is logged and
-        noted in the report), before use (``wait``), or not at all (``off``).
+    verify: check the content of mapped segments before use (``wait``), not at all (``off``), or
+        small ones before use and large ones in the ``background`` (`altered`): a mismatch is then
+        logged, and changes status and reason of the names in the report.
     restore_process_state: working directory, ``sys.path``, random states, options.
     seconds_per_component: what takes longer to load is given up and reported.
     lock_timeout: seconds to wait for a writer that is at work, as one that outlives a killed
@@ -102,7 +104,9 @@ def load(
     )
     head, reader = _open(source, key, generation)
     verification.merge(head.manifest, verification.read(source, key))
-    loader = Loader(head, reader, namespace, verify == "wait", seconds_per_component)
+    loader = Loader(
+        head, reader, namespace, _checked_at_once(verify, head.manifest), seconds_per_component
+    )
     hot = mode == "hot" or (mode == "auto" and head.manifest.process == PROCESS)
     report = Report(
         "load", generation=head.manifest.generation, fingerprint=head.manifest.fingerprint
@@ -136,6 +140,13 @@ def load(
     if not report.complete:
         recipes.complete(report, head.manifest, loader.cells())
     report.notes.extend(dict.fromkeys(loader.context.notes))
+    hint = format.other_generation(source, generation)
+    for problem in reader.damaged.values():
+        report.notes.append(f"{problem} {hint}".rstrip())
+        _log.error("The kernel state to restore is damaged: %s", report.notes[-1])
+    for name, value in restored.values.items():
+        if altered.ALTERED in head.manifest.names[name]["reason"]:
+            altered.remember(name, value)
     if not hot and set(restored.values) == set(user_names(namespace)):
         baseline.learn(namespace, head.manifest)
     report.bytes = reader.mapped
@@ -143,9 +154,14 @@ def load(
     if not report.complete and not generation.startswith("kept"):
         keep_head(format.head_path(source, generation), format.head_path(source, "kept"))
     if verify == "background":
-        report._check = check_in_background(
-            reader, loader.lent, lambda problem: _alarm(report, problem)
-        )
+
+        def alarm(problem: str, names: set[str]) -> None:
+            told = f"{problem} {hint}".rstrip()
+            report.found_altered(names, altered.ALTERED, told)
+            of = f" ({', '.join(sorted(names))})" if names else ""
+            _log.error("Restored kernel state is damaged%s: %s", of, told)
+
+        report._check = altered.compare(reader, loader.unchecked, restored.values, alarm)
     report.duration_ms = report.pause_ms = monotonic_ms(started)
     return report
 
@@ -175,10 +191,9 @@ def _open(directory: Path, key: bytes, generation: str) -> tuple[Head, SegmentRe
             return head, reader
 
 
-def _alarm(report: Report, problem: str) -> None:
-    _log.error("Restored kernel state is damaged: %s", problem)
-    report.notes.append(problem)
-    report.complete = False
+def _checked_at_once(verify: str, manifest: Manifest) -> int:
+    """Bytes of mapped data to compare before use."""
+    return {"wait": sys.maxsize, "background": altered.at_once(manifest), "off": 0}[verify]
 
 
 class Loader:
@@ -189,14 +204,15 @@ class Loader:
         head: Head,
         reader: SegmentReader,
         namespace: dict[str, Any],
-        check: bool,
+        at_once: int,
         limit: float,
     ) -> None:
         self.head = head
-        self.lent: list[Extent] = []
+        self.unchecked: altered.Unchecked = {}
         self.context = restorers.LoadContext(namespace, modules=head.manifest.modules)
         self._reader = reader
-        self._check = check
+        self._at_once = at_once
+        """Bytes of mapped data that may still be compared before use."""
         self._limit = limit
         self._fresh: set[str] = set()
         self._damaged: dict[str, str] = {}
@@ -206,16 +222,17 @@ class Loader:
         """A component stream: from the signed head, or from a segment by its signed digest."""
         if extent.where == format.IN_HEAD:
             return self.head.stream(extent)
-        # A copy: a mapped page shows what others write to the file after the check.
-        content = bytes(self._reader.view(extent))
-        if not digests.matches(extent.strong, content):
-            raise SnapshotCorrupt(f"Segment {extent.where} was altered; nothing of it was loaded.")
-        return content
+        return self._reader.copy(extent)
 
-    def _buffer(self, extent: Extent, tolerant: bool) -> Any:
-        self.lent.append(extent)
+    def _buffer(self, extent: Extent, own: list[str], tolerant: bool) -> Any:
+        check = extent.length <= self._at_once
+        if check:
+            self._at_once -= extent.length
+        else:
+            where = (extent.where, extent.offset)
+            self.unchecked.setdefault(where, (extent, set()))[1].update(own)
         try:
-            return self._reader.lend(extent, self._check)
+            return self._reader.lend(extent, check)
         except SnapshotCorrupt as error:
             if not tolerant:
                 raise
@@ -281,10 +298,18 @@ class Loader:
         extent = self.head.manifest.skeletons
         if extent is None:
             return
-        skeletons = pickle.loads(self.stream(extent))
-        for key, skeleton in zip(self.head.manifest.skeleton_keys, skeletons):  # noqa: B905
+        keys = self.head.manifest.skeleton_keys
+        problem = ""
+        try:
+            skeletons = pickle.loads(self.stream(extent))
+        except SnapshotCorrupt as error:
+            problem = str(error)
+            skeletons = [b""] * len(keys)
+        for key, skeleton in zip(keys, skeletons):  # noqa: B905 - Python 3.9
             live = classes.KEYS.live(key)
-            if live is None:
+            if live is None and problem:
+                live = self._lost(key, problem)
+            elif live is None:
                 live = self._make_class(key, skeleton)
             self.context.classes[key] = live
 
@@ -294,10 +319,13 @@ class Loader:
         except BaseException as error:
             if is_interrupt(error):
                 raise
-            self._damaged[key] = describe(error)
-            return lost_class(key.partition("#")[0], describe(error))
+            return self._lost(key, describe(error))
         self._fresh.add(key)
         return made
+
+    def _lost(self, key: str, problem: str) -> type:
+        self._damaged[key] = problem
+        return lost_class(key.partition("#")[0], problem)
 
     def load_classes(self) -> dict[int, str]:
         """Make and fill all classes; component index → problem, for those that failed."""
@@ -440,7 +468,7 @@ class Loader:
         values: dict[str, Any] = {}
         # A pack holds too many small ones to go on without.
         tolerant = kind is TolerantUnpickler and not record.packed
-        buffers = [self._buffer(extent, tolerant) for extent in record.buffers]
+        buffers = [self._buffer(extent, own, tolerant) for extent in record.buffers]
         unpickler = kind(self.stream(record.stream), in_order(buffers, record.packed))
         for what, value in record.roots:
             loaded = unpickler.load()

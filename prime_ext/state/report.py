@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -10,6 +11,9 @@ VERIFIED = "verified"
 DEGRADED = "degraded"
 SKIPPED = "skipped"
 UNVERIFIED = "unverified"
+
+_changing = threading.Lock()
+"""For changes that another thread makes, and for reading a report as a whole."""
 
 
 @dataclass
@@ -37,7 +41,8 @@ class NameStatus:
     Attributes
     ----------
     status: ``verified`` (read back), ``unverified`` (written, not read back yet), ``degraded``
-        (a placeholder inside), or ``skipped`` (not in the snapshot, or not restored).
+        (a placeholder inside, or data that was altered on the disk), or ``skipped`` (not in the
+        snapshot, or not restored).
     reason: why it is not simply fine; an empty string where there is nothing to say.
     type: qualified type name.
     size: bytes of the name's component in the snapshot (shared by the names of the component).
@@ -104,12 +109,22 @@ class Report:
     def wait_for_check(self, timeout: float | None = None) -> bool:
         """After a load: wait until the mapped data was compared with its digests.
 
-        True once that is over; what was found is then in ``notes`` and ``complete``.
+        True once that is over; what was found is then in ``names``, ``notes`` and ``complete``.
         """
         if self._check is None:
             return True
         self._check.join(timeout)
         return not self._check.is_alive()
+
+    def found_altered(self, names: Iterable[str], reason: str, note: str) -> None:
+        """Bring it up to date with a check that ends after the load; from any thread."""
+        with _changing:
+            for name in names:
+                status = self.names[name]
+                status.reason = f"{status.reason}; {reason}" if status.reason else reason
+                status.status = DEGRADED
+            self.notes.append(note)
+            self.complete = False
 
     def by_status(self) -> dict[str, list[str]]:
         """Names grouped by status, each group sorted."""
@@ -120,4 +135,5 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON types."""
-        return asdict(self)
+        with _changing:
+            return asdict(self)

@@ -15,6 +15,7 @@ from threading import Event
 from typing import Any
 
 from . import (
+    altered,
     baseline,
     dill_judge,
     forking,
@@ -39,6 +40,7 @@ from .process import PROCESS
 from .quiet import Quiet
 from .recipes import Recipes, type_name
 from .report import DEGRADED, SKIPPED, UNVERIFIED, NameStatus, Report
+from .segments import is_damaged
 from .signing import user_key
 from .time_budget import Budget
 
@@ -138,6 +140,7 @@ def begin(
     key = user_key() if key is None else key
     writer.make_directories(target)
     filters = library_settings.warning_filters()
+    altered.settle()
     with ExitStack() as guard, Quiet():
         guard.enter_context(lock.exclusive(target / format.DATA_NAME, lock_timeout))
         writer.prepare_directory(target)
@@ -171,6 +174,7 @@ def begin(
             manifest=manifest,
             last=last,
             last_intact=intact,
+            last_damaged=last is not None and is_damaged(last, target / format.DATA_NAME),
             verified=verification.verified_fingerprints(target, key, last),
         )
         saving = Saving(report, guard.pop_all(), started)
@@ -254,6 +258,7 @@ def _draft(
 def _name_entries(namespace: dict[str, Any], pickled: Pickled) -> dict[str, dict[str, Any]]:
     """One entry per name, the degraded and skipped ones with their recipe."""
     recipes = Recipes(namespace)
+    holding = altered.holding(namespace)
     entries: dict[str, dict[str, Any]] = {}
 
     def add(name: str, status: str, reason: str, component: int | None) -> None:
@@ -268,11 +273,15 @@ def _name_entries(namespace: dict[str, Any], pickled: Pickled) -> dict[str, dict
         }
 
     for index, component in enumerate(pickled.components):
+        names = {name for what, name in component.roots if what == "name"}
+        holds_altered = not names.isdisjoint(holding)
         for what, name in component.roots:
             if what == "name":
                 losses = component.lost_in.get(name, component.losses)
                 reasons = [f"{loss.what}: {loss.why}" for loss in losses] + component.notes
-                status = DEGRADED if losses else UNVERIFIED
+                if holds_altered:
+                    reasons.append(altered.ALTERED)
+                status = DEGRADED if losses or holds_altered else UNVERIFIED
                 add(name, status, "; ".join(dict.fromkeys(reasons)), index)
     for (what, name), reason in pickled.skipped.items():
         if what == "name":

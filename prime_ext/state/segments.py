@@ -213,7 +213,10 @@ class SegmentReader:
         self._maps: dict[str, memoryview] = {}
         self._lent: set[tuple[str, int]] = set()
         self._problems: dict[str, str] = {}
+        self._files: dict[str, File] = {}
         self.mapped = 0
+        self.damaged: dict[str, str] = {}
+        """Segment → what was wrong with it when something was to be read from it."""
 
     def open_all(self, names: Iterable[str]) -> None:
         """Open everything now: a concurrent save may unlink segments, open ones stay readable.
@@ -237,8 +240,10 @@ class SegmentReader:
         flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)
         descriptor = os.open(self._directory / name, flags)
         try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
                 raise SnapshotCorrupt(f"{name} is not a regular file.")
+            self._files[name] = _file(status)
             return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY))
         finally:
             os.close(descriptor)
@@ -246,11 +251,11 @@ class SegmentReader:
     def view(self, extent: Extent) -> memoryview:
         """The bytes of an extent, writable, private to this process."""
         if extent.where in self._problems:
-            raise SnapshotCorrupt(f"Segment {extent.where}: {self._problems[extent.where]}")
+            raise self._damage(extent, f": {self._problems[extent.where]}")
         mapped = self._maps[extent.where]
         end = extent.offset + extent.length
         if extent.offset < 0 or extent.length < 0 or end > mapped.nbytes:
-            raise SnapshotCorrupt(f"Segment {extent.where} is truncated.")
+            raise self._damage(extent, " is truncated.")
         self.mapped += extent.length
         return mapped[extent.offset : end]
 
@@ -269,40 +274,67 @@ class SegmentReader:
     def checked(self, extent: Extent) -> memoryview:
         """As `view`, after comparing the content with its digest."""
         data = self.view(extent)
-        if not digests.matches(extent.strong, data):
-            raise SnapshotCorrupt(
-                f"Segment {extent.where} was altered: its content does not have the signed digest."
-            )
+        self._compare(extent, data)
         return data
 
+    def copy(self, extent: Extent) -> bytes:
+        """As `checked`, but a copy: a mapped page shows what others write to the file later."""
+        data = bytes(self.view(extent))
+        self._compare(extent, data)
+        return data
 
-def check_in_background(
-    reader: SegmentReader, extents: list[Extent], alarm: Callable[[str], None]
-) -> threading.Thread:
-    """Compare mapped extents with their digests in a thread; ``alarm`` hears of each mismatch."""
-    # Views of their own: the user may change the mapped arrays, so pristine maps are needed.
-    pristine = SegmentReader(reader._directory)
-    pristine.open_all({extent.where for extent in extents})
+    def _compare(self, extent: Extent, data: Any) -> None:
+        if not digests.matches(extent.strong, data):
+            _altered.add((*self._files[extent.where], extent.offset))
+            what = " was altered: its content does not have the signed digest."
+            raise self._damage(extent, what)
 
-    def check() -> None:
-        for extent in extents:
-            try:
-                pristine.checked(extent)
-            except SnapshotCorrupt as error:
-                alarm(str(error))
-            except LookupError:
-                return  # this environment lacks the hash; `verify="wait"` would have said so
+    def _damage(self, extent: Extent, what: str) -> SnapshotCorrupt:
+        problem = f"Segment {extent.where}{what}"
+        self.damaged.setdefault(extent.where, problem)
+        return SnapshotCorrupt(problem)
 
-    thread = threading.Thread(target=check, name="prime-state-check", daemon=True)
-    thread.start()
-    return thread
+    def pristine(self) -> SegmentReader:
+        """One with mappings of its own, in which nobody has changed a restored object."""
+        other = SegmentReader(self._directory)
+        other.open_all(name for name in self._maps)
+        return other
+
+
+File = tuple[int, int, int]
+
+_altered: set[tuple[int, int, int, int]] = set()
+"""File and offset of the extents that were found to be altered, by this process."""
+
+
+def _file(status: os.stat_result) -> File:
+    """Which file a segment is; another one may later get its name."""
+    return status.st_dev, status.st_ino, status.st_mtime_ns
+
+
+def is_damaged(manifest: Manifest, directory: Path) -> bool:
+    """Whether something that a snapshot needs is known to be altered, or is not there."""
+    files: dict[str, tuple[File, int]] = {}
+    for name in manifest.segments():
+        try:
+            status = os.stat(directory / name)
+        except OSError:
+            return True
+        files[name] = _file(status), status.st_size
+    for extent in manifest.extents():
+        if extent.where in files:
+            file, size = files[extent.where]
+            if extent.offset + extent.length > size or (*file, extent.offset) in _altered:
+                return True
+    return False
 
 
 def reusable(manifest: Manifest | None, directory: Path) -> dict[tuple[str, int], Extent]:
     """Extents of the last snapshot that a new one may refer to, by ``(fast digest, length)``.
 
     Extents of a segment of which less than half is still needed are left out: their content is
-    written anew, and the segment goes when the last head that refers to it goes.
+    written anew, and the segment goes when the last head that refers to it goes. So is what was
+    found to be altered.
     """
     if manifest is None:
         return {}
@@ -310,13 +342,15 @@ def reusable(manifest: Manifest | None, directory: Path) -> dict[tuple[str, int]
     live = manifest.segments()
     for name, live_bytes in live.items():
         try:
-            size = os.stat(directory / name).st_size
+            status = os.stat(directory / name)
         except OSError:
             continue
+        size = status.st_size
         if live_bytes * 2 < size:
             continue
         for extent in manifest.extents():
-            if extent.where == name and extent.offset + extent.length <= size:
+            is_there = extent.where == name and extent.offset + extent.length <= size
+            if is_there and (*_file(status), extent.offset) not in _altered:
                 found[(extent.fast, extent.length)] = extent
     return found
 

@@ -204,7 +204,7 @@ def _work(directory: Path, head: Head, pending: list[int], pipe: int) -> None:
     namespace: dict[str, Any] = vars(sys.modules["__main__"])
     reader = SegmentReader(directory / format.DATA_NAME)
     reader.open_all(head.manifest.segments())
-    loader = Loader(head, reader, namespace, True, SECONDS_PER_COMPONENT)
+    loader = Loader(head, reader, namespace, sys.maxsize, SECONDS_PER_COMPONENT)
     loader.context.sandboxed = True
     guard()
     # Classes first, in one go: nearly every component needs some of them.

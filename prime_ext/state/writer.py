@@ -26,7 +26,8 @@ class Job:
     """All a writer needs; nothing in it is looked up anew, so that a forked child can do it.
 
     ``manifest`` is complete but for extents, fingerprints and sizes. ``last`` is the manifest of
-    the head that is current now; ``last_intact`` false if there is a head that cannot be read.
+    the head that is current now; ``last_intact`` false if there is a head that cannot be read,
+    ``last_damaged`` true if one can be, but not all of the data that it needs.
     ``moment`` holds the fast digests of all buffers, in order, where these may change while they
     are written (`hold_moment`): what is written must have them.
     """
@@ -39,6 +40,7 @@ class Job:
     manifest: Manifest
     last: Manifest | None = None
     last_intact: bool = True
+    last_damaged: bool = False
     verified: set[str] = field(default_factory=set)
     moment: list[str] | None = None
 
@@ -233,12 +235,15 @@ def _rotate(job: Job) -> None:
     """The current head becomes the previous one.
 
     One that is damaged or signed with another key is no generation of this snapshot: it is set
-    aside, unless something of our own is.
+    aside, unless something of our own is. One of which data is damaged is set aside too: the
+    previous one may be whole.
     """
     current = format.head_path(job.directory, "current")
     if not current.exists():
         return
-    if job.last_intact:
+    if job.last_damaged:
+        keep_head(current, format.head_path(job.directory, "kept"))
+    elif job.last_intact:
         keep_head(current, format.head_path(job.directory, "previous"))
     elif not _is_ours(format.head_path(job.directory, "kept"), job.key):
         keep_head(current, format.head_path(job.directory, "kept"))
