@@ -41,7 +41,7 @@ def current_namespace() -> dict[str, Any]:
     return vars(sys.modules["__main__"])
 
 
-def user_names(namespace: dict[str, Any]) -> list[str]:
+def user_names(namespace: dict[Any, Any]) -> list[str]:
     """Names the user has set, in the order they were set.
 
     Left out: what IPython put there itself (unless the user has assigned it anew), its history,
@@ -53,11 +53,20 @@ def user_names(namespace: dict[str, Any]) -> list[str]:
     return [
         name
         for name, value in list(namespace.items())
-        if name not in _MODULE_NAMES
+        if isinstance(name, str)
+        and name not in _MODULE_NAMES
         and not (found is not None and _HISTORY.fullmatch(name) and name in hidden)
         and not (found is not None and _is_numbered_history(name))
         and hidden.get(name, missing) is not value
     ]
+
+
+def stray_keys(namespace: dict[Any, Any]) -> str:
+    """Keys that are no strings, as ``globals()[1] = 2`` makes them: no name reaches those."""
+    strays = [key for key in list(namespace) if not isinstance(key, str)]
+    plain = (int, float, bool, bytes, type(None))
+    shown = (repr(key) if type(key) in plain else f"a {type(key).__name__}" for key in strays)
+    return ", ".join(shown)
 
 
 def _is_numbered_history(name: str) -> bool:

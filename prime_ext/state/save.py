@@ -31,9 +31,9 @@ from . import (
     writer,
 )
 from .components import Pickled, pickle_all
-from .errors import SnapshotError, SnapshotMissing
+from .errors import SnapshotError, SnapshotMissing, SnapshotWriteError
 from .format import Manifest
-from .namespace import current_namespace, user_names
+from .namespace import current_namespace, stray_keys, user_names
 from .offload import Writing, monotonic_ms
 from .pickling import SaveContext
 from .process import PROCESS
@@ -132,11 +132,18 @@ def begin(
     fork: write in a forked child where that is safe.
     wait: stand still until it is durable; a writer that vanishes is then replaced inline.
 
-    Raises `SnapshotBusy`, `SnapshotWriteError`; `KeyboardInterrupt` leaves everything as it was.
+    Raises `SnapshotBusy`, `SnapshotWriteError` (also for keys that are no strings, but those of the
+    user namespace are left out with a note); `KeyboardInterrupt` leaves everything as it was.
     """
     started = time.perf_counter()
     target = Path(os.path.abspath(directory))
     namespace = current_namespace() if namespace is None else namespace
+    strays = stray_keys(namespace)
+    if strays and namespace is not current_namespace():
+        raise SnapshotWriteError(
+            "The keys of a namespace are strings, the names of its variables. Nothing was saved, "
+            f"because of {strays}."
+        )
     key = user_key() if key is None else key
     writer.make_directories(target)
     filters = library_settings.warning_filters()
@@ -160,6 +167,8 @@ def begin(
         report = _report(manifest)
         report.pickling_ms = pickling_ms
         report.notes.extend(_unsaved_changes(namespace, pickled))
+        if strays:
+            report.notes.append(f"not saved, because it is no name: {strays} in the namespace")
         if not intact:
             report.notes.append(
                 "The snapshot that was here is damaged or signed with another key. It is set "

@@ -43,6 +43,16 @@ def test_altered_head_is_refused(saved: Path, key: bytes, position: float) -> No
     assert load(saved, key, generation="previous")["n"] == 1
 
 
+def test_a_head_that_is_gone(saved: Path, key: bytes, tmp_path: Path) -> None:
+    (saved / files.HEAD_NAME).unlink()
+    with pytest.raises(state.SnapshotMissing, match="generation='previous'"):
+        load(saved, key)
+    assert load(saved, key, generation="previous")["n"] == 1
+    with pytest.raises(state.SnapshotMissing) as caught:
+        load(tmp_path / "nothing", key)
+    assert "generation" not in str(caught.value), "there is none to load instead"
+
+
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.99])
 def test_truncated_head_is_refused(saved: Path, key: bytes, share: float) -> None:
     head = saved / files.HEAD_NAME

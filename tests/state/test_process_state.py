@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from prime_ext import state
+
 from .kernels import Kernel
 
 SAVE = "from prime_ext import state as _s; _s.save({0!r}, key=b'k' * 32, verify='off')"
@@ -100,6 +104,20 @@ def test_shadowed_builtins_and_private_names(
         assert not [name for name in report.names if name.strip("_i").isdigit()]
         """
     )
+
+
+def test_keys_that_are_no_names(kernel_at: Callable[..., Kernel], tmp_path: Path) -> None:
+    """In a notebook's own namespace one costs itself only; a caller is told what is wrong."""
+    kernel = kernel_at()
+    kernel.run("ok = 3; globals()[1] = 2")
+    kernel.run(SAVE.format(str(tmp_path / "s")).replace("_s.save(", "saved = _s.save("))
+    assert "no name: 1 in the namespace" in kernel.run("print(saved.notes)")
+    fresh = kernel_at()
+    fresh.run("globals()[7] = 8")
+    fresh.run(LOAD.format(str(tmp_path / "s")))
+    fresh.run("assert ok == 3 and 1 not in globals() and report.complete")
+    with pytest.raises(state.SnapshotWriteError, match="because of 1"):
+        state.save(tmp_path / "t", {1: 2, "ok": 3}, key=b"k" * 32)  # type: ignore[dict-item]
 
 
 def test_autoreload_and_extensions(kernel_at: Callable[..., Kernel], tmp_path: Path) -> None:
