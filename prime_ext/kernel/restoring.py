@@ -102,6 +102,7 @@ class Restoring:
         self._log = log
         self._attempts = 0
         self._deaths = 0
+        self._cautious = True
 
     async def run(self, wanted: Wanted, generations: Sequence[str], newest: Newest) -> Restored:
         """Restore the first generation that can be, and from the others what that one lacks.
@@ -113,6 +114,7 @@ class Restoring:
         PrimeError
             Nothing could be restored; the first generation's reason.
         """
+        self._cautious = wanted.names is None
         failure: PrimeError | None = None
         for position, generation in enumerate(generations):
             manifest = await asyncio.to_thread(self._files.manifest, generation)
@@ -206,17 +208,20 @@ class Restoring:
         self, restored: Restored, wanted: Wanted, generations: Sequence[str]
     ) -> None:
         """What the newest generation holds damaged, an older one may hold whole."""
+        from prime_ext.state.verification import BY_NAME
+
         for generation in generations:
             if restored.manifest is None:
                 return
             newest = restored.manifest.names
             # What the newest one left out knowingly is not replaced by an older value, and what
-            # ended the kernel would do so again.
+            # hung or ended the kernel would do so again.
             failed = {
                 name
                 for name in restored.failed
                 if newest.get(name, {}).get("component") is not None
                 and restored.names[name]["reason"] != ENDED_THE_KERNEL
+                and BY_NAME not in restored.names[name]["reason"]
             }
             if not failed:
                 return
@@ -255,6 +260,7 @@ class Restoring:
                     "mode": wanted.mode,
                     "names": wanted.names,
                     "overwrite": wanted.overwrite,
+                    "cautious": self._cautious,
                     "lock_timeout": 0.0,  # waited for, as far as it is, before the first attempt
                     **options,
                 },
@@ -305,12 +311,13 @@ def _verify(size: int) -> str:
 
 
 def _components(manifest: Manifest, names: list[str] | None) -> list[list[str]]:
-    """The wanted names, those of one component together, as they stand in the snapshot."""
+    """The wanted names, those of one component together; first what was read back before."""
     groups: dict[int, list[str]] = {}
     for name, entry in manifest.names.items():
         if entry["component"] is not None and (names is None or name in names):
             groups.setdefault(entry["component"], []).append(name)
-    return [groups[index] for index in sorted(groups)]
+    in_order = sorted(groups, key=lambda index: (not manifest.components[index].verified, index))
+    return [groups[index] for index in in_order]
 
 
 def _lost(manifest: Manifest, name: str, reason: str) -> dict[str, Any]:

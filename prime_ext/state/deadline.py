@@ -51,12 +51,13 @@ class deadline:  # noqa: N801 - reads as a function, as in contextlib
 
     def renew(self, seconds: float | None = None, at_once: bool = False) -> None:
         """Count from now on; within half a second of the last time this may do nothing."""
-        if seconds is not None and seconds < self._seconds:
+        wanted = max(self._seconds if seconds is None else seconds, 0.001)
+        if wanted < self._seconds or wanted != self._last:
             at_once = True
         self._alarm.armed = True
         young = min(_RENEW_SECONDS, self._seconds / 10)
         if at_once or time.monotonic() - self._set_at > young:
-            self._set(max(self._seconds if seconds is None else seconds, 0.001))
+            self._set(wanted)
 
     def pause(self) -> None:
         """Raise nothing until `renew`: for what happens between the things that may take long."""

@@ -8,6 +8,7 @@ import os
 import pickle
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,17 @@ from .unrestorable import Unrestorable
 from .writer import keep_head
 
 SECONDS_PER_COMPONENT = 120.0
+
+UNREAD_SECONDS = 10.0
+"""For a component that nobody has read back yet and nobody has asked for by name."""
+
+LEAST_SECONDS = 3.0
+"""For such a one, after others have used up that time in vain."""
+
 WRITER_SECONDS = 30.0
+
+_unfilled: set[str] = set()
+"""Keys of this process's classes whose contents were left out, or hung: filled when asked for."""
 
 _log = logging.getLogger("prime_ext.state")
 
@@ -65,6 +76,7 @@ def load(
     restore_process_state: bool = True,
     seconds_per_component: float = SECONDS_PER_COMPONENT,
     lock_timeout: float = WRITER_SECONDS,
+    cautious: bool | None = None,
 ) -> Report:
     """Restore a snapshot into a namespace.
 
@@ -85,6 +97,8 @@ def load(
     seconds_per_component: what takes longer to load is given up and reported.
     lock_timeout: seconds to wait for a writer that is at work, as one that outlives a killed
         kernel; then the snapshot before is loaded, and a note says so.
+    cautious: leave out, and report, what hung or ended the process that read it back, and give
+        what was not read back yet a few seconds only. Default: unless ``names`` are given.
 
     Raises `SnapshotMissing`, `SnapshotRefused`, `SnapshotCorrupt` before anything is unpickled
     or changed. What fails later concerns single names and is in the report.
@@ -103,10 +117,13 @@ def load(
         source / format.DATA_NAME, lock_timeout
     )
     head, reader = _open(source, key, generation)
-    verification.merge(head.manifest, verification.read(source, key))
+    results = verification.read(source, key)
+    verification.merge(head.manifest, results)
     loader = Loader(
         head, reader, namespace, _checked_at_once(verify, head.manifest), seconds_per_component
     )
+    if names is None if cautious is None else cautious:
+        loader.beware(verification.dangers(head.manifest, results))
     hot = mode == "hot" or (mode == "auto" and head.manifest.process == PROCESS)
     report = Report(
         "load", generation=head.manifest.generation, fingerprint=head.manifest.fingerprint
@@ -214,9 +231,18 @@ class Loader:
         self._at_once = at_once
         """Bytes of mapped data that may still be compared before use."""
         self._limit = limit
+        self._cautious = False
+        self._dangers: dict[int, str] = {}
+        self._in_vain = 0.0
+        """Seconds that went to components which never finished loading."""
         self._fresh: set[str] = set()
         self._damaged: dict[str, str] = {}
         self._patched: dict[str, Any] | None = None
+
+    def beware(self, dangers: dict[int, str]) -> None:
+        """Leave out these components (index → problem); be brief with what was not read back."""
+        self._cautious = True
+        self._dangers = dangers
 
     def stream(self, extent: Extent) -> bytes | memoryview:
         """A component stream: from the signed head, or from a segment by its signed digest."""
@@ -266,24 +292,23 @@ class Loader:
             with restorers.loading(self.context), interrupts.watch():
                 self._make_classes()
                 wanted = set(names)
+                records = pending = self._leave_out(self._in_order(wanted), wanted, restored)
                 with deadline(self._limit) as alarm:
-                    records = pending = self._in_order(wanted)
                     while pending:
                         later: list[ComponentRecord] = []
                         for record in pending:
-                            alarm.renew()
                             self._load(record, wanted, restored, alarm, later)
                         if len(later) == len(pending):
                             break
                         pending = later
                     for record in pending:
-                        alarm.renew()
                         self._load(record, wanted, restored, alarm, None)
                 for record in records if self._damaged else ():
                     self._tell_damaged_classes(record, restored)
         finally:
             self.context.keepalive.clear()
             self.context.twins.clear()
+            self.context.kept.clear()
             if collecting:
                 if not gc.get_freeze_count():
                     # What was made here stays. Frozen and released, it counts as old, and the
@@ -292,6 +317,33 @@ class Loader:
                     gc.unfreeze()
                 gc.enable()
         return restored
+
+    def _leave_out(
+        self, records: list[ComponentRecord], names: set[str], restored: Restored
+    ) -> list[ComponentRecord]:
+        """All but the dangerous ones, which are told."""
+        if not self._dangers:
+            return records
+        components = self.head.manifest.components
+        dangers = {id(components[i]): problem for i, problem in self._dangers.items()}
+        for record in records:
+            problem = dangers.get(id(record))
+            if problem is not None:
+                for what, value in record.roots:
+                    if what == "class":
+                        self._damaged[value] = problem
+                        _unfilled.add(value)
+                    elif what == "name" and value in names:
+                        restored.failed[value] = f"left out: {verification.BY_NAME}"
+                    elif what == "patch" and self._patched is not None:
+                        self.context.notes.append(f"left out of {value}: {problem}")
+        return [record for record in records if id(record) not in dangers]
+
+    def _seconds(self, record: ComponentRecord) -> float:
+        if not self._cautious or record.verified:
+            return self._limit
+        patience = max(LEAST_SECONDS, UNREAD_SECONDS - self._in_vain)
+        return min(self._limit, round(verification.seconds_for(record, patience), 1))
 
     def _make_classes(self) -> None:
         """Skeletons of all classes; a class that is alive in this process is used as it is."""
@@ -311,6 +363,8 @@ class Loader:
                 live = self._lost(key, problem)
             elif live is None:
                 live = self._make_class(key, skeleton)
+            elif key in _unfilled:
+                self._fresh.add(key)
             self.context.classes[key] = live
 
     def _make_class(self, key: str, skeleton: bytes) -> type:
@@ -327,17 +381,24 @@ class Loader:
         self._damaged[key] = problem
         return lost_class(key.partition("#")[0], problem)
 
-    def load_classes(self) -> dict[int, str]:
-        """Make and fill all classes; component index → problem, for those that failed."""
+    def load_classes(self, known: dict[int, str], begin: Callable[[int], None]) -> dict[int, str]:
+        """Make and fill all classes; component index → problem, for those that failed.
+
+        Those with ``known`` problems are not tried; ``begin`` is told each that is.
+        """
         problems: dict[int, str] = {}
+        index_of = {id(r): index for index, r in enumerate(self.head.manifest.components)}
         with restorers.loading(self.context):
             self._make_classes()
-            records = self.head.manifest.components
             for record in self._in_order(set()):
+                index = index_of[id(record)]
+                if index in known:
+                    continue
+                begin(index)
                 try:
                     self.read(record, [])
                 except BaseException as error:
-                    problems[records.index(record)] = describe(error)
+                    problems[index] = describe(error)
         return problems
 
     def _in_order(self, names: set[str]) -> list[ComponentRecord]:
@@ -394,7 +455,10 @@ class Loader:
             has_classes = any(what == "class" for what, _ in record.roots)
             if types and not (record.uses or has_classes or "function" in types):
                 return 1
-            return 2 if types <= {"function", "type"} else 3
+            if types <= {"function", "type"}:
+                return 2
+            # What may turn out to hang or to end the process comes last.
+            return 3 if record.verified else 4
 
         return sorted(enumerate(self.head.manifest.components), key=rank)
 
@@ -408,6 +472,8 @@ class Loader:
     ) -> None:
         """``later``: takes the component if it fails, to be tried once the others are there."""
         own = [value for what, value in record.roots if what == "name" and value in names]
+        seconds = self._seconds(record)
+        alarm.renew(seconds)
         try:
             self.context.missed.clear()
             values = self.read(record, own)
@@ -421,13 +487,20 @@ class Loader:
             if is_interrupt(error):
                 raise
             alarm.renew(at_once=True)
-            problem = _explain(error, self._limit)
+            problem = _explain(error, seconds)
+            if isinstance(error, DeadlineExceeded):
+                self._in_vain += seconds
+                if seconds < self._limit:
+                    problem = _Fatal(f"{problem}; {verification.BY_NAME}")
             corrupt = isinstance(error, SnapshotCorrupt)
         if later is not None and not isinstance(problem, _Fatal):
             later.append(record)
             return
-        self._damaged.update({value: problem for what, value in record.roots if what == "class"})
-        if not isinstance(problem, _Fatal):
+        keys = [value for what, value in record.roots if what == "class"]
+        self._damaged.update(dict.fromkeys(keys, problem))
+        if isinstance(problem, _Fatal):
+            _unfilled.update(keys)
+        else:
             try:
                 values = self.read(record, own, TolerantUnpickler)
                 if corrupt:  # what is no more than a placeholder is better not there
@@ -487,6 +560,7 @@ class Loader:
             if value in self._fresh:
                 classes.fill(cls, loaded)
                 classes.fill(cls, attributes)
+                _unfilled.discard(value)
                 for registered_class in registered:
                     cls.register(registered_class)  # type: ignore[attr-defined]
             elif set(own) == {name for w, name in record.roots if w == "name"}:

@@ -12,9 +12,19 @@ from pathlib import Path
 
 from . import format, signing
 from .errors import SnapshotError
-from .format import Manifest
+from .format import ComponentRecord, Manifest
 
 _PROBLEM = "could not be read back: "
+
+HUNG = "reading it back took longer than"
+ENDED = "reading it back ended the process"
+
+BY_NAME = "it is loaded if it is asked for by name"
+"""Said of what is left out because of what loading it may do."""
+
+_STREAM_BYTES_A_SECOND = 5_000_000
+_BUFFER_BYTES_A_SECOND = 200_000_000
+"""Far below what a busy machine reads: what takes longer hangs, and is not only large."""
 
 
 def path(directory: Path) -> Path:
@@ -71,6 +81,21 @@ def merge(manifest: Manifest, results: dict[str, str]) -> None:
                 entry["status"] = "verified"
         elif entry["status"] == "unverified":
             entry["reason"] = join(entry["reason"], f"{_PROBLEM}{problem}")
+
+
+def seconds_for(record: ComponentRecord, least: float) -> float:
+    """Seconds that loading a component may take: ``least``, and more for what is large."""
+    buffers = sum(extent.length for extent in record.buffers)
+    return least + record.stream.length / _STREAM_BYTES_A_SECOND + buffers / _BUFFER_BYTES_A_SECOND
+
+
+def dangers(manifest: Manifest, results: dict[str, str]) -> dict[int, str]:
+    """Component index → problem, for those that hung or ended the process that read them back."""
+    found = {
+        index: results.get(record.fingerprint, "")
+        for index, record in enumerate(manifest.components)
+    }
+    return {index: problem for index, problem in found.items() if problem.startswith((HUNG, ENDED))}
 
 
 def after_load(reason: str) -> tuple[bool, str]:

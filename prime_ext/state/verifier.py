@@ -20,18 +20,23 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from . import carry, comparison, format, reducers, restorers, verification
 from .errors import SnapshotError
-from .format import ComponentRecord, Head, Manifest
+from .format import Head, Manifest
 from .load import Loader
 from .pickling import describe
 from .segments import SegmentReader
 
 SECONDS_PER_COMPONENT = 30.0
 SECONDS_TOTAL = 300.0
+
+_BEGINNING = "getting ready to read it back"
+_READING = "reading it back"
+_COMPARING = "comparing it with what was saved"
 
 _running: dict[str, subprocess.Popen[str]] = {}
 
@@ -136,51 +141,61 @@ def _verify_until_current(directory: Path, key: bytes, spec: dict[str, Any]) -> 
             for index, record in enumerate(head.manifest.components)
             if not record.verified and record.fingerprint not in known
         ]
-        results = verify(directory, head, wanted, spec["seconds_per_component"], give_up)
         current = {record.fingerprint for record in head.manifest.components}
-        kept = {mark: problem for mark, problem in known.items() if mark in current}
-        verification.write(directory, key, {**kept, **results})
+        results = {mark: problem for mark, problem in known.items() if mark in current}
+        verification.write(directory, key, results)
+        for found in verify(directory, head, wanted, results, spec["seconds_per_component"]):
+            # At once: a restore, which may come at any moment, leaves out what hung here.
+            results.update(found)
+            verification.write(directory, key, results)
+            if time.monotonic() > give_up:
+                break
 
 
 def verify(
-    directory: Path, head: Head, wanted: list[int], seconds: float, give_up: float
-) -> dict[str, str]:
-    """Component fingerprint → problem, or an empty string."""
+    directory: Path, head: Head, wanted: list[int], known: dict[str, str], seconds: float
+) -> Iterator[dict[str, str]]:
+    """Component fingerprint → problem, or an empty string; as much at a time as one worker does."""
     records = head.manifest.components
-    results: dict[str, str] = {}
     pending = list(wanted)
-    while pending and time.monotonic() < give_up:
-        worker = _Worker(directory, head, pending)
-        for index, problem in worker.results(seconds):
-            results[records[index].fingerprint] = problem
-            pending.remove(index)
-    return results
+    dangers = verification.dangers(head.manifest, known)
+    while pending:
+        found = _Worker(directory, head, pending, dangers).results(seconds)
+        results = {records[index].fingerprint: problem for index, problem in found.items()}
+        dangers.update(verification.dangers(head.manifest, results))
+        pending = [index for index in pending if index not in found]
+        yield results
 
 
 class _Worker:
     """A forked child that loads components one by one and reports each through a pipe."""
 
-    def __init__(self, directory: Path, head: Head, pending: list[int]) -> None:
+    def __init__(
+        self, directory: Path, head: Head, pending: list[int], dangers: dict[int, str]
+    ) -> None:
         self._pending = list(pending)
+        self._records = head.manifest.components
         self._reading, writing = os.pipe()
         self._pid = os.fork()
         if self._pid == 0:
             try:
                 os.close(self._reading)
-                _work(directory, head, self._pending, writing)
+                _work(directory, head, self._pending, dangers, writing)
             finally:
                 os._exit(0)
         os.close(writing)
 
-    def results(self, seconds: float) -> list[tuple[int, str]]:
-        """All results; the component at which the worker crashed or hung is the last one."""
-        found: list[tuple[int, str]] = []
+    def results(self, seconds: float) -> dict[int, str]:
+        """Component index → problem; that at which the worker crashed or hung has it as well."""
+        found: dict[int, str] = {}
         received = b""
         problem = ""
+        index, step = self._pending[0], _BEGINNING
         while True:
-            ready, _, _ = select.select([self._reading], [], [], seconds)
+            allowed = verification.seconds_for(self._records[index], seconds)
+            ready, _, _ = select.select([self._reading], [], [], allowed)
             if not ready:
-                problem = f"reading it back took longer than {seconds:g} s"
+                problem = f"{step} took longer than {allowed:.0f} s"
                 os.kill(self._pid, signal.SIGKILL)
                 break
             chunk = os.read(self._reading, 65536)
@@ -188,19 +203,29 @@ class _Worker:
                 break
             received += chunk
             *lines, received = received.split(b"\n")
-            found += [tuple(json.loads(line)) for line in lines]
+            for line in lines:
+                index, step, done = json.loads(line)
+                if done is not None:
+                    found[index] = done
+                    step = _BEGINNING
         os.close(self._reading)
         _, status = os.waitpid(self._pid, 0)
         if os.WIFSIGNALED(status) and not problem:
-            problem = f"reading it back ended the process by signal {os.WTERMSIG(status)}"
-        if len(found) < len(self._pending):
-            found.append(
-                (self._pending[len(found)], problem or "reading it back ended the process")
-            )
+            problem = f"{step} ended the process by signal {os.WTERMSIG(status)}"
+        left = [one for one in self._pending if one not in found]
+        if left:
+            # Between two of them it is the next one that it was about to read.
+            index = left[0] if index in found else index
+            found[index] = problem or f"{step} ended the process"
         return found
 
 
-def _work(directory: Path, head: Head, pending: list[int], pipe: int) -> None:
+def _work(
+    directory: Path, head: Head, pending: list[int], dangers: dict[int, str], pipe: int
+) -> None:
+    def tell(index: int, step: str, problem: str | None = None) -> None:
+        os.write(pipe, json.dumps([index, step, problem]).encode() + b"\n")
+
     namespace: dict[str, Any] = vars(sys.modules["__main__"])
     reader = SegmentReader(directory / format.DATA_NAME)
     reader.open_all(head.manifest.segments())
@@ -208,22 +233,29 @@ def _work(directory: Path, head: Head, pending: list[int], pipe: int) -> None:
     loader.context.sandboxed = True
     guard()
     # Classes first, in one go: nearly every component needs some of them.
-    problems = loader.load_classes()
+    problems = loader.load_classes(dangers, lambda index: tell(index, _READING))
     for index in pending:
-        record = head.manifest.components[index]
         try:
             problem = problems.get(index, "")
             if not problem:
-                problem = _read_back(loader, record, head.manifest)
+                problem = _read_back(loader, index, head.manifest, dangers, tell)
         except BaseException as error:
             problem = describe(error)
-        os.write(pipe, json.dumps([index, problem]).encode() + b"\n")
+        tell(index, _READING, problem)
 
 
-def _read_back(loader: Loader, record: ComponentRecord, manifest: Manifest) -> str:
+def _read_back(
+    loader: Loader,
+    index: int,
+    manifest: Manifest,
+    dangers: dict[int, str],
+    tell: Callable[[int, str], None],
+) -> str:
+    record = manifest.components[index]
     with restorers.loading(loader.context):
         names = [name for what, name in record.roots if what == "name"]
-        _read(loader, record, manifest, set())
+        _read(loader, index, manifest, set(dangers), tell)
+        tell(index, _COMPARING)
         for name in names:
             expected = manifest.names[name]["type"]
             difference = comparison.type_differs(loader.context.namespace[name], expected)
@@ -232,9 +264,17 @@ def _read_back(loader: Loader, record: ComponentRecord, manifest: Manifest) -> s
         return comparison.differs(loader, record)
 
 
-def _read(loader: Loader, record: ComponentRecord, manifest: Manifest, asked: set[str]) -> None:
+def _read(
+    loader: Loader,
+    index: int,
+    manifest: Manifest,
+    asked: set[int],
+    tell: Callable[[int, str], None],
+) -> None:
     """Read a component; before it, those that hold the global names its code turns out to read."""
+    record = manifest.components[index]
     while True:
+        tell(index, _READING)
         try:
             # A patched module stays as it is here; what belongs there lies under the place's name.
             own = [value for what, value in record.roots if what in ("name", "patch")]
@@ -244,10 +284,10 @@ def _read(loader: Loader, record: ComponentRecord, manifest: Manifest, asked: se
             needed = _MISSING_NAME.match(str(error))
             name = needed[1] if needed else ""
             component = manifest.names.get(name, {}).get("component")
-            if component is None or name in asked:
+            if component is None or component in asked:
                 raise
-            asked.add(name)
-            _read(loader, manifest.components[component], manifest, asked)
+            asked.add(component)
+            _read(loader, component, manifest, asked, tell)
 
 
 _MISSING_NAME = re.compile("name '(.+?)' is not defined")

@@ -14,6 +14,7 @@ from prime_ext.kernel.newest import Newest, newest_in
 from prime_ext.kernel.restoring import ENDED_THE_KERNEL, MAX_DEATHS
 from prime_ext.kernel.snapshot import SnapshotKeeper
 from prime_ext.kernel.snapshot_files import SnapshotFiles
+from prime_ext.state import verification
 from tests.kernel.conftest import until
 from tests.kernel.held_up import HeldUp
 from tests.kernel.test_snapshot import KEY, crash, value
@@ -135,11 +136,12 @@ async def test_both_generations_damaged_is_told_as_it_is(
 
 
 async def test_a_component_that_raises_costs_its_own_names_only(
-    kernel: NotebookKernel, keeper: SnapshotKeeper, flag: Path
+    kernel: NotebookKernel, keeper: SnapshotKeeper, folder: Path, flag: Path
 ) -> None:
     code = BOMB.format(flag=str(flag), effect="raise OSError('gone')")
     await kernel.execute(code + "bomb = Bomb(1); x = [1, 2]", store_history=True)
     await keeper.capture("turn")
+    await until(lambda: "" in verification.read(folder, KEY).values())
     arm(flag)
     await crash(kernel)
     restored = await keeper.restore("crash", "cold")
@@ -150,13 +152,14 @@ async def test_a_component_that_raises_costs_its_own_names_only(
 
 
 async def test_what_ends_the_kernel_is_found_and_left_out(
-    kernel: NotebookKernel, keeper: SnapshotKeeper, flag: Path
+    kernel: NotebookKernel, keeper: SnapshotKeeper, folder: Path, flag: Path
 ) -> None:
     code = BOMB.format(flag=str(flag), effect="os._exit(1)")
     await kernel.execute(
         f"before = [1]\n{code}bomb = Bomb(1)\nafter = {{'a': 2}}", store_history=True
     )
     await keeper.capture("turn")
+    await until(lambda: "" in verification.read(folder, KEY).values())
     arm(flag)
     await crash(kernel)
     generation = kernel.generation
@@ -169,7 +172,7 @@ async def test_what_ends_the_kernel_is_found_and_left_out(
 
 
 async def test_it_gives_up_before_the_kernel_is_lost_for_good(
-    kernel: NotebookKernel, keeper: SnapshotKeeper, flag: Path
+    kernel: NotebookKernel, keeper: SnapshotKeeper, folder: Path, flag: Path
 ) -> None:
     code = BOMB.format(flag=str(flag), effect="os._exit(1)")
     # Each with a class and a function of its own, else they would be one component.
@@ -180,6 +183,7 @@ async def test_it_gives_up_before_the_kernel_is_lost_for_good(
     )
     await kernel.execute(f"{bombs}x = 1", store_history=True)
     await keeper.capture("turn")
+    await until(lambda: "" in verification.read(folder, KEY).values())
     arm(flag)
     await crash(kernel)
     generation = kernel.generation
@@ -192,6 +196,28 @@ async def test_it_gives_up_before_the_kernel_is_lost_for_good(
     disarm(flag)
     assert (await keeper.restore("manual", "cold")).outcome == "ok"
     assert await value(kernel, "x, bomb5.number") == "(1, 5)"
+
+
+async def test_what_ended_the_process_that_read_it_back_is_left_out_until_asked_for(
+    kernel: NotebookKernel, keeper: SnapshotKeeper, folder: Path, flag: Path
+) -> None:
+    code = BOMB.format(flag=str(flag), effect="os._exit(1)")
+    arm(flag)
+    await kernel.execute(f"before = [1]\n{code}bomb = Bomb(1)", store_history=True)
+    await keeper.capture("turn")
+    await until(lambda: any(verification.read(folder, KEY).values()))
+    await crash(kernel)
+    generation = kernel.generation
+    restored = await keeper.restore("crash", "cold")
+    assert restored.outcome == "partial", restored.reason
+    assert kernel.generation == generation, "the kernel was not ended by it again"
+    assert restored.names["bomb"]["action"] == "none"
+    assert verification.BY_NAME in restored.names["bomb"]["reason"]
+    assert await value(kernel, "before, Bomb(3).number") == "([1], 3)"
+    disarm(flag)
+    asked = await keeper.restore("manual", "cold", ["bomb"], snapshot_id=restored.snapshot_id)
+    assert asked.outcome == "ok"
+    assert await value(kernel, "bomb.number") == "1"
 
 
 async def test_the_check_after_a_compaction_loads_what_is_gone_and_overwrites_nothing(

@@ -218,3 +218,81 @@ def test_what_fails_while_it_is_loaded(kernel_at: Callable[..., Kernel], tmp_pat
             assert "Unrestorable" in repr(lost), lost
         """
     )
+
+
+LOADS = """
+import os, time
+class Loads:
+    armed = os.path.abspath("armed")  # what reads back works in a directory of its own
+    def __init__(self, how): self.how = how
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        if os.path.exists(self.armed): exec(self.how)
+open("armed", "w").close()
+ending = [Loads("os._exit(3)"), 1]
+hanging = [Loads("time.sleep(1000)"), 2]
+class Holds:
+    held = Loads("time.sleep(1000)")
+holds, fine, number = Holds(), [Loads("pass")], {"x": [1]}
+"""
+
+
+BRIEF = """
+import sys, prime_ext.state
+_load = sys.modules["prime_ext.state.load"]
+_load.UNREAD_SECONDS, _load.LEAST_SECONDS = 1.0, 0.5
+"""
+
+
+def test_what_hung_or_ended_the_reader_is_left_out_until_it_is_asked_for(
+    kernel_at: Callable[..., Kernel], tmp_path: Path
+) -> None:
+    kernel = kernel_at()
+    kernel.run(LOADS)
+    kernel.run(
+        f"""
+        from prime_ext import state as _state
+        _state.verifier.SECONDS_PER_COMPONENT = 1.5
+        _saved = _state.save({str(tmp_path / "s")!r}, key=b"k" * 32, verify="wait").names
+        assert _saved["fine"].status == _saved["number"].status == "verified", _saved
+        assert "took longer than 2 s" in _saved["hanging"].reason, _saved["hanging"]
+        assert "ended the process" in _saved["ending"].reason, _saved["ending"]
+        """
+    )
+    fresh = kernel_at()
+    fresh.run(BRIEF)
+    report = load(fresh, tmp_path / "s")
+    names = report["names"]
+    assert not report["complete"]
+    for name in ("ending", "hanging", "Holds"):
+        assert (names[name]["status"], names[name]["action"]) == ("skipped", "none"), names[name]
+        assert "it is loaded if it is asked for by name" in names[name]["reason"]
+        assert "class Loads" in names[name]["recipe"]["source"]
+    assert names["fine"]["status"] == names["number"]["status"] == "verified"
+    assert names["holds"]["status"] == "degraded"
+    fresh.run("assert fine[0].how == 'pass' and number == {'x': [1]}; os.remove('armed')")
+    names = load(fresh, tmp_path / "s", ", names=['ending', 'hanging', 'Holds']")["names"]
+    assert {entry["action"] for entry in names.values()} == {"loaded"}
+    fresh.run("assert hanging[1] == 2 and ending[1] == 1 and Holds.held.how")
+
+
+def test_what_nobody_has_read_back_gets_little_time_unless_it_is_asked_for(
+    kernel_at: Callable[..., Kernel], tmp_path: Path
+) -> None:
+    kernel = kernel_at()
+    kernel.run(f"{LOADS}\ndel ending, Holds, holds; hanging_too = [Loads('while True: pass')]")
+    kernel.run(
+        f"""
+        from prime_ext import state as _state
+        _state.save({str(tmp_path / "s")!r}, key=b"k" * 32, verify="off")
+        """
+    )
+    fresh = kernel_at()
+    fresh.run(BRIEF)
+    names = load(fresh, tmp_path / "s")["names"]
+    reasons = sorted(names[name]["reason"] for name in ("hanging", "hanging_too"))
+    by_name = "; it is loaded if it is asked for by name"
+    assert reasons == [f"loading it took longer than {seconds} s{by_name}" for seconds in (0.5, 1)]
+    assert names["fine"]["status"] == names["number"]["status"] == "verified"
+    asked = load(fresh, tmp_path / "s", ", names=['hanging'], seconds_per_component=2.0")["names"]
+    assert asked["hanging"]["reason"] == "loading it took longer than 2 s"
