@@ -79,6 +79,7 @@ class SaveContext:
     tried: risky kinds that a trial has shown to be harmless in this component; None: no trials.
     in_place: buffers are read before the user's program goes on, or by a process with a copy.
     keeps_owners: a small view keeps the array it shows a part of, also where nobody else does.
+    kept: what reducers keep for the next object of their kind.
     """
 
     namespace: dict[str, Any]
@@ -99,6 +100,7 @@ class SaveContext:
     keeps_owners: bool = False
     importable: dict[int, tuple[Any, bool]] = field(default_factory=dict)
     sentinels: dict[type, dict[int, tuple[str, str]]] = field(default_factory=dict)
+    kept: dict[Any, Any] = field(default_factory=dict)
 
 
 class Reducing:

@@ -14,10 +14,12 @@ def load() -> None:
         reducers_functions,
         reducers_instances,
         reducers_libraries,
+        reducers_matches,
         reducers_matplotlib,
         reducers_msgspec,
         reducers_opaque,
         reducers_sqlalchemy,
         reducers_torch,
+        reducers_views,
         reducers_widgets,
     )

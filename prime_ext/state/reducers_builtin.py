@@ -15,7 +15,7 @@ import typing
 import weakref
 from typing import Any
 
-from .pickling import Reducing
+from .pickling import Reducing, describe
 from .plans import reduces, reduces_by_default
 from .reducers_functions import is_importable
 from .restorers import current, restorer
@@ -266,23 +266,6 @@ def restore_class_proxy(cls: type) -> Any:
     return vars(cls)
 
 
-@reduces(memoryview)
-def reduce_memoryview(pickler: Reducing, view: memoryview) -> Any:
-    source = view.obj
-    whole = view.contiguous and memoryview(source).nbytes == view.nbytes
-    if not whole or not isinstance(source, (bytes, bytearray)):
-        return pickler.lose(view, "only views of a whole bytes or bytearray object are kept")
-    return restore_memoryview, (source, view.format, view.shape, view.readonly)
-
-
-@restorer
-def restore_memoryview(source: Any, layout: str, shape: Any, readonly: bool) -> memoryview:
-    view = memoryview(source)
-    if (layout, shape) != (view.format, view.shape):
-        view = view.cast("B").cast(layout, shape)  # type: ignore[call-overload]
-    return view.toreadonly() if readonly else view
-
-
 # --- typing ---------------------------------------------------------------------------------
 
 
@@ -339,6 +322,58 @@ def restore_newtype(name: str, supertype: Any, module: str) -> Any:
     made = make(name, supertype)
     made.__module__ = module
     return made
+
+
+@reduces("typing:TypeAliasType")
+def reduce_type_alias(pickler: Reducing, alias: Any) -> Any:
+    if _is_module_attribute(pickler, alias):
+        return NotImplemented
+    try:
+        value = alias.__value__
+    except Exception as error:
+        return pickler.lose(alias, f"its value is not known: {describe(error)}")
+    made = (alias.__name__, alias.__module__)
+    if not alias.__type_params__ and alias.__name__.isidentifier():
+        # It may be part of its own value, which therefore comes after it.
+        return restore_type_alias, made, value, None, None, fill_type_alias
+    if _mentions(value, alias, set()):
+        return pickler.lose(alias, "an alias with parameters that is part of its own value")
+    return restore_generic_alias, (*made, value, alias.__type_params__)
+
+
+def _mentions(value: Any, alias: Any, seen: set[int]) -> bool:
+    if value is alias:
+        return True
+    if id(value) in seen:
+        return False
+    seen.add(id(value))
+    parts = [*typing.get_args(value), getattr(value, "__origin__", None)]
+    if type(value) is type(alias):
+        parts.append(value.__value__)
+    return any(_mentions(part, alias, seen) for part in parts)
+
+
+@restorer
+def restore_type_alias(name: str, module: str) -> Any:
+    value: list[Any] = []
+    scope: dict[str, Any] = {"__name__": module, "value": value}
+    # The one way to make one whose value comes later.
+    exec(f"type {name} = value[0]", scope)  # noqa: S102 - an identifier, of a signed stream
+    current().kept[id(scope[name])] = value
+    return scope[name]
+
+
+@restorer
+def fill_type_alias(alias: Any, value: Any) -> None:
+    current().kept.pop(id(alias)).append(value)
+
+
+@restorer
+def restore_generic_alias(name: str, module: str, value: Any, parameters: Any) -> Any:
+    scope = {"__name__": module, "kind": vars(typing)["TypeAliasType"]}
+    scope.update(name=name, value=value, parameters=parameters)
+    # It gets the module of the code that makes it.
+    return eval("kind(name, value, type_params=parameters)", scope)  # noqa: S307
 
 
 def _is_module_attribute(pickler: Reducing, value: Any) -> bool:

@@ -58,6 +58,7 @@ class LoadContext:
     missed: what the component being loaded could not get hold of outside of the process.
     enum_members: members made before their class has been filled.
     twins: struct class → one like it that nothing runs in when an instance is made.
+    kept: what restorers keep for the next object of their kind.
     """
 
     namespace: dict[str, Any]
@@ -69,6 +70,7 @@ class LoadContext:
     missed: list[str] = field(default_factory=list)
     enum_members: dict[Any, Any] = field(default_factory=dict)
     twins: dict[type, type] = field(default_factory=dict)
+    kept: dict[Any, Any] = field(default_factory=dict)
 
 
 class _Current(threading.local):
