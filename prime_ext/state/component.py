@@ -19,7 +19,7 @@ class Component:
     ``tier`` is ``c``, ``python``, ``dill`` or ``salvage``; ``cost`` the seconds it took;
     ``packed`` the order of ``buffers`` in the stream if the first of them is a pack;
     ``alternative`` what dill made of it, of which nobody knows yet whether it loads;
-    ``lost_in`` for each name its share of the losses, where that is known; ``shared`` the objects
+    ``shares`` for each name its share of losses and notes, where that is known; ``shared`` objects
     that others may have in common with it, in the place of a pickler that knows them.
     """
 
@@ -33,7 +33,7 @@ class Component:
     cost: float = 0.0
     packed: list[int] = field(default_factory=list)
     alternative: Component | None = None
-    lost_in: dict[str, list[Loss]] = field(default_factory=dict)
+    shares: dict[str, Any] = field(default_factory=dict)
     pickler: Reducing | None = None
     shared: list[Any] = field(default_factory=list)
 

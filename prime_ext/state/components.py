@@ -30,7 +30,7 @@ from .component import Component, dump
 from .deadline import DeadlineExceeded, deadline
 from .dill_pickler import VERDICTS, kinds_lost, pickler_class
 from .interrupts import is_interrupt, watch
-from .losses import losses_in
+from .losses import shares
 from .pickling import (
     LEAF_SECONDS,
     PROTOCOL,
@@ -367,25 +367,21 @@ class _Work:
         return component
 
     def attribute_losses(self) -> None:
-        """Find out which names of a component hold what was lost of it, where that is quick."""
+        """Find out what of a component's losses and notes is whose, where that is quick."""
         for component in self._attempts:
             names = [name for what, name in component.roots if what == "name"]
             pickler = component.pickler
-            if not component.losses or len(names) < 2 or pickler is None:
-                continue
-            if len(names) < len(component.roots):  # a class refers to its contents by name only
+            if not (component.losses or component.notes) or len(names) < 2 or pickler is None:
                 continue
             if component.cost > _QUICK or len(component.stream) > _QUICKLY_SEARCHED:
                 continue
             lost = list(zip(pickler.lost, component.losses))  # noqa: B905 - Python 3.9
             self.alarm.renew(1.0, at_once=True)
             try:
-                for name in names:
-                    found = losses_in(self.context.namespace[name], self.context, lost)
-                    if found is not None:
-                        component.lost_in[name] = found
+                found = shares(self.context, component.roots, lost, component.notes)
+                component.shares.update(found)
             except DeadlineExceeded:
-                component.lost_in.clear()
+                pass
             finally:
                 self.alarm.pause()
 

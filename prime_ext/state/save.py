@@ -46,6 +46,8 @@ from .time_budget import Budget
 
 LOCK_SECONDS = 30.0
 
+TOGETHER = "in something that it is saved together with: "
+
 
 class Saving:
     """A save whose pickling is done and whose writing may still go on.
@@ -286,8 +288,12 @@ def _name_entries(namespace: dict[str, Any], pickled: Pickled) -> dict[str, dict
         holds_altered = not names.isdisjoint(holding)
         for what, name in component.roots:
             if what == "name":
-                losses = component.lost_in.get(name, component.losses)
-                reasons = [f"{loss.what}: {loss.why}" for loss in losses] + component.notes
+                share = component.shares.get(name)
+                losses = component.losses if share is None else share.losses
+                notes = component.notes if share is None else share.notes
+                reasons = [f"{loss.what}: {loss.why}" for loss in losses] + notes
+                if reasons and share is None and len(names) > 1:
+                    reasons[0] = f"{TOGETHER}{reasons[0]}"
                 if holds_altered:
                     reasons.append(altered.ALTERED)
                 status = DEGRADED if losses or holds_altered else UNVERIFIED

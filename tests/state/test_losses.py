@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from prime_ext import state
+from prime_ext.state import components
 
 from .snapshots import save
 
@@ -73,3 +74,45 @@ def test_of_names_saved_together_those_are_degraded_that_hold_the_placeholder(
     assert statuses == {"holder": "degraded", "also": "degraded", "whole": "verified"}
     assert report.names["whole"].reason == ""
     assert WHY in report.names["also"].reason
+
+
+def test_what_is_told_of_one_object_is_not_told_of_others_beside_a_class(
+    tmp_path: Path, key: bytes
+) -> None:
+    """Also where the group has classes: what is lost of those concerns who uses them."""
+    with socket.socket() as connection:
+        namespace: dict[str, Any] = {"__name__": "__main__", "connection": connection}
+        exec(
+            """
+class Connected:
+    through = connection
+class Plain:
+    pass
+try:
+    1 / 0
+except ZeroDivisionError as error:
+    failure = error
+connected, plain, whole = Connected(), Plain(), [1]
+together = dict(globals())
+del together["__builtins__"], together["__name__"]
+""",
+            namespace,
+        )
+        report = save(tmp_path, namespace, key, verify="wait")
+    with_loss = {"connection", "together", "Connected", "connected"}
+    assert {n for n, s in report.names.items() if s.status == "degraded"} == with_loss
+    for name in ("Plain", "plain", "whole"):
+        assert (report.names[name].status, report.names[name].reason) == ("verified", ""), name
+    assert report.names["failure"].status == "verified"
+    assert report.names["failure"].reason == "the traceback of ZeroDivisionError is not kept"
+
+
+def test_of_names_that_cannot_be_looked_through_the_group_is_told(
+    tmp_path: Path, key: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(components, "_QUICKLY_SEARCHED", 0)
+    shared = [1]
+    with socket.socket() as connection:
+        report = save(tmp_path, {"holder": [shared, connection], "whole": [shared]}, key)
+    for name in ("holder", "whole"):
+        assert report.names[name].reason == f"in something that it is saved together with: {WHY}"
