@@ -45,6 +45,13 @@ GAP_NOTICE = (
 )
 
 
+def is_being_replaced(kernel_manager: Any) -> bool:
+    """Whether the kernel is being started, restarted or shut down at this moment."""
+    ready = getattr(kernel_manager, "_ready", None)
+    starting = ready is not None and not ready.done()
+    return bool(getattr(kernel_manager, "shutting_down", False)) or starting
+
+
 class KernelConnection:
     """A kernel, by id, whoever started it.
 
@@ -177,14 +184,14 @@ class KernelConnection:
                 continue
             reachable = True
             if alive:
-                if self._lost is not None and not self._is_being_replaced():
+                if self._lost is not None and not is_being_replaced(self._manager):
                     self._renew()
                 if is_behind_gateway(self._manager):
                     await self._let_go_when_quiet()
             elif is_behind_gateway(self._manager):
                 self._gone = True  # One that died is still listed there; this was taken off.
             elif not self.gone:
-                self._lose("user" if self._is_being_replaced() else "crash")
+                self._lose("user" if is_being_replaced(self._manager) else "crash")
         self._gone = True
         self._lose("user")
         self._alive.set()
@@ -219,17 +226,12 @@ class KernelConnection:
         """Of the process, where the server has started it itself."""
         return getattr(getattr(self._manager, "provisioner", None), "pid", None)
 
-    def _is_being_replaced(self) -> bool:
-        ready = getattr(self._manager, "_ready", None)
-        starting = ready is not None and not ready.done()
-        return bool(getattr(self._manager, "shutting_down", False)) or starting
-
     def stop_restarts(self) -> bool:
         """Have the server restart the kernel by itself no more; return whether none is under way.
 
         A kernel that is shut down in the middle of a restart is forgotten, and its process is not.
         """
-        if self._is_being_replaced():
+        if is_being_replaced(self._manager):
             return False
         self._manager.stop_restarter()
         return True

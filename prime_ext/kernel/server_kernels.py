@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from jupyter_core.utils import ensure_async
+from tornado.web import HTTPError
 
-from prime_ext.kernel.connection import KERNEL_ACTIONS
+from prime_ext.kernel.connection import KERNEL_ACTIONS, is_being_replaced
+
+_RESTART_SECONDS = 10.0
+"""Longest wait for a restart that is under way."""
+_PAUSE = 0.05
 
 
 def follow_starts(
@@ -46,6 +53,7 @@ def before_shutdown(
         now = options.get("now", arguments[0] if arguments else False)
         if not now:
             await prepare(kernel_id)
+            await _end_restarts(kernel_manager, kernel_id)
         return await ensure_async(original(kernel_id, *arguments, **options))
 
     kernel_manager.shutdown_kernel = shutdown_kernel
@@ -55,3 +63,19 @@ def before_shutdown(
             del kernel_manager.shutdown_kernel
 
     return undo
+
+
+async def _end_restarts(kernel_manager: Any, kernel_id: str) -> None:
+    """Let a restart end that is under way, and have no other begin.
+
+    A kernel that has died is restarted while its last state is looked after. To shut it down in the
+    middle of that fails, and with it the end of a server, and the new process would run on.
+    """
+    try:
+        kernel = kernel_manager.get_kernel(kernel_id)
+    except (KeyError, HTTPError):  # the manager says so itself
+        return
+    deadline = time.monotonic() + _RESTART_SECONDS
+    while is_being_replaced(kernel) and time.monotonic() < deadline:  # noqa: ASYNC110
+        await asyncio.sleep(_PAUSE)
+    kernel.stop_restarter()

@@ -277,8 +277,8 @@ class NotebookDocument:
             await brought_to_end(end, stopped=stopped)
             raise
         mirror.update(execution.outputs)
-        # A kernel that is given nothing answers with the count of the run before.
-        count = execution.execution_count if cell.source.strip() else None
+        # One that dies gives no answer; one that is given nothing, the count of the run before.
+        count = (execution.execution_count or count) if cell.source.strip() else None
         op, unsaved = await uninterrupted(
             self._finish(
                 mirror,

@@ -428,6 +428,8 @@ async def test_a_kernel_that_dies_ends_the_run(bench: Bench) -> None:
     outcome = await bench("run_cell", cell_id="a")
     assert outcome.is_error
     assert "The kernel died during this run" in outcome.content[0]["text"]
+    # It had been given a number when it began.
+    assert (await bench.disk())["cells"][0]["execution_count"] == 1
     # A kernel cannot be shut down while it is being restarted.
     await asyncio.wait_for(restarted.wait(), 60)
 
