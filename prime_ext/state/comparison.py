@@ -18,7 +18,7 @@ from typing import Any
 from . import digests
 from .component import dump
 from .format import ComponentRecord
-from .load import Loader
+from .loader import Loader
 from .pickling import ComponentPickler, PythonPickler, SaveContext
 from .recipes import type_name
 

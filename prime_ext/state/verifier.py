@@ -27,7 +27,7 @@ from typing import Any
 from . import carry, comparison, format, reducers, restorers, verification
 from .errors import SnapshotError
 from .format import Head, Manifest
-from .load import Loader
+from .loader import Loader
 from .pickling import describe
 from .segments import SegmentReader
 

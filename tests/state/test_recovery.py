@@ -239,8 +239,8 @@ holds, fine, number = Holds(), [Loads("pass")], {"x": [1]}
 
 BRIEF = """
 import sys, prime_ext.state
-_load = sys.modules["prime_ext.state.load"]
-_load.UNREAD_SECONDS, _load.LEAST_SECONDS = 1.0, 0.5
+_loader = sys.modules["prime_ext.state.loader"]
+_loader.UNREAD_SECONDS, _loader.LEAST_SECONDS = 1.0, 0.5
 """
 
 
