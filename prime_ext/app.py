@@ -65,7 +65,7 @@ class PrimeExtension(ExtensionApp):
         from prime_ext.agent.tools.registry import ToolRegistry
         from prime_ext.events.emitter import register_schemas
         from prime_ext.kernel.notebook_kernel import NotebookKernels
-        from prime_ext.kernel.server_kernels import before_shutdown, follow_starts
+        from prime_ext.kernel.server_kernels import before_shutdown, end_restarts, follow_starts
         from prime_ext.models.credentials import CredentialStore
         from prime_ext.models.log_redaction import LogRedaction
         from prime_ext.models.registry import ModelRegistry
@@ -77,6 +77,8 @@ class PrimeExtension(ExtensionApp):
 
         server = self._server
         self._warn_of_unknown_config()
+        # The last of all: the server shuts its kernels down next.
+        self._closing.push_async_callback(end_restarts, server.kernel_manager)
         data_dir = Path(self.data_dir).expanduser()
         try:
             data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -53,7 +53,7 @@ def before_shutdown(
         now = options.get("now", arguments[0] if arguments else False)
         if not now:
             await prepare(kernel_id)
-            await _end_restarts(kernel_manager, kernel_id)
+            await _end_restarts_of(kernel_manager, kernel_id)
         return await ensure_async(original(kernel_id, *arguments, **options))
 
     kernel_manager.shutdown_kernel = shutdown_kernel
@@ -65,12 +65,17 @@ def before_shutdown(
     return undo
 
 
-async def _end_restarts(kernel_manager: Any, kernel_id: str) -> None:
-    """Let a restart end that is under way, and have no other begin.
+async def end_restarts(kernel_manager: Any) -> None:
+    """Let restarts of kernels end that are under way, and have no other begin.
 
-    A kernel that has died is restarted while its last state is looked after. To shut it down in the
-    middle of that fails, and with it the end of a server, and the new process would run on.
+    A kernel that has died may be restarted while an extension is stopped. To shut it down in the
+    middle of that fails, and with it the end of the server, and the new process would run on.
     """
+    for kernel_id in kernel_manager.list_kernel_ids():
+        await _end_restarts_of(kernel_manager, kernel_id)
+
+
+async def _end_restarts_of(kernel_manager: Any, kernel_id: str) -> None:
     try:
         kernel = kernel_manager.get_kernel(kernel_id)
     except (KeyError, HTTPError):  # the manager says so itself
