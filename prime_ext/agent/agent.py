@@ -77,6 +77,7 @@ class Agent:
             ),
             phase=self._set_phase,
             count=count_text,
+            stopped=lambda: self._stopped and not self._is_closing,
             log=self._log,
         )
         self._messages = MessageQueue(session, self.history, self._calls.runs)
@@ -97,6 +98,7 @@ class Agent:
         """Stop was pressed before the work had begun."""
         self._stopped = False
         self._stopped_by: str | None = None
+        self._is_closing = False
         self._background: set[asyncio.Task[Any]] = set()
         self._resumes = False
         """Go on with the queue once the restore under way is over."""
@@ -292,6 +294,7 @@ class Agent:
         ``save_for``: the server stops; save the kernel's variables first, within so many seconds.
         A turn that waits for a person then goes on when the server is back.
         """
+        self._is_closing = True
         if save_for is None or not self.approvals.suspend():
             self.interrupt()
         if self._driver is not None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from prime_ext.session.session import Session
 
 STOPPED = "Stopped by the user before it ended. What it had done by then stays done."
+CLOSED = "The session was closed before it ended. What it had done by then stays done."
 TAKEN_BACK = "Stopped by the user before the kernel had begun with it: nothing of it was run."
 NOT_RUN = "Not run: the turn was stopped first."
 RUN_FAILED = "Not run: a run before it in the same reply did not succeed."
@@ -51,6 +52,8 @@ class ToolCalls:
         Called with ``tool`` or ``approval`` as the work changes.
     count:
         Counts the tokens of a text.
+    stopped:
+        Whether it was a person who stopped the turn.
     """
 
     def __init__(
@@ -68,6 +71,7 @@ class ToolCalls:
         mode: Callable[[], str],
         phase: Callable[[str], None],
         count: Callable[[str], int],
+        stopped: Callable[[], bool],
         log: logging.Logger,
     ) -> None:
         self._session = session
@@ -85,6 +89,7 @@ class ToolCalls:
         self._mode = mode
         self._phase = phase
         self._count = count
+        self._stopped = stopped
         self._log = log
         self.ran_code = False
         """A call of class ``run`` was carried out since this was last set to ``False``."""
@@ -207,7 +212,8 @@ class ToolCalls:
             return NOT_RUN
         if self.runs.was_taken_back(run or progress.call_id):
             return TAKEN_BACK
-        return " ".join(filter(None, [STOPPED, self.runs.notice()]))
+        why = STOPPED if self._stopped() else CLOSED
+        return " ".join(filter(None, [why, self.runs.notice()]))
 
     async def _outcome(self, call: Block, turn: str, progress: _Progress) -> ToolOutcome:
         tool = self._tool(call["name"])

@@ -118,7 +118,14 @@ class KernelRecovery:
             for record in self._session.records_of("snapshot", "restore")
             if isinstance(record, (Snapshot, Restore)) and record.outcome in _CHANGED
         ]
-        if not saved or saved[-1].outcome == "removed":
+        if not saved:
+            # A server that was killed while the first of all was written has left no record of it.
+            # A kernel that ends with its server is not the one that wrote it.
+            kernel_id = await self._kernel.find()
+            if (kernel_id is None or not self._kernel.outlives_server) and await self._saved():
+                await self._resume()
+            return
+        if saved[-1].outcome == "removed":
             return
         if saved[-1].outcome == "offered":
             if not await self._saved():  # on another machine
@@ -134,6 +141,9 @@ class KernelRecovery:
             await self._tell_of_foreign()
             await self._tell_of_damage("resume", None)
             return
+        await self._resume()
+
+    async def _resume(self) -> None:
         action = decide(self._mode(), "resume")
         if action == "restore":
             self._awaited = "resume"

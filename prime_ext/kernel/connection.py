@@ -222,6 +222,11 @@ class KernelConnection:
         return getattr(self._manager, "execution_state", None) != "dead"
 
     @property
+    def outlives_server(self) -> bool:
+        """Whether the kernel goes on when the server ends: behind a gateway."""
+        return is_behind_gateway(self._manager)
+
+    @property
     def _pid(self) -> int | None:
         """Of the process, where the server has started it itself."""
         return getattr(getattr(self._manager, "provisioner", None), "pid", None)

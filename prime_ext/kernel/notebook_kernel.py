@@ -202,6 +202,11 @@ class NotebookKernel:
         return self._connection.language if self._connection is not None else ""
 
     @property
+    def outlives_server(self) -> bool:
+        """Whether the kernel, if there is one, goes on when the server ends."""
+        return self._connection is not None and self._connection.outlives_server
+
+    @property
     def kernel_name(self) -> str:
         """Name of the kernelspec; empty while there is no kernel."""
         return self._connection.kernel_name if self._connection is not None else ""

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from jupyter_server.serverapp import ServerApp
 
-from prime_ext.agent.calls import STOPPED
+from prime_ext.agent.calls import CLOSED, STOPPED
 from prime_ext.agent.permissions import DECLINED, PLAN_REFUSAL
 from prime_ext.agent.prompts import system_prompt
 from prime_ext.agent.service import AgentService
@@ -288,7 +288,10 @@ async def test_the_approval_class_holds_in_every_mode(
     assert [r.tool for r in session.records("approval_request")] == asked  # type: ignore[union-attr]
 
 
-async def test_stop_reaches_a_handler(install: Install, new_session: NewSession) -> None:
+@pytest.mark.parametrize("by_person", [True, False])
+async def test_stop_reaches_a_handler(
+    install: Install, new_session: NewSession, by_person: bool
+) -> None:
     install(
         "waits",
         "async def wait(context, arguments):\n"
@@ -300,11 +303,14 @@ async def test_stop_reaches_a_handler(install: Install, new_session: NewSession)
     session.api.enqueue(reply(call("wait")))
     await session.send("Go.")
     await session.frame(lambda f: f.get("message") == "Waiting", after=0)
-    await session.stop()
-    await session.record("turn_end", status="interrupted")
+    if by_person:
+        await session.stop()
+        await session.record("turn_end", status="interrupted")
+    else:
+        await session.service.close_session(session.session)
     (result,) = session.records("tool_result")
     assert isinstance(result, ToolResult)
-    assert result.content[0]["text"] == STOPPED
+    assert result.content[0]["text"] == (STOPPED if by_person else CLOSED)
 
 
 async def test_a_handler_that_does_not_want_to_stop_is_left_alone(

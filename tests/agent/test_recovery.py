@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,36 @@ async def test_the_first_snapshot_of_all_is_waited_for(
     restored = await session.record("restore")
     assert (restored.outcome, restored.trigger) == ("ok", "crash")
     assert "7" in await ran(session, "print(x)")
+
+
+@pytest.mark.parametrize("reopened", [False, True], ids=["no kernel yet", "a page's own kernel"])
+async def test_a_snapshot_that_a_killed_server_did_not_record_is_offered(
+    new_session: NewSession, jp_serverapp: ServerApp, notebook: str, reopened: bool
+) -> None:
+    session = await new_session()
+    await saved(session, "x = 7")
+    await session.service.close_session(session.session)
+    model = await jp_serverapp.session_manager.get_session(path=notebook)
+    await jp_serverapp.session_manager.delete_session(model["id"])
+    # As it is if the server dies while its kernel's process goes on writing.
+    file = session.session.folder / "session.jsonl"
+    lines = file.read_text().splitlines(keepends=True)
+    cut = next(i for i, line in enumerate(lines) if json.loads(line)["kind"] == "snapshot")
+    jp_serverapp.web_app.settings["prime_sessions"].close()
+    file.write_text("".join(lines[:cut]))
+    if reopened:
+        await jp_serverapp.session_manager.create_session(
+            path=notebook, name=notebook, type="notebook", kernel_name="python3"
+        )
+
+    again = session.service
+    await again.agent(jp_serverapp.web_app.settings["prime_sessions"].get(session.session.id))
+    (offer,) = [
+        record
+        for line in file.read_text().splitlines()
+        if (record := json.loads(line))["kind"] == "restore"
+    ]
+    assert (offer["outcome"], offer["trigger"]) == ("offered", "resume")
 
 
 async def test_always_after_a_restart_by_a_person(
