@@ -84,7 +84,7 @@ class OutputCollector:
         """Characters of text that may still come; ``None`` until outputs were taken."""
         self._is_full = False
         self._new_from: int | None = None
-        """Position of the first output that the last change added, while they may have moved."""
+        """Position of the first output that the last change brought, while they may have moved."""
 
     def add(self, msg_type: str, content: dict[str, Any]) -> bool:
         """Take one IOPub message; return whether the outputs changed."""
@@ -154,8 +154,8 @@ class OutputCollector:
             self._chars_left -= max(0, chars - len(self._ending or ""))
         if self._outputs:
             self._open = self._open_stream(self._outputs[-1])
-        self._new_from = self._taken
-        self._taken = self._first_held + len(outputs)
+        self._new_from = self._first_held
+        self._taken = self._new_from + len(outputs)
         self._outputs, self._streams, self._updates = [], {}, {}
         self._was_cleared, self._ending = False, None
         return change

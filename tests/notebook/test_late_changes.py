@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from prime_ext.errors import PrimeError
@@ -131,6 +131,10 @@ def test_how_it_is_cut_does_not_matter(run: list[Message], late: list[list[Messa
     assert cell.outputs == all_at_once([*run, *chain(*late)])
 
 
+@example(
+    [display("a", "x", "execute_result"), stream("a")],
+    [[], [stream("a"), display("a", "x", "execute_result")]],
+)
 @given(st.lists(plain, max_size=5), pieces(plain))
 def test_a_cell_that_a_person_clears_goes_on_as_one_that_the_code_clears(
     run: list[Message], late: list[list[Message]]
