@@ -140,8 +140,10 @@ export class SteppedRun {
 
   get code(): string {
     return [
-      'import pathlib, signal, time',
-      ...(this._deaf ? ['signal.signal(signal.SIGINT, signal.SIG_IGN)'] : []),
+      'import pathlib, time',
+      ...(this._deaf
+        ? ['import signal', 'signal.signal(signal.SIGINT, signal.SIG_IGN)']
+        : []),
       'def step(name, after=None):',
       '    while after and not pathlib.Path(after).exists():',
       '        time.sleep(0.02)',
