@@ -28,9 +28,9 @@ def restore_event(record: Restore, offer: Restore | None = None) -> str:
 
     ``offer``: what the person had been offered to restore by then, and had not taken.
     """
-    if record.outcome == "unchanged" or (
-        record.trigger == "compaction" and record.outcome not in ("ok", "partial")
-    ):
+    if record.outcome == "unchanged" and not record.behind:
+        return ""
+    if record.trigger == "compaction" and record.outcome not in ("ok", "partial"):
         return ""
     cause = CAUSES.get(record.trigger)
     if record.outcome == "offered":
@@ -68,12 +68,14 @@ def _told(record: Restore, offer_taken: bool) -> list[str]:
     text = [CAUSES.get(record.trigger, "")] if record.trigger in CAUSES else []
     if record.saved is None:
         text.append("The kernel's variables were restored from the last snapshot.")
+        text += _not_in_it(record.behind)
     elif offer_taken:
         # Newer than it is only what was saved of the fresh process, which keeps its own names.
         text.append(
             "The kernel's variables were restored from the snapshot that the user was offered: the "
             f"last one of the process before, saved {record.saved}."
         )
+        text += _not_in_it(record.behind)
     else:
         why = record.reason or "the user chose it"
         text.append(
@@ -89,6 +91,23 @@ def _told(record: Restore, offer_taken: bool) -> list[str]:
         if groups[group]:
             text.append(words.format(_list(groups[group])))
     return [*text, *filter(None, [_how_made(_recipes(record))])]
+
+
+def _not_in_it(behind: dict[str, Any]) -> list[str]:
+    """What ran after the snapshot, and what that means."""
+    if not behind:
+        return []
+    as_of = f"{behind['as_of'][:19].replace('T', ' ')} UTC"
+    runs, lines = behind["runs"], [f"`{line}`" for line in behind["code"]]
+    count = "1 run" if runs == 1 else f"{runs} runs"
+    if len(lines) < runs:
+        count += f", the last {len(lines)} of them"
+    if behind.get("cut_off"):
+        lines[-1] += " (the code that ran when it died)"
+    return [
+        f"They are as they were at {as_of}; what ran after that is not in it ({count}): "
+        f"{', '.join(lines)}. Names set or changed since have to be made again."
+    ]
 
 
 def _recipes(record: Restore) -> list[tuple[str, str]]:

@@ -275,8 +275,15 @@ class KernelRecovery:
 
     async def _offer(self, trigger: str) -> Restore:
         snapshots = await self._keeper.snapshots()
-        newest = snapshots[0]["snapshot_id"] if snapshots else None
-        return Restore(outcome="offered", mode="cold", trigger=trigger, snapshot_id=newest)
+        if not snapshots:
+            return Restore(outcome="offered", mode="cold", trigger=trigger)
+        return Restore(
+            outcome="offered",
+            mode="cold",
+            trigger=trigger,
+            snapshot_id=snapshots[0]["snapshot_id"],
+            behind=self._keeper.behind(snapshots[0]["created"]),
+        )
 
     async def _restore(self, trigger: str, turn: str | None) -> str:
         if turn is None:

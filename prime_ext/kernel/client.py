@@ -83,6 +83,8 @@ class KernelChannels:
         """Called with the request's id, type and content of whatever is put out for anyone."""
         self.on_busy_change: Callable[[], None] = lambda: None
         self.on_run: Callable[[], None] = lambda: None
+        self.on_input: Callable[[Message], None] = lambda _message: None
+        """Called with what the kernel publishes of code that begins (``execute_input``)."""
         self.on_death: Callable[[], None] = lambda: None
         self.on_reconnected: Callable[[], None] = lambda: None
         """Called when a broken connection works again: messages may have been lost."""
@@ -247,6 +249,7 @@ class KernelChannels:
         request = self._requests.get(msg_id)
         if message["msg_type"] == "execute_input":
             self.last_code = str(message["content"].get("code", ""))
+            self.on_input(message)
         if message["msg_type"] == "status":
             state = message["content"].get("execution_state")
             if state in ("restarting", "dead") and not parent:

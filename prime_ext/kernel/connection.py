@@ -7,15 +7,18 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
+from datetime import datetime
 from functools import partial
 from typing import Any, Literal
 
+from jupyter_client.jsonutil import parse_date
 from jupyter_core.utils import ensure_async
 
 from prime_ext.errors import PrimeError
 from prime_ext.kernel.client import KernelChannels
 from prime_ext.kernel.followed_runs import FollowedRuns
 from prime_ext.kernel.gateway import is_behind_gateway
+from prime_ext.kernel.missed_runs import Run, first_line
 from prime_ext.kernel.private_messages import PrivateMessages
 from prime_ext.kernel.refusals import kernel_dead, kernel_silent, kernel_unreachable
 from prime_ext.kernel.transport import (
@@ -69,6 +72,9 @@ class KernelConnection:
         self.on_state: list[Callable[[], None]] = []
         self.runs = 0
         """Runs of code that began since we listen, ours and others'."""
+        self.on_run: list[Callable[[Run], None]] = []
+        """Called with each of them that the kernel tells of: all but silent ones."""
+        self._last_run: Run | None = None
         self.on_lost: list[Callable[[Reason], None]] = []
         self.on_renewed: list[Callable[[Reason], None]] = []
         self.private = PrivateMessages(self, log)
@@ -251,6 +257,8 @@ class KernelConnection:
         self.private.forget()
         channels, self._channels = self._channels, None
         if channels is not None:
+            if self._last_run is not None:
+                self._last_run.cut_off = self._last_run.msg_id in channels.running
             died = self._ending(reason)
             channels.abandon(died)
             self.spawn(channels.close(died))
@@ -310,6 +318,7 @@ class KernelConnection:
             channels.on_publication = self._on_publication
             channels.on_busy_change = self._changed
             channels.on_run = self._count_run
+            channels.on_input = self._on_input
             channels.on_death = self._on_crash
             channels.on_reconnected = partial(self._on_reconnected, channels)
             channels.on_broken = partial(self._on_broken, channels)
@@ -390,6 +399,20 @@ class KernelConnection:
     def _count_run(self) -> None:
         self.runs += 1
         self._used_at = time.monotonic()
+
+    def _on_input(self, message: Message) -> None:
+        code = str(message["content"].get("code", ""))
+        began = message["header"].get("date")
+        if isinstance(began, str):  # as a gateway sends it
+            began = parse_date(began)
+        run = Run(
+            str(message["parent_header"].get("msg_id", "")),
+            first_line(code),
+            began if isinstance(began, datetime) else None,
+        )
+        self._last_run = run
+        for callback in list(self.on_run):
+            callback(run)
 
     def _changed(self) -> None:
         for callback in list(self.on_state):

@@ -19,6 +19,13 @@ class Moment:
             self.generation,
         )
 
+    def is_reached_by(self, other: Moment | None) -> bool:
+        """Whether ``other`` is the same or a later one, of this process or of one after it."""
+        return other is not None and (other.generation, other.runs) >= (
+            self.generation,
+            self.runs,
+        )
+
 
 def kernel_status(
     *, state: str, unavailable: str | None, captured: Moment | None, now: Moment

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +16,8 @@ from tornado.web import HTTPError
 from prime_ext.errors import PrimeError
 from prime_ext.kernel.connection import KernelConnection, Reason
 from prime_ext.kernel.execution import Execution, Interrupt, execute
+from prime_ext.kernel.freshness import Moment
+from prime_ext.kernel.missed_runs import KEPT_RUNS, Run
 from prime_ext.kernel.outputs import Output
 from prime_ext.kernel.state import READ_SECONDS, STATE_SECONDS, KernelState
 
@@ -179,6 +182,7 @@ class NotebookKernel:
         self._kernels = kernels
         self._connection: KernelConnection | None = None
         self._saved = KernelState(self._connect, kernels.store, kernels.log)
+        self._heard: deque[tuple[Moment, Run]] = deque(maxlen=KEPT_RUNS)
         self._ensuring = asyncio.Lock()
         self._starting = False
         self._state = "none"
@@ -215,6 +219,17 @@ class NotebookKernel:
     def runs(self) -> int:
         """Runs of code in the present process that were heard of, the user's included."""
         return self._connection.runs if self._connection is not None else 0
+
+    @property
+    def moment(self) -> Moment:
+        """Which process is there, and how far it has come."""
+        return Moment(self.kernel_id, self.generation, self.runs)
+
+    @property
+    def lost_runs(self) -> list[tuple[Moment, Run]]:
+        """The last runs in processes that are gone, in order, each with the moment it began."""
+        gone = self.kernel_id is None
+        return [heard for heard in self._heard if gone or heard[0].generation < self.generation]
 
     async def find(self) -> str | None:
         """Id of the kernel that the notebook runs in; ``None`` if there is none."""
@@ -450,6 +465,7 @@ class NotebookKernel:
         connection.on_state.append(self._changed)
         connection.on_lost.append(self._lost)
         connection.on_renewed.append(self._renewed)
+        connection.on_run.append(self._hear)
         connection.private.sources = self._sources
         self._connection = connection
         if current is not None:
@@ -457,6 +473,7 @@ class NotebookKernel:
                 current.on_state.remove(self._changed)
                 current.on_lost.remove(self._lost)
                 current.on_renewed.remove(self._renewed)
+                current.on_run.remove(self._hear)
             self._lost("new")
             self._renewed("new")
         return connection
@@ -473,6 +490,9 @@ class NotebookKernel:
         self._is_lost = False
         for callback in list(self.on_restarted):
             callback(reason)
+
+    def _hear(self, run: Run) -> None:
+        self._heard.append((self.moment, run))
 
     def _changed(self) -> None:
         state = self.state

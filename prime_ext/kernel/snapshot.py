@@ -16,6 +16,7 @@ import msgspec
 from prime_ext.errors import PrimeError
 from prime_ext.kernel.capturing import Capturing, id_of, told_names
 from prime_ext.kernel.freshness import Moment, kernel_status
+from prime_ext.kernel.missed_runs import missed
 from prime_ext.kernel.newest import Newest
 from prime_ext.kernel.refusals import kernel_replaced
 from prime_ext.kernel.restoring import Restored, Restoring, Wanted
@@ -128,7 +129,7 @@ class SnapshotKeeper:
             kernel_id = await self._kernel.find()
             if kernel_id is None:
                 return Snapshot(outcome="skipped", trigger=trigger, reason=NO_KERNEL)
-            if trigger == "compaction" and self._captured == self._moment():
+            if trigger == "compaction" and self._captured == self._kernel.moment:
                 same = await self._same_as_before(trigger, kernel_id)
                 if same is not None:
                     return same
@@ -147,7 +148,7 @@ class SnapshotKeeper:
         return BUSY if self._kernel.state == "busy" else AT_WORK
 
     async def _save(self, trigger: str, kernel_id: str) -> Snapshot:
-        moment = self._moment()
+        moment = self._kernel.moment
         if self._awaits_restore():
             raise kernel_replaced()
         # Of a process that has not been saved yet: see `_protect`.
@@ -331,7 +332,7 @@ class SnapshotKeeper:
             started = time.monotonic()
             if self.off is None and self._kernel.kernel_id is not None:
                 try:
-                    if not self._moment().same_process(self._captured):
+                    if not self._kernel.moment.same_process(self._captured):
                         reason = "the kernel has no snapshot of this process"
                     elif self._kernel.state == "busy":
                         reason = BUSY
@@ -359,12 +360,15 @@ class SnapshotKeeper:
         there = await self._manifest("current")
         is_newest = there is not None and there.id == id_of(restored.manifest)
         is_newest = is_newest and not self._newest.is_lost(there)
+        behind: dict[str, Any] = {}
+        if trigger != "compaction" and restored.manifest is not None:
+            behind = self.behind(restored.manifest.created, is_newest=is_newest)
         if wanted.names is None and loaded:
             self._restored = None if is_newest else id_of(restored.manifest)
         if restored.complete and wanted.names is None:
             changed = any(e["action"] == "kept" and e["reason"] for e in restored.names.values())
             if not changed and is_newest:
-                self._captured = self._moment()
+                self._captured = self._kernel.moment
         names = told_names(restored.names)
         if outcome == "unchanged":
             # Each name was looked at and none touched: that many lines say no more.
@@ -377,13 +381,14 @@ class SnapshotKeeper:
             kernel_id=self._kernel.kernel_id,
             names=names,
             saved=restored.manifest.created if restored.manifest and not is_newest else None,
+            behind=behind,
             attempts=restored.attempts,
             reason="; ".join(restored.notes) or None,
         )
 
     async def _mode(self, asked: str, generation: str) -> str:
         """Hot only into the very process that made the snapshot."""
-        if asked == "cold" or not self._moment().same_process(self._captured):
+        if asked == "cold" or not self._kernel.moment.same_process(self._captured):
             return "cold"
         manifest, newest = await self._manifest(generation), await self._manifest("current")
         same = manifest and newest and newest.process == manifest.process
@@ -397,6 +402,7 @@ class SnapshotKeeper:
             trigger="crash",
             snapshot_id=id_of(manifest),
             kernel_id=self._kernel.kernel_id,
+            behind=self.behind(manifest.created) if manifest is not None else {},
             reason=f"the kernel died again after {MAX_CRASH_RESTORES} restores; what is restored "
             "may be what kills it",
         )
@@ -433,6 +439,10 @@ class SnapshotKeeper:
         """What has to be imported before it can be restored. See `SnapshotFiles.list_foreign`."""
         return list(await asyncio.to_thread(self.files.list_foreign))
 
+    def behind(self, created: str, *, is_newest: bool = True) -> dict[str, Any]:
+        """What ran in a lost process and is not in the snapshot of ``created``: see `Restore`."""
+        return missed(self._kernel.lost_runs, created, self._captured if is_newest else None)
+
     async def kernel_state(self) -> dict[str, Any]:
         """What is true of kernel and snapshot now: ``{status, names, age_s?, reason?, …}``.
 
@@ -441,7 +451,7 @@ class SnapshotKeeper:
         that is somebody's choice).
         """
         await self._kernel.find()
-        now = self._moment()
+        now = self._kernel.moment
         state = self._kernel.state
         unavailable = self.off or self._unavailable
         status = kernel_status(
@@ -481,10 +491,6 @@ class SnapshotKeeper:
         with contextlib.suppress(PrimeError):
             return await self._kernel.state_current(self.files.folder, self.files.key)
         return False
-
-    def _moment(self) -> Moment:
-        kernel = self._kernel
-        return Moment(kernel.kernel_id, kernel.generation, kernel.runs)
 
     async def _manifest(self, generation: str) -> Manifest | None:
         return await asyncio.to_thread(self.files.manifest, generation)

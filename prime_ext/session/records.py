@@ -307,6 +307,11 @@ class Restore(Record, frozen=True, kw_only=True, omit_defaults=True, tag="restor
     """Name → ``{status, reason, recipe, type, size, action}``; empty if ``unchanged``."""
     saved: str | None = None
     """When what was restored had been saved, if there was a newer snapshot (UTC, ISO 8601)."""
+    behind: dict[str, Any] = {}
+    """What ran in a process that is gone after the snapshot had been made, and is not in it:
+    ``{as_of, runs, code, cut_off?}``: when it was made (UTC, ISO 8601), how many runs, the first
+    lines of the last ten, and whether the last one ran when the process ended. Empty if all that
+    is known to have run is in the snapshot."""
     attempts: int = 1
     duration_ms: int = 0
     reason: str | None = None

@@ -154,7 +154,19 @@ export interface IRestore extends IBase {
   snapshot_id?: string;
   trigger: string;
   names?: Record<string, IRestoredName>;
+  behind?: IBehind;
   reason?: string;
+}
+
+/** What ran in a process that is gone after the snapshot had been made. */
+export interface IBehind {
+  /** When the snapshot was made. */
+  as_of: string;
+  runs: number;
+  /** First lines of the last of them, in order. */
+  code: string[];
+  /** The last one ran when the process ended. */
+  cut_off?: boolean;
 }
 
 export interface ISnapshotRecord extends IBase {

@@ -138,7 +138,19 @@ export interface IRestoreItem extends IItem {
   readonly restored: number;
   /** Names that did not come back, or not whole. */
   readonly missing: readonly IMissingName[];
+  /** What ran after the snapshot and is not in it. */
+  readonly behind: IBehindState | null;
   readonly reason: string | null;
+}
+
+export interface IBehindState {
+  /** When the snapshot was made (ISO 8601). */
+  readonly asOf: string;
+  readonly runs: number;
+  /** First lines of the last of them, in order. */
+  readonly code: readonly string[];
+  /** The last one ran when the process ended. */
+  readonly cutOff: boolean;
 }
 
 export interface IErrorItem extends IItem {

@@ -238,6 +238,14 @@ export function restoreItem(record: IRestore): IRestoreItem | null {
         action !== 'kept' && status !== 'skipped' && status !== 'degraded'
     ).length,
     missing,
+    behind: record.behind
+      ? {
+          asOf: record.behind.as_of,
+          runs: record.behind.runs,
+          code: record.behind.code,
+          cutOff: record.behind.cut_off ?? false
+        }
+      : null,
     reason: record.reason ?? null
   };
 }

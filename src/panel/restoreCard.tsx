@@ -5,7 +5,7 @@ import {
 } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
-import { IMissingName, IRestoreItem } from '../model/items';
+import { IBehindState, IMissingName, IRestoreItem } from '../model/items';
 import { CodeView } from './codeView';
 import { usePanel } from './context';
 import { restoreLine } from './restoreText';
@@ -28,6 +28,7 @@ export function RestoreCard(props: { item: IRestoreItem }): JSX.Element {
         {item.reason && (
           <div className="jp-prime-Restore-detail">{item.reason}</div>
         )}
+        {item.behind && <RanAfterwards behind={item.behind} />}
         {missing.length > 0 && (
           <ul className="jp-prime-Restore-names">
             {missing.map(entry => (
@@ -49,6 +50,24 @@ export function RestoreCard(props: { item: IRestoreItem }): JSX.Element {
         )}
       </div>
     </div>
+  );
+}
+
+/** The code that the snapshot is older than. */
+function RanAfterwards(props: { behind: IBehindState }): JSX.Element {
+  const { code, cutOff } = props.behind;
+  const { trans } = usePanel();
+  return (
+    <ul className="jp-prime-Restore-names">
+      {code.map((line, index) => (
+        <li key={index} className="jp-prime-Restore-detail">
+          <code>{line}</code>
+          {cutOff &&
+            index === code.length - 1 &&
+            ` ${trans.__('(ran when the kernel ended)')}`}
+        </li>
+      ))}
+    </ul>
   );
 }
 

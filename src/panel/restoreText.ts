@@ -1,12 +1,17 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { IRestoreItem } from '../model/items';
+import { IBehindState, IRestoreItem } from '../model/items';
 
 /** The line that says what became of the kernel's variables, and why it had to. */
 export function restoreLine(
   item: IRestoreItem,
   trans: TranslationBundle
 ): string {
+  const line = outcomeLine(item, trans);
+  return item.behind === null ? line : `${line} ${behind(item.behind, trans)}`;
+}
+
+function outcomeLine(item: IRestoreItem, trans: TranslationBundle): string {
   const why =
     {
       crash: trans.__('The kernel died and was started again'),
@@ -35,4 +40,17 @@ export function restoreLine(
         : `${why}: ${count}, ${trans._n('%1 is not as it was', '%1 are not as they were', lost)}.`;
     }
   }
+}
+
+/** That the snapshot is older than what ran last. */
+function behind(
+  { asOf, runs }: IBehindState,
+  trans: TranslationBundle
+): string {
+  return trans._n(
+    'They are as of %2; what %1 later run did is not in them.',
+    'They are as of %2; what %1 later runs did is not in them.',
+    runs,
+    new Date(asOf).toLocaleString()
+  );
 }

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from jupyter_server.serverapp import ServerApp
 
@@ -73,6 +76,110 @@ async def test_asked_after_a_crash_if_a_person_wants_it_so(
     assert "NameError" in await ran(session, "print(x)")
     await service.restore(session.session, offer.snapshot_id, None, False, "ada")
     assert "7" in await ran(session, "print(x)")
+
+
+@contextlib.asynccontextmanager
+async def person(jp_serverapp: ServerApp, notebook: str) -> AsyncIterator[Any]:
+    """A client of the notebook's kernel, as a page of JupyterLab has one."""
+    manager: Any = jp_serverapp.kernel_manager.get_kernel(await kernel_id(jp_serverapp, notebook))
+    client = manager.client()
+    client.start_channels()
+    try:
+        await client.wait_for_ready(timeout=60)
+        yield client
+    finally:
+        client.stop_channels()
+
+
+async def test_what_ran_after_the_last_snapshot_is_told_after_a_crash(
+    new_session: NewSession,
+    jp_serverapp: ServerApp,
+    notebook: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(captures, "SETTLED_SECONDS", 3600)
+    session = await new_session()
+    await saved(session, "a = 1; b = 2")
+    going = asyncio.Event()
+    async with person(jp_serverapp, notebook) as client:
+        await client.execute_interactive("b = 77\nlate = 1", timeout=60, output_hook=print)
+        code = "print('It goes.', flush=True); import time; time.sleep(600)"
+
+        def hear(message: dict[str, Any]) -> None:
+            if message["msg_type"] == "stream":
+                going.set()
+
+        run = client.execute_interactive(code, output_hook=hear)
+        running = asyncio.create_task(run)
+        await asyncio.wait_for(going.wait(), 60)
+        await kill(jp_serverapp, notebook)
+        restored = await session.record("restore")
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    (entry, *_) = await session.service.snapshots(session.session)
+    assert restored.outcome == "ok"
+    assert restored.behind["as_of"] == entry["created"]
+    assert restored.behind["runs"] == 2
+    assert restored.behind["code"][0] == "b = 77 …"
+    assert restored.behind["cut_off"]
+    answer = await ran(session, "print(b)")
+    told = str(session.api.requests[-1].messages)
+    assert "2" in answer
+    assert f"as they were at {entry['created'][:19].replace('T', ' ')} UTC; what ran after" in told
+    assert "is not in it (2 runs): `b = 77 …`, `print(" in told
+    assert "time.sleep(600)` (the code that ran when it died). Names set or changed since" in told
+    # It is told once: what is live now is what the snapshot holds.
+    agent = await session.service.agent(session.session)
+    await agent.variables.snapshot(None)
+    await kill(jp_serverapp, notebook)
+    again = await session.record("restore", after=restored.seq)
+    assert again.behind == {}
+
+
+@pytest.mark.parametrize("code", ["x", "y = 8"], ids=["changes nothing", "is saved"])
+async def test_nothing_is_told_to_be_missing_where_all_was_saved(
+    new_session: NewSession,
+    service: AgentService,
+    jp_serverapp: ServerApp,
+    notebook: str,
+    code: str,
+) -> None:
+    session = await new_session()
+    await saved(session, "x = 7")
+    agent = await session.service.agent(session.session)
+    async with person(jp_serverapp, notebook) as client:
+        await client.execute_interactive(code, timeout=60, output_hook=print)
+        await agent.kernel.follow()
+        await agent.variables.snapshot(None)
+        await kill(jp_serverapp, notebook)
+        restored = await session.record("restore")
+    assert restored.outcome == "ok"
+    assert restored.behind == {}
+
+
+async def test_an_offer_says_what_ran_after_the_snapshot(
+    new_session: NewSession,
+    service: AgentService,
+    jp_serverapp: ServerApp,
+    notebook: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(captures, "SETTLED_SECONDS", 3600)
+    session = await new_session()
+    await saved(session, "x = 7")
+    async with person(jp_serverapp, notebook) as client:
+        await client.execute_interactive("x = 8", timeout=60, output_hook=print)
+        await jp_serverapp.kernel_manager.restart_kernel(await kernel_id(jp_serverapp, notebook))
+        offer = await session.record("restore")
+    assert (offer.outcome, offer.behind["code"]) == ("offered", ["x = 8"])
+    assert "cut_off" not in offer.behind
+    # What is run in the fresh process is saved, and no loss.
+    await saved(session, "fresh = 1")
+    await service.restore(session.session, offer.snapshot_id, None, False, "ada")
+    assert "7 1" in await ran(session, "print(x, fresh)")
+    told = str(session.api.requests[-1].messages)
+    assert "snapshot that the user was offered" in told
+    assert "what ran after that is not in it (1 run): `x = 8`." in told
 
 
 async def test_never_leaves_the_fresh_kernel_and_says_so(
@@ -385,6 +492,25 @@ def test_the_model_is_told_what_is_live_what_a_placeholder_and_what_missing() ->
     assert "socket = connect()" in text
     unchanged = Restore(outcome="unchanged", mode="hot", trigger="compaction")
     assert restore_event(unchanged) == ""
+
+
+def test_the_model_is_told_what_ran_after_the_snapshot() -> None:
+    behind = {"as_of": "2026-11-30T12:00:03.000+00:00", "runs": 12, "code": ["a = 1", "b = 2"]}
+    record = Restore(outcome="ok", mode="cold", trigger="crash", behind=behind)
+    told = (
+        "They are as they were at 2026-11-30 12:00:03 UTC; what ran after that is not in it "
+        "(12 runs, the last 2 of them): `a = 1`, `b = 2`. Names set or changed since have to be "
+        "made again."
+    )
+    assert told in restore_event(record)
+    # Nothing had to be loaded; what is lost is lost all the same.
+    assert told in restore_event(msgspec.structs.replace(record, outcome="unchanged"))
+    assert "ran" not in restore_event(msgspec.structs.replace(record, behind={}))
+    older = msgspec.structs.replace(record, saved="2026-11-30T12:00:03.000+00:00")
+    assert "what was done since is lost" in restore_event(older)
+    assert told not in restore_event(older)
+    cut_off = msgspec.structs.replace(record, behind={**behind, "cut_off": True})
+    assert "`b = 2` (the code that ran when it died)." in restore_event(cut_off)
 
 
 def damage(head: Path) -> None:

@@ -95,6 +95,24 @@ describe('restoreLine', () => {
     expect(restore(outcome, trigger, names)).toBe(expected);
   });
 
+  it.each([
+    [1, 'what 1 later run did is not in them.'],
+    [12, 'what 12 later runs did is not in them.']
+  ])('tells that the variables are older than %s runs', (runs, expected) => {
+    const as_of = '2026-11-30T12:00:03.000+00:00';
+    const record = {
+      kind: 'restore',
+      outcome: 'ok',
+      trigger: 'crash',
+      names: { a: { status: 'verified', action: 'loaded' } },
+      behind: { as_of, runs, code: ['b = 77'] }
+    };
+    const when = new Date(as_of).toLocaleString();
+    expect(restoreLine(restoreItem(record as any)!, trans)).toBe(
+      `The kernel died and was started again: 1 variable restored. They are as of ${when}; ${expected}`
+    );
+  });
+
   it('counts what is not as it was, but not what the person keeps', () => {
     const names = {
       a: { status: 'verified', action: 'loaded' },
