@@ -212,9 +212,9 @@ def start(folder: Path, environment: dict[str, str]) -> Iterator[Start]:
 
 
 def appears(path: Path) -> None:
-    """Wait for a file that the agent's code makes."""
+    """Wait for a file that the agent's code makes and writes."""
     until = time.monotonic() + PATIENCE
-    while not path.exists():
+    while not path.exists() or not path.stat().st_size:
         assert time.monotonic() < until, f"{path} did not appear"
         time.sleep(0.02)
 
