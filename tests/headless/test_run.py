@@ -236,7 +236,7 @@ def test_ctrl_c_interrupts_a_cell_and_keeps_what_it_had_put_out(
     script(
         inserted_and_run(
             "import os, time\nprint(os.getpid(), flush=True)\n"
-            "open('running', 'w').close()\ntime.sleep(600)"
+            "open('running', 'w').write('yes')\ntime.sleep(600)"
         )
     )
     run = start(WORK, "Wait.", "--yes", "--json")
