@@ -12,6 +12,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from jupyter_server.serverapp import ServerApp
 
+from prime_ext.kernel.server_kernels import end_restarts
+
 # How long an example takes says nothing of the code under test on a busy machine.
 settings.register_profile("prime_ext", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("prime_ext")
@@ -54,18 +56,9 @@ def jp_server_cleanup(jp_asyncio_loop: asyncio.AbstractEventLoop) -> Iterator[No
     ServerApp.clear_instance()
     manager: Any = app.kernel_manager
     manager.shutdown_all = partial(manager.shutdown_all, now=True)
-    jp_asyncio_loop.run_until_complete(_let_restarts_end(manager))
+    jp_asyncio_loop.run_until_complete(end_restarts(manager))
     jp_asyncio_loop.run_until_complete(app._cleanup())
     manager.context.destroy()
-
-
-async def _let_restarts_end(kernel_manager: Any) -> None:
-    """One that is shut down in the middle of its restart is forgotten, and its process runs on."""
-    for kernel_id in kernel_manager.list_kernel_ids():
-        kernel = kernel_manager.get_kernel(kernel_id)
-        while kernel.provisioner is not None and not kernel.ready.done():  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
-        kernel.stop_restarter()
 
 
 @pytest.fixture

@@ -6,9 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from prime_ext.kernel.late_outputs import LateOutputs
-from prime_ext.kernel.outputs import OutputCollector
-
-_DISPLAYS = ("display_data", "execute_result", "update_display_data")
+from prime_ext.kernel.outputs import DISPLAYS, OutputCollector
 
 
 class FollowedRuns:
@@ -40,7 +38,7 @@ class FollowedRuns:
 
     def hear(self, msg_id: str, msg_type: str, content: dict[str, Any]) -> bool:
         """Hand on what the run ``msg_id`` has published; return whether it goes to an ended run."""
-        if msg_type in _DISPLAYS and (content.get("transient") or {}).get("display_id"):
+        if msg_type in DISPLAYS and (content.get("transient") or {}).get("display_id"):
             for other, hear in list(self._going.items()):
                 if other != msg_id:
                     hear("update_display_data", content)

@@ -23,7 +23,8 @@ _FULL = (
     f"\n[… what is printed from here on is left out: {MAX_STREAM_CHARS:,} characters have come "
     "behind the end of this run …]\n"
 )
-_DISPLAYS = frozenset({"display_data", "execute_result", "update_display_data"})
+DISPLAYS = frozenset({"display_data", "execute_result", "update_display_data"})
+"""Types of the messages that may show something under an id."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class OutputCollector:
             self._clear()
             return True
         # As in JupyterLab: what is shown under an id that is there already replaces that, too.
-        changed = msg_type in _DISPLAYS and self._update_display(content)
+        changed = msg_type in DISPLAYS and self._update_display(content)
         if msg_type not in ("stream", "display_data", "execute_result", "error"):
             return changed
         if self._clear_first:

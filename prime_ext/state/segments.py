@@ -297,7 +297,7 @@ class SegmentReader:
     def pristine(self) -> SegmentReader:
         """One with mappings of its own, in which nobody has changed a restored object."""
         other = SegmentReader(self._directory)
-        other.open_all(name for name in self._maps)
+        other.open_all(self._maps)
         return other
 
 

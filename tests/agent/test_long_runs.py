@@ -70,6 +70,16 @@ async def awaited(driver: Driver) -> None:
     await driver.frame(lambda f: f["type"] == "progress" and f["call_id"] == waits, after=0)
 
 
+async def left_running(driver: Driver) -> None:
+    """Stop a turn whose code ignores that, once the model has answered: the run is left."""
+    driver.api.enqueue(reply(call("run_code", code=STUBBORN)), reply("It trains."))
+    await driver.send("Train.")
+    await begun(driver)
+    await driver.record("assistant_message", stop_reason="end_turn")
+    await driver.stop()
+    await driver.record("turn_end", status="interrupted")
+
+
 async def behind_the_users_cell(
     driver: Driver, server: ServerApp
 ) -> tuple[NotebookKernel, KernelChannels]:
@@ -335,12 +345,7 @@ class TestCodeThatIgnoresInterrupts:
         self, new_session: NewSession, jp_serverapp: ServerApp, jp_root_dir: Path
     ) -> None:
         driver = await new_session()
-        driver.api.enqueue(reply(call("run_code", code=STUBBORN)), reply("It trains."))
-        await driver.send("Train.")
-        await begun(driver)
-        await driver.record("assistant_message", stop_reason="end_turn")
-        await driver.stop()
-        await driver.record("turn_end", status="interrupted")
+        await left_running(driver)
         await driver.idle()
         driver.api.enqueue(reply("It still runs. " * 400), reply(SUMMARY))
         await driver.ask("And?")
@@ -457,12 +462,7 @@ class TestEndsThatNoCallWaitsFor:
     ) -> None:
         monkeypatch.setattr(runs_module, "STOP_SECONDS", 0.3)
         driver = await new_session()
-        driver.api.enqueue(reply(call("run_code", code=STUBBORN)), reply("It trains."))
-        await driver.send("Work.")
-        await begun(driver)
-        await driver.record("assistant_message", stop_reason="end_turn")
-        await driver.stop()
-        await driver.record("turn_end", status="interrupted")
+        await left_running(driver)
         await driver.service.close_session(driver.session)
         (end,) = driver.records("run_end")
         assert end.synthetic  # type: ignore[union-attr]
