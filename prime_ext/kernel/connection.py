@@ -11,7 +11,6 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Literal
 
-from jupyter_client.jsonutil import parse_date
 from jupyter_core.utils import ensure_async
 
 from prime_ext.errors import PrimeError
@@ -53,6 +52,15 @@ def is_being_replaced(kernel_manager: Any) -> bool:
     ready = getattr(kernel_manager, "_ready", None)
     starting = ready is not None and not ready.done()
     return bool(getattr(kernel_manager, "shutting_down", False)) or starting
+
+
+def _moment(date: Any) -> datetime | None:
+    """The date of a message: parsed already, or as a gateway sends it."""
+    if isinstance(date, str):
+        with contextlib.suppress(ValueError):
+            # Python 3.10 does not know the Z.
+            return datetime.fromisoformat(date.replace("Z", "+00:00"))
+    return date if isinstance(date, datetime) else None
 
 
 class KernelConnection:
@@ -402,14 +410,8 @@ class KernelConnection:
 
     def _on_input(self, message: Message) -> None:
         code = str(message["content"].get("code", ""))
-        began = message["header"].get("date")
-        if isinstance(began, str):  # as a gateway sends it
-            began = parse_date(began)
-        run = Run(
-            str(message["parent_header"].get("msg_id", "")),
-            first_line(code),
-            began if isinstance(began, datetime) else None,
-        )
+        msg_id = str(message["parent_header"].get("msg_id", ""))
+        run = Run(msg_id, first_line(code), _moment(message["header"].get("date")))
         self._last_run = run
         for callback in list(self.on_run):
             callback(run)
