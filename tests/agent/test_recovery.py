@@ -22,6 +22,7 @@ from prime_ext.agent.service import AgentService
 from prime_ext.session.records import AssistantMessage, Restore, Snapshot
 from tests.agent.conftest import NewSession
 from tests.agent.driver import Driver
+from tests.kernel.conftest import until
 from tests.kernel.held_up import HeldUp
 from tests.messages_api.script import call, reply
 
@@ -150,6 +151,8 @@ async def test_nothing_is_told_to_be_missing_where_all_was_saved(
     async with person(jp_serverapp, notebook) as client:
         await client.execute_interactive(code, timeout=60, output_hook=print)
         await agent.kernel.follow()
+        # The person's client may have heard of the end before the server has.
+        await until(lambda: agent.kernel.state == "idle")
         await agent.variables.snapshot(None)
         await kill(jp_serverapp, notebook)
         restored = await session.record("restore")
