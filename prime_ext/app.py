@@ -65,7 +65,12 @@ class PrimeExtension(ExtensionApp):
         from prime_ext.agent.tools.registry import ToolRegistry
         from prime_ext.events.emitter import register_schemas
         from prime_ext.kernel.notebook_kernel import NotebookKernels
-        from prime_ext.kernel.server_kernels import before_shutdown, end_restarts, follow_starts
+        from prime_ext.kernel.server_kernels import (
+            before_shutdown,
+            end_restarts,
+            follow_starts,
+            one_session_for_a_path,
+        )
         from prime_ext.models.credentials import CredentialStore
         from prime_ext.models.log_redaction import LogRedaction
         from prime_ext.models.registry import ModelRegistry
@@ -143,6 +148,7 @@ class PrimeExtension(ExtensionApp):
         self._closing.callback(follow_renames(server.event_logger, service.renamed))
         self._closing.callback(follow_starts(server.event_logger, kernels.started))
         self._closing.callback(before_shutdown(server.kernel_manager, service.before_shutdown))
+        self._closing.callback(one_session_for_a_path(server.session_manager))
         self.settings.update(
             prime_agent=service,
             prime_sessions=store,

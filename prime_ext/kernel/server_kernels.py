@@ -1,4 +1,4 @@
-"""Hear of kernels that the server starts, and act before it shuts one down."""
+"""Have a say in how the server starts kernels and shuts them down."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
+from weakref import WeakValueDictionary
 
 from jupyter_core.utils import ensure_async
 from tornado.web import HTTPError
@@ -37,6 +38,39 @@ def follow_starts(
     return lambda: event_logger.remove_listener(listener=listener)
 
 
+def one_session_for_a_path(session_manager: Any) -> Callable[[], None]:
+    """Give all who ask for a session of one path at a time the same; returns what ends that.
+
+    The server looks whether there is one, and if not, takes seconds to start a kernel for it. A
+    page that was just opened and the agent would get one each, and work in two kernels. As in the
+    server's own door, the session that is there is given whatever kernel is asked for by its name.
+    """
+    original = session_manager.create_session
+    locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def create_session(path: str | None = None, **options: Any) -> Any:
+        if path is None or options.get("kernel_id") is not None:
+            return await ensure_async(original(path=path, **options))
+        lock = locks.setdefault(path, asyncio.Lock())
+        async with lock:
+            if await ensure_async(session_manager.session_exists(path=path)):
+                return await ensure_async(session_manager.get_session(path=path))
+            return await ensure_async(original(path=path, **options))
+
+    return _replaced(session_manager, "create_session", create_session)
+
+
+def _replaced(manager: Any, name: str, method: Callable[..., Any]) -> Callable[[], None]:
+    """Put ``method`` in the place of the manager's own; returns a function that takes it back."""
+    setattr(manager, name, method)
+
+    def undo() -> None:
+        if getattr(manager, name) is method:
+            delattr(manager, name)
+
+    return undo
+
+
 def before_shutdown(
     kernel_manager: Any, prepare: Callable[[str], Awaitable[None]]
 ) -> Callable[[], None]:
@@ -56,13 +90,7 @@ def before_shutdown(
             await _end_restarts_of(kernel_manager, kernel_id)
         return await ensure_async(original(kernel_id, *arguments, **options))
 
-    kernel_manager.shutdown_kernel = shutdown_kernel
-
-    def undo() -> None:
-        if kernel_manager.shutdown_kernel is shutdown_kernel:
-            del kernel_manager.shutdown_kernel
-
-    return undo
+    return _replaced(kernel_manager, "shutdown_kernel", shutdown_kernel)
 
 
 async def end_restarts(kernel_manager: Any) -> None:

@@ -579,6 +579,20 @@ def test_titles() -> None:
     assert len(title_of("x" * 500)) == 60
 
 
+async def test_a_page_and_the_agent_that_start_a_kernel_at_once_get_the_same(
+    new_session: NewSession, jp_fetch: Any, notebook: str
+) -> None:
+    session = await new_session()
+    agent = await session.service.agent(session.session)
+    page = {"path": notebook, "name": notebook, "type": "notebook", "kernel": {"name": "python3"}}
+    opened, used = await asyncio.gather(
+        jp_fetch("api", "sessions", method="POST", body=json.dumps(page)), agent.kernel.ensure()
+    )
+    assert json.loads(opened.body)["kernel"]["id"] == used
+    assert len(json.loads((await jp_fetch("api", "sessions")).body)) == 1
+    assert len(json.loads((await jp_fetch("api", "kernels")).body)) == 1
+
+
 @pytest.mark.parametrize("outside", [True, False], ids=["outside of Jupyter", "through Jupyter"])
 async def test_a_notebook_that_is_moved_keeps_its_kernel(
     new_session: NewSession, jp_root_dir: Path, jp_fetch: Any, outside: bool
