@@ -115,7 +115,7 @@ export class PrimePanel {
   constructor(readonly page: IJupyterLabPageFixture) {
     page.on('request', request => {
       if (request.method() === 'PUT' && /\/workspaces\//.test(request.url())) {
-        this._layout = request.postData() ?? '';
+        this._saved = request.postData() ?? '';
       }
     });
   }
@@ -160,10 +160,14 @@ export class PrimePanel {
         .currentWidget as NotebookPanel;
       return context.path;
     });
-    // Lab saves a while later what is open; what it has not saved it does not bring back.
-    await expect.poll(() => this._layout).toContain(`notebook:${path}`);
+    await this.remembered(`notebook:${path}`);
     await this.page.reload();
     await this.open();
+  }
+
+  /** Wait until Lab, which takes its time, has saved this for the next time that it is opened. */
+  async remembered(text: string): Promise<void> {
+    await expect.poll(() => this._saved).toContain(text);
   }
 
   get root(): Locator {
@@ -293,8 +297,8 @@ export class PrimePanel {
     return this.cells.last().locator('.jp-OutputArea-output').innerText();
   }
 
-  /** What Lab saved last of what is open. */
-  private _layout = '';
+  /** What Lab saved last for the next time that it is opened. */
+  private _saved = '';
 }
 
 /** The panel keeps the rules of WCAG 2.2 A and AA. */

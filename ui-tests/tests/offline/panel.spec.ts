@@ -159,6 +159,11 @@ test.describe('several sessions', () => {
     await expect(panel.session).toHaveText('Penguins');
 
     // Which one was in front is remembered.
+    const known = await page.request.get('/prime/api/sessions');
+    const { id } = (await known.json()).sessions.find(
+      (session: { title: string }) => session.title === 'Penguins'
+    );
+    await panel.remembered(id);
     await panel.reload();
     await expect(panel.session).toHaveText('Penguins');
 
