@@ -25,17 +25,17 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
   const { controller, trans, settings } = usePanel();
   const text = React.useRef<HTMLTextAreaElement>(null);
   const [cursor, setCursor] = React.useState<number | null>(null);
+  const [move, setMove] = React.useState<{ to: number } | null>(null);
   const listId = React.useId();
   const history = React.useRef(new InputHistory());
   const busy = isBusy(state);
   const disabled = state.notebook === null;
-  const completions = useCompletions(state, cursor, place => {
-    setCursor(place);
-    requestAnimationFrame(() => {
-      text.current?.focus();
-      text.current?.setSelectionRange(place, place);
-    });
-  });
+  /** Put the cursor there in the text as it is from now on. */
+  const moveCursor = (to: number): void => {
+    setCursor(to);
+    setMove({ to });
+  };
+  const completions = useCompletions(state, cursor, moveCursor);
   const isCompleting = completions.count > 0;
   const attached = attachedTo(state.draft, state.attachments);
 
@@ -55,6 +55,13 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
     };
   }, [controller]);
 
+  // With the text, not a frame later: by then the next key may have been typed.
+  React.useLayoutEffect(() => {
+    if (move !== null) {
+      text.current!.focus();
+      text.current!.setSelectionRange(move.to, move.to);
+    }
+  }, [move]);
   React.useLayoutEffect(() => fitHeight(text.current!), [state.draft, busy]);
   React.useEffect(() => {
     // Another width breaks the lines elsewhere.
@@ -84,10 +91,7 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
     controller.message.setText(recalled);
     const message = [...sent].reverse().find(item => item.text === recalled);
     controller.message.attach(...mentionedAgain(message?.attachments ?? []));
-    requestAnimationFrame(() => {
-      const end = direction === 'older' ? 0 : recalled.length;
-      text.current?.setSelectionRange(end, end);
-    });
+    moveCursor(direction === 'older' ? 0 : recalled.length);
     return true;
   };
 

@@ -255,6 +255,16 @@ describe('Composer', () => {
       expect(controller.message.send).toHaveBeenCalledTimes(1);
     });
 
+    it('leave the cursor to the keys that follow at once', async () => {
+      render();
+      await mention('@pen');
+      press('Enter');
+      expect(text().value).toBe('@penguins ');
+      type('@penguins @');
+      await React.act(() => new Promise(requestAnimationFrame));
+      expect(text().selectionStart).toBe('@penguins @'.length);
+    });
+
     it('are put aside with Escape until another one begins', async () => {
       render();
       await mention('@');
