@@ -421,11 +421,22 @@ async def test_stopping_interrupts_the_cell_and_keeps_its_output(bench: Bench) -
     assert await bench.text("run_cell", cell_id="b") == "'alive'"
 
 
-async def test_a_kernel_that_dies_ends_the_run(bench: Bench) -> None:
-    bench.write(notebook("print('last words', flush=True)\nimport os, time\nos._exit(1)"))
+async def test_a_kernel_that_dies_ends_the_run(bench: Bench, tmp_path: Path) -> None:
+    gate = tmp_path / "go"
+    code = f"""\
+import os, pathlib, time
+print('last words', flush=True)
+while not pathlib.Path({str(gate)!r}).exists():
+    time.sleep(0.02)
+os._exit(1)"""
+    bench.write(notebook(code))
     restarted = asyncio.Event()
     bench.context.kernel.on_restarted.append(lambda _reason: restarted.set())
-    outcome = await bench("run_cell", cell_id="a")
+    running = asyncio.ensure_future(bench("run_cell", cell_id="a"))
+    # What a kernel has put out is lost with it unless it was sent.
+    await until(lambda: any(body.get("outputs") for body in bench.progress))
+    gate.touch()
+    outcome = await running
     assert outcome.is_error
     assert "The kernel died during this run" in outcome.content[0]["text"]
     # It had been given a number when it began.
