@@ -119,7 +119,6 @@ class LateMirror:
 
     def _begin(self) -> asyncio.Task[None]:
         self._timer = None
-        self._has_news = False
         self._writing = asyncio.create_task(self._write())
         self._writing.add_done_callback(self._on_written)
         return self._writing
@@ -137,7 +136,11 @@ class LateMirror:
             self.stop()
 
     async def _write(self) -> None:
-        self._operation = operation = self._operation or self._next()
+        if self._operation is None:
+            # Only now: what is tried again does not hold what has come since.
+            self._has_news = False
+            self._operation = self._next()
+        operation = self._operation
         if operation is None:
             return
         began = time.monotonic()

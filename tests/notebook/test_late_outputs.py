@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -357,13 +358,20 @@ async def test_a_file_that_cannot_be_written_for_a_while(
     await document.run("a", kernel)
     save, failures = contents.save, [HTTPError(500, "disk full")] * 2
 
+    tried, came = asyncio.Event(), asyncio.Event()
+
     async def fail(*arguments: Any) -> Any:
         if failures:
+            tried.set()
+            await came.wait()
             raise failures.pop()
         return await save(*arguments)
 
     monkeypatch.setattr(contents, "save", fail)
     await say("print('one')")
+    await tried.wait()
+    # It comes now, and is not in what is tried again.
     await say("print('two')")
+    came.set()
     await until(lambda: shown.outputs("a") == [stream("one\ntwo\n")])
     assert not failures

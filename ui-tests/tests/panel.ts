@@ -160,7 +160,8 @@ export class PrimePanel {
         .currentWidget as NotebookPanel;
       return context.path;
     });
-    await this.remembered(`notebook:${path}`);
+    // What Lab has not saved of its layout it does not bring back.
+    await expect.poll(() => this._savedLayout).toContain(`notebook:${path}`);
     await this.page.reload();
     await this.open();
   }
@@ -295,6 +296,11 @@ export class PrimePanel {
       await commands.execute('notebook:run-cell');
     }, code);
     return this.cells.last().locator('.jp-OutputArea-output').innerText();
+  }
+
+  private get _savedLayout(): string {
+    const { data } = JSON.parse(this._saved || '{}');
+    return JSON.stringify(data?.['layout-restorer:data'] ?? '');
   }
 
   /** What Lab saved last for the next time that it is opened. */
