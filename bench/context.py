@@ -4,9 +4,11 @@
 
 A generated session of 47 hours, and recorded ones whose skeletons are given, are played through
 the real agent, and over the same rules through other policies, in virtual time: see
-``context_engine`` and ``context_baselines``. Each line of a skeleton is one event: ``{"t",
-"kind": "message", "role", "blocks": [{"type", "tool", "id", "cl100k"}], "model"}``; sizes and times
-are all it needs, no text. All figures but the measured milliseconds are the same in each run.
+``context_engine`` and ``context_baselines``. A recorded session is played in the window that it was
+recorded in, and a long one in that of today's models as well. Each line of a skeleton is one event:
+``{"t", "kind": "message", "role", "blocks": [{"type", "tool", "id", "cl100k"}], "model"}``; sizes
+and times are all it needs, no text. All figures but the measured milliseconds are the same in each
+run.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import itertools
 import os
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,7 +39,14 @@ from bench.context_engine import run_engine
 from bench.context_figures import LATENCY, Run, percentile
 from bench.filler import text_of
 from bench.report import RESULTS, Measure, put_into, report
-from bench.session_script import GENERATED_REQUESTS, Script, generated, recorded
+from bench.session_script import (
+    GENERATED_REQUESTS,
+    RECORDED_WINDOW,
+    Script,
+    generated,
+    recorded,
+)
+from prime_ext.context.limits import DEFAULT_THRESHOLD
 from prime_ext.models.capabilities import known_capabilities
 from tests.messages_api.catalogue import MODELS
 
@@ -166,6 +176,11 @@ def targets(runs: Sequence[Run]) -> list[Measure]:
             measure("notes cached", 100 * ours["notes_cached"], "%", at_least=95),
         ]
     return measures
+
+
+def _largest(runs: Sequence[Run]) -> int:
+    """Tokens that the session comes to in one context, if nothing is compacted."""
+    return int(runs[-1].figures()["context_highest"])
 
 
 def _of_window(figures: dict[str, Any]) -> float:
@@ -301,11 +316,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     measures: list[Measure] = []
     sessions: list[list[Run]] = []
-    for script in scripts:
+    waiting = deque(scripts)
+    while waiting:
+        script = waiting.popleft()
         started = time.perf_counter()
         runs = runs_of(script)
         spent = time.perf_counter() - started
         sessions.append(runs)
+        if script.window == RECORDED_WINDOW and _largest(runs) > DEFAULT_THRESHOLD:
+            waiting.appendleft(script.widened())
         print(f"\n{script.name}: {script.model}, window {script.window:,} tokens ({spent:.0f} s)\n")
         print(table(runs))
         for problem in runs[0].problems:

@@ -11,7 +11,7 @@ import random
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +78,10 @@ class Script:
                 break
         return Script(self.name, self.model, self.window, tuple(turns))
 
+    def widened(self) -> Script:
+        """The same session, had its model taken as much as those of today do."""
+        return replace(self, name=f"{self.name}, wide", window=WIDE_WINDOW)
+
 
 def _call(id: str, tool: str, tokens: int, result: str, seconds: float, **how: Any) -> Call:  # noqa: A002
     """A call of ``tool`` whose arguments have about so many tokens."""
@@ -96,6 +100,9 @@ def _call(id: str, tool: str, tokens: int, result: str, seconds: float, **how: A
 
 RECORDED_WINDOW = 200_000
 """Of the models that the recorded sessions ran on."""
+
+WIDE_WINDOW = 1_000_000
+"""Of the models that most sessions run on today."""
 
 
 def recorded(path: Path) -> Script:
