@@ -64,7 +64,7 @@ class PrimeExtension(ExtensionApp):
         from prime_ext.agent.snapshot_switch import SnapshotSwitch
         from prime_ext.agent.tools.registry import ToolRegistry
         from prime_ext.events.emitter import register_schemas
-        from prime_ext.kernel.notebook_kernel import NotebookKernels
+        from prime_ext.kernel.notebook_kernels import NotebookKernels
         from prime_ext.kernel.server_kernels import (
             before_shutdown,
             end_restarts,

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from prime_ext.agent.snapshot_switch import SnapshotSwitch
     from prime_ext.agent.tools.registry import ToolRegistry
     from prime_ext.config import ContextConfig, ModelConfig, PermissionConfig, SnapshotConfig
-    from prime_ext.kernel.notebook_kernel import NotebookKernel, NotebookKernels
+    from prime_ext.kernel.notebook_kernel import NotebookKernel
+    from prime_ext.kernel.notebook_kernels import NotebookKernels
     from prime_ext.kernel.snapshot import SnapshotKeeper
     from prime_ext.models.registry import ModelRegistry
     from prime_ext.notebook.documents import NotebookDocuments

@@ -1,19 +1,14 @@
-"""The kernel of a notebook: found by the notebook's path, started only if none runs."""
+"""The kernel of one notebook: code run in it, its variables, and when they are lost."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from jupyter_core.utils import ensure_async
-from tornado.web import HTTPError
-
-from prime_ext.errors import PrimeError
 from prime_ext.kernel.connection import KernelConnection, Reason
 from prime_ext.kernel.execution import Execution, Interrupt, execute
 from prime_ext.kernel.freshness import Moment
@@ -21,144 +16,8 @@ from prime_ext.kernel.missed_runs import KEPT_RUNS, Run
 from prime_ext.kernel.outputs import Output
 from prime_ext.kernel.state import READ_SECONDS, STATE_SECONDS, KernelState
 
-_SESSION_ATTEMPTS = 50
-_SESSION_PAUSE = 0.2
-
-
-class NotebookKernels:
-    """The kernels of all notebooks the agent works on; one `NotebookKernel` for each path.
-
-    ``store`` is the fsspec URL for the snapshots of kernels that do not see the server's files;
-    empty: they are sent to the server.
-    """
-
-    def __init__(
-        self, session_manager: Any, kernel_manager: Any, log: logging.Logger, store: str = ""
-    ) -> None:
-        self._session_manager = session_manager
-        self._kernel_manager = kernel_manager
-        self.log = log
-        self.store = store
-        self._notebooks: dict[str, NotebookKernel] = {}
-        self._connections: dict[str, KernelConnection] = {}
-
-    def for_notebook(self, path: str) -> NotebookKernel:
-        path = path.strip("/")
-        if path not in self._notebooks:
-            self._notebooks[path] = NotebookKernel(path, self)
-        return self._notebooks[path]
-
-    def rename(self, old: str, new: str) -> None:
-        """The notebook moved; it keeps its kernel."""
-        notebook = self._notebooks.pop(old.strip("/"), None)
-        if notebook is not None:
-            notebook.path = new.strip("/")
-            self._notebooks[notebook.path] = notebook
-
-    async def move_along(self, old: str, new: str) -> None:
-        """Have the server know a moved notebook's kernel by its new path."""
-        kept = await self.session_of(old.strip("/"))
-        if kept is not None and await self.session_of(new.strip("/")) is None:
-            await ensure_async(
-                self._session_manager.update_session(
-                    kept["id"], path=new.strip("/"), name=Path(new).name
-                )
-            )
-
-    async def close(self) -> None:
-        """Give all channels back. The kernels go on running."""
-        for connection in self._connections.values():
-            await connection.close()
-        self._connections.clear()
-        self._notebooks.clear()
-
-    async def session_of(self, path: str) -> dict[str, Any] | None:
-        """The server's session model of ``path``, if it has one with a live kernel."""
-        # jupyter-collaboration before 4.0 put the name of its drive before the path.
-        for candidate in (path, f"RTC:{path}"):
-            with contextlib.suppress(HTTPError):
-                model: dict[str, Any] = await ensure_async(
-                    self._session_manager.get_session(path=candidate)
-                )
-                return model
-        return None
-
-    async def started(self, kernel_id: str) -> None:
-        """The server has started a kernel: follow it, if it is that of a notebook we know.
-
-        The server tells of a kernel before it knows which notebook it is for.
-        """
-        for _ in range(_SESSION_ATTEMPTS):
-            with contextlib.suppress(HTTPError):
-                model = await ensure_async(self._session_manager.get_session(kernel_id=kernel_id))
-                notebook = self._notebooks.get(str(model["path"]).removeprefix("RTC:").strip("/"))
-                if notebook is not None and notebook.on_state:
-                    await notebook.follow()
-                return
-            await asyncio.sleep(_SESSION_PAUSE)
-
-    async def start(self, path: str) -> dict[str, Any]:
-        """Start the kernel that the notebook asks for and return its session model."""
-        kernel_name = await self._kernelspec_name(path)
-        try:
-            model: dict[str, Any] = await ensure_async(
-                self._session_manager.create_session(
-                    path=path, name=Path(path).name, type="notebook", kernel_name=kernel_name
-                )
-            )
-        except Exception as error:
-            self.log.warning("Starting a kernel for %s failed", path, exc_info=True)
-            raise _start_failed(kernel_name, _message(error)) from error
-        return model
-
-    async def discard(self, model: dict[str, Any], connection: KernelConnection) -> None:
-        """Take back a session whose kernel never came up."""
-        for _ in range(_SESSION_ATTEMPTS):
-            if connection.stop_restarts():
-                with contextlib.suppress(Exception):
-                    await ensure_async(self._session_manager.delete_session(model["id"]))
-                if not await self._session_manager.session_exists(path=model["path"]):
-                    return
-            await asyncio.sleep(_SESSION_PAUSE)
-        self.log.warning("The session of a kernel that did not come up is left: %s", model["path"])
-
-    def connection(self, kernel_id: str) -> KernelConnection:
-        known = self._connections.get(kernel_id)
-        if known is None or known.gone:
-            known = KernelConnection(kernel_id, self._kernel_manager, self.log)
-            self._connections[kernel_id] = known
-        return known
-
-    async def sources(self, path: str) -> list[str]:
-        """Of the code cells as the notebook was saved last; none if it cannot be read."""
-        contents = self._session_manager.contents_manager
-        try:
-            model = await ensure_async(contents.get(path, content=True, type="notebook"))
-        except HTTPError:
-            return []
-        cells = model["content"].get("cells", ())
-        return [str(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-
-    async def _kernelspec_name(self, path: str) -> str | None:
-        contents = self._session_manager.contents_manager
-        try:
-            model = await ensure_async(contents.get(path, content=True, type="notebook"))
-        except HTTPError as error:
-            if error.status_code == 404:
-                raise PrimeError(
-                    f"There is no notebook {path!r}.",
-                    code="notebook_not_found",
-                    hint="Check the path, or attach the session to another notebook.",
-                    status=404,
-                ) from None
-            raise PrimeError(
-                f"The notebook {path!r} cannot be read: {_message(error)}",
-                code="notebook_invalid",
-                hint="Open it in JupyterLab to see what is wrong with it.",
-            ) from None
-        kernelspec = model["content"].get("metadata", {}).get("kernelspec") or {}
-        name = kernelspec.get("name")
-        return name if isinstance(name, str) and name else None
+if TYPE_CHECKING:
+    from prime_ext.kernel.notebook_kernels import NotebookKernels
 
 
 class NotebookKernel:
@@ -261,8 +120,8 @@ class NotebookKernel:
         Raises
         ------
         PrimeError
-            ``notebook_not_found``, ``kernel_start_failed``, ``kernel_dead`` or
-            ``kernel_no_answer``.
+            ``notebook_not_found``, ``notebook_invalid``, ``kernel_start_failed``,
+            ``kernel_dead`` or ``kernel_no_answer``.
         """
         async with self._ensuring:
             model = await self._kernels.session_of(self.path)
@@ -273,24 +132,11 @@ class NotebookKernel:
             self._starting = True
             self._changed()
             try:
-                return await self._start()
+                connection = await self._kernels.start(self.path)
+                return self._attach(connection.kernel_id).kernel_id
             finally:
                 self._starting = False
                 self._changed()
-
-    async def _start(self, attempts: int = 2) -> str:
-        model = await self._kernels.start(self.path)
-        connection = self._kernels.connection(model["kernel"]["id"])
-        try:
-            await connection.channels()
-        except PrimeError as error:
-            name = connection.kernel_name
-            await self._kernels.discard(model, connection)
-            # Another program may have taken a port between its choice and its use.
-            if error.code == "kernel_dead" and attempts > 1:
-                return await self._start(attempts - 1)
-            raise _start_failed(name, error.message) from error
-        return self._attach(connection.kernel_id).kernel_id
 
     async def execute(
         self,
@@ -500,20 +346,3 @@ class NotebookKernel:
             self._state = state
             for callback in list(self.on_state):
                 callback(state)
-
-
-def _start_failed(kernel_name: str | None, why: str) -> PrimeError:
-    kernel = f"kernel {kernel_name!r}" if kernel_name else "default kernel"
-    return PrimeError(
-        f"The {kernel} could not be started. {why}".strip(),
-        code="kernel_start_failed",
-        hint="Choose another kernel for the notebook, or see the server's log; "
-        "`jupyter kernelspec list` shows what is installed.",
-        status=502,
-    )
-
-
-def _message(error: Exception) -> str:
-    if isinstance(error, HTTPError):
-        return error.log_message or error.reason or str(error)
-    return str(error) or type(error).__name__

@@ -13,7 +13,8 @@ import nbformat
 import pytest
 
 from prime_ext.kernel.client import KernelChannels
-from prime_ext.kernel.notebook_kernel import NotebookKernel, NotebookKernels
+from prime_ext.kernel.notebook_kernel import NotebookKernel
+from prime_ext.kernel.notebook_kernels import NotebookKernels
 from prime_ext.kernel.transport import KernelDied
 
 

@@ -11,7 +11,8 @@ from tests.kernel.conftest import text_of, until
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from prime_ext.kernel.notebook_kernel import NotebookKernel, NotebookKernels
+    from prime_ext.kernel.notebook_kernel import NotebookKernel
+    from prime_ext.kernel.notebook_kernels import NotebookKernels
 
 
 async def test_result_streams_and_count(kernel: NotebookKernel) -> None:

@@ -13,7 +13,7 @@ from tests.kernel.conftest import leave, occupy, text_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from prime_ext.kernel.notebook_kernel import NotebookKernels
+    from prime_ext.kernel.notebook_kernels import NotebookKernels
 
 
 async def test_code_runs_in_any_language(

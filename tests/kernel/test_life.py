@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from prime_ext.kernel.notebook_kernel import NotebookKernel, NotebookKernels
+    from prime_ext.kernel.notebook_kernel import NotebookKernel
+    from prime_ext.kernel.notebook_kernels import NotebookKernels
 
 
 async def pid_of(kernel: NotebookKernel) -> int:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from prime_ext import state
-from prime_ext.kernel.notebook_kernel import NotebookKernel, NotebookKernels
+from prime_ext.kernel.notebook_kernel import NotebookKernel
+from prime_ext.kernel.notebook_kernels import NotebookKernels
 from tests.kernel.conftest import text_of, until
 
 from .gateway.process import make_environment

@@ -21,7 +21,8 @@ from tests.kernel.conftest import leave, occupy, text_of, until
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from prime_ext.kernel.notebook_kernel import NotebookKernel, NotebookKernels
+    from prime_ext.kernel.notebook_kernel import NotebookKernel
+    from prime_ext.kernel.notebook_kernels import NotebookKernels
 
 KEY = derive_key(b"secret of the server", "session-1")
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from prime_ext.agent.tools.tool import ToolContext, ToolOutcome
-    from prime_ext.kernel.notebook_kernel import NotebookKernel, NotebookKernels
+    from prime_ext.kernel.notebook_kernel import NotebookKernel
+    from prime_ext.kernel.notebook_kernels import NotebookKernels
 
 BY_NAME = {tool.name: tool for tool in TOOLS}
 

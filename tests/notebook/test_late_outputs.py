@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from tornado.web import HTTPError
 
-from prime_ext.kernel.notebook_kernel import NotebookKernel, NotebookKernels
+from prime_ext.kernel.notebook_kernel import NotebookKernel
+from prime_ext.kernel.notebook_kernels import NotebookKernels
 from prime_ext.notebook import late_mirror
 from prime_ext.notebook.document import NotebookDocument
 from prime_ext.notebook.documents import NotebookDocuments

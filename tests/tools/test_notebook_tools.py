@@ -16,7 +16,7 @@ from jsonschema.exceptions import ValidationError
 from prime_ext.agent.tools.notebook import FULL_CHARS, TOOLS
 from prime_ext.agent.tools.tool import Question, ToolContext, ToolOutcome
 from prime_ext.errors import PrimeError
-from prime_ext.kernel.notebook_kernel import NotebookKernels
+from prime_ext.kernel.notebook_kernels import NotebookKernels
 from prime_ext.notebook.cell import source_hash
 from prime_ext.notebook.documents import NotebookDocuments
 from prime_ext.notebook.lease import LeaseHub

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from jupyter_server.gateway.gateway_client import GatewayClient
 
-from prime_ext.kernel.notebook_kernel import NotebookKernel, NotebookKernels
+from prime_ext.kernel.notebook_kernel import NotebookKernel
+from prime_ext.kernel.notebook_kernels import NotebookKernels
 from tests.kernel.conftest import text_of
 
 from .process import TOKEN, Door, Gateway, make_environment, running_gateway
