@@ -6,12 +6,7 @@ import { ISignal, Signal } from '@lumino/signaling';
 
 import { IAttachment } from '../api/attachments';
 import { ServerFrame } from '../api/frames';
-import {
-  ApiError,
-  ISessionSummary,
-  PermissionMode,
-  PrimeApi
-} from '../api/rest';
+import { ApiError, PermissionMode, PrimeApi } from '../api/rest';
 import { IConversation, IQueuedMessage } from '../model/items';
 import {
   ConnectionStatus,
@@ -23,6 +18,7 @@ import { DraftMessage } from './draftMessage';
 import { Drafts } from './drafts';
 import { LiveSession } from './liveSession';
 import { ModelConnection } from './modelConnection';
+import { NotebookSessions } from './notebookSessions';
 import { localCommand } from './slash';
 import {
   failureOf,
@@ -49,12 +45,21 @@ export class PanelController implements IChatPanel {
       (text, attachments) => this.submit(text, attachments),
       _options.messages.imageUnreadable
     );
+    this.sessions = new NotebookSessions(
+      _options.api,
+      _options.sessions,
+      this._store,
+      () => this._requestFocus()
+    );
     this.modelConnection = new ModelConnection(_options.api, this._store, () =>
-      this.newSession()
+      this.sessions.begin()
     );
     _options.sessions.changed.connect(this._onSessionsChanged, this);
     void this.modelConnection.refresh();
   }
+
+  /** The sessions of the notebook on show. */
+  readonly sessions: NotebookSessions;
 
   /** The kernel's saved variables. */
   readonly variables: Variables;
@@ -133,7 +138,7 @@ export class PanelController implements IChatPanel {
   ): Promise<void> {
     const command = localCommand(text);
     if (command?.name === 'new') {
-      await this.newSession();
+      await this.sessions.begin();
       return;
     }
     if (command?.name === 'help' && !isOffline(this._state)) {
@@ -243,58 +248,11 @@ export class PanelController implements IChatPanel {
     }
   }
 
-  /** An empty conversation; the session is made with its first message. */
-  async newSession(): Promise<void> {
-    if (this._state.notebook !== null) {
-      await this._options.sessions.select(this._state.notebook, null);
-      this._requestFocus();
-    }
-  }
-
-  async selectSession(id: string): Promise<void> {
-    if (this._state.notebook !== null) {
-      await this._options.sessions.select(this._state.notebook, id);
-      this._requestFocus();
-    }
-  }
-
-  async renameSession(title: string): Promise<void> {
-    const id = this._state.sessionId;
-    if (id) {
-      await this._store.attempt(() =>
-        this._options.sessions.patch(id, { title })
-      );
-    }
-  }
-
-  async deleteSession(): Promise<void> {
-    const id = this._state.sessionId;
-    if (id) {
-      await this._store.attempt(() => this._options.sessions.delete(id));
-    }
-  }
-
   /** Take back what the agent changed in a turn; the records say what became of it. */
   async revertTurn(turn: string): Promise<void> {
     const id = this._state.sessionId;
     if (id) {
       await this._store.attempt(() => this._options.api.revertTurn(id, turn));
-    }
-  }
-
-  /** Sessions that have lost their notebook, the one written last first. */
-  sessionsWithoutNotebook(): Promise<ISessionSummary[]> {
-    return this._options.api.sessionsWithoutNotebook();
-  }
-
-  /** Go on with a session in the notebook on show, to which its own was moved. */
-  async attachSession(id: string): Promise<void> {
-    const { notebook } = this._state;
-    if (notebook !== null) {
-      await this._store.attempt(async () => {
-        await this._options.sessions.patch(id, { notebook });
-        await this.selectSession(id);
-      });
     }
   }
 
@@ -373,12 +331,6 @@ export class PanelController implements IChatPanel {
     if (kernel?.name !== old?.name || kernel?.status !== old?.status) {
       this._store.set({ kernel });
     }
-  }
-
-  /** The notebook's sessions, newest first. */
-  async sessions(): Promise<ISessionSummary[]> {
-    const { notebook } = this._state;
-    return notebook === null ? [] : this._options.sessions.list(notebook);
   }
 
   /** Find the session of the notebook on show. */

@@ -32,8 +32,8 @@ export function Header(props: { state: IPanelState }): JSX.Element {
 
   const openSessions = async (anchor: HTMLElement): Promise<void> => {
     const [sessions, lost] = await Promise.all([
-      controller.sessions().catch(() => []),
-      controller.sessionsWithoutNotebook().catch(() => [])
+      controller.sessions.list().catch(() => []),
+      controller.sessions.withoutNotebook().catch(() => [])
     ]);
     popUp(anchor, [
       ...sessions.map(session => ({
@@ -47,7 +47,7 @@ export function Header(props: { state: IPanelState }): JSX.Element {
               )),
         isToggled: session.id === state.sessionId,
         run: () => {
-          void controller.selectSession(session.id);
+          void controller.sessions.select(session.id);
         }
       })),
       ...(sessions.length > 0 ? [null] : []),
@@ -55,7 +55,7 @@ export function Header(props: { state: IPanelState }): JSX.Element {
         label: trans.__('New session'),
         isToggled: state.sessionId === null,
         run: () => {
-          void controller.newSession();
+          void controller.sessions.begin();
         }
       },
       ...(lost.length > 0
@@ -74,7 +74,7 @@ export function Header(props: { state: IPanelState }): JSX.Element {
   const attach = async (lost: readonly ISessionSummary[]): Promise<void> => {
     const session = await chooseSession(lost, name, trans);
     if (session) {
-      await controller.attachSession(session.id);
+      await controller.sessions.attach(session.id);
     }
   };
 
@@ -86,7 +86,7 @@ export function Header(props: { state: IPanelState }): JSX.Element {
     });
     const value = result.value?.trim();
     if (result.button.accept && value) {
-      await controller.renameSession(value);
+      await controller.sessions.rename(value);
     }
   };
 
@@ -109,7 +109,7 @@ export function Header(props: { state: IPanelState }): JSX.Element {
       ]
     });
     if (result.button.accept) {
-      await controller.deleteSession();
+      await controller.sessions.delete();
     }
   };
 
@@ -242,7 +242,7 @@ export function Header(props: { state: IPanelState }): JSX.Element {
         title={trans.__('New session')}
         aria-label={trans.__('New session')}
         onClick={() => {
-          void controller.newSession();
+          void controller.sessions.begin();
         }}
       >
         <addIcon.react tag="span" />
