@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prime_ext.agent.approvals import Approvals
+from prime_ext.agent.completed import completed
 from prime_ext.agent.history import History
 from prime_ext.agent.image_scaling import with_scaled_images
 from prime_ext.agent.outputs import for_panel, for_record
@@ -198,13 +199,17 @@ class ToolCalls:
                 is_error=True,
             )
         event = progress.event
-        if self._kernel.generation != generation:
-            died = await self._recovery.after_death(turn, self._kernel.loss or "crash")
-            event = died or event
-        for told in filter(None, [event, self.runs.notice()]):
-            content = [*outcome.content, {"type": "text", "text": told}]
-            outcome = replace(outcome, content=content)
-        await self._record(call, turn, outcome, progress.duration_ms, call_id if outlasts else run)
+        try:
+            if self._kernel.generation != generation:
+                died = await self._recovery.after_death(turn, self._kernel.loss or "crash")
+                event = died or event
+        finally:
+            # Stopped meanwhile or not: it was carried out, and must not count as not run.
+            for told in filter(None, [event, self.runs.notice()]):
+                content = [*outcome.content, {"type": "text", "text": told}]
+                outcome = replace(outcome, content=content)
+            run = call_id if outlasts else run
+            await self._record(call, turn, outcome, progress.duration_ms, run)
         return outcome.is_error
 
     def _cut_off(self, progress: _Progress, run: str | None) -> str:
@@ -287,6 +292,21 @@ class ToolCalls:
         run: str | None,
         *,
         synthetic: bool = False,
+    ) -> None:
+        """Record a result, and do so although the turn is stopped meanwhile."""
+        await completed(
+            self._record_whole(call, turn, outcome, duration_ms, run, synthetic=synthetic)
+        )
+
+    async def _record_whole(
+        self,
+        call: Block,
+        turn: str,
+        outcome: ToolOutcome,
+        duration_ms: int,
+        run: str | None,
+        *,
+        synthetic: bool,
     ) -> None:
         outcome = await asyncio.to_thread(with_scaled_images, outcome)
         name = f"{_file_name(call['id'])}.txt"

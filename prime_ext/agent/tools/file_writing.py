@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prime_ext.agent.completed import completed
 from prime_ext.agent.tools.text_files import TextFile, write_text
 from prime_ext.session.records import FileChange
 
@@ -28,12 +29,8 @@ class FileWriting:
         A thread cannot be stopped: whoever is cancelled meanwhile waits for its end, so that no
         file is changed without a record.
         """
-        thread = asyncio.ensure_future(asyncio.to_thread(work, self))
         try:
-            return await asyncio.shield(thread)
-        except asyncio.CancelledError:
-            await asyncio.wait([thread])
-            raise
+            return await completed(asyncio.to_thread(work, self))
         finally:
             for change in self._changes:
                 self._context.session.append(change)
