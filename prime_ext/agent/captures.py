@@ -10,10 +10,14 @@ from prime_ext.errors import PrimeError
 
 if TYPE_CHECKING:
     from prime_ext.kernel.snapshot import SnapshotKeeper
+    from prime_ext.session.records import Snapshot
     from prime_ext.session.session import Session
 
 SETTLED_SECONDS = 1.0
 """After a cell that the person has run. Saving takes the kernel for a moment."""
+
+RECORDED = ("ok", "failed")
+"""Outcomes that are news. That nothing had changed, or the kernel was busy, is none."""
 
 
 class Captures:
@@ -56,8 +60,7 @@ class Captures:
         except Exception as failure:  # the state library runs foreign code
             self._log.warning("No snapshot before the kernel's end: %s", failure)
         else:
-            if record.outcome in ("ok", "failed"):
-                self._session.append(record)
+            self._record(record)
 
     async def close(self) -> None:
         """Give up what runs and what waits."""
@@ -77,8 +80,15 @@ class Captures:
             except Exception:  # the state library runs foreign code
                 self._log.warning("Snapshot after a run failed", exc_info=True)
             else:
-                # That nothing had changed, or the kernel was busy, is no news.
-                if record.outcome in ("ok", "failed"):
-                    self._session.append(record)
-                elif self._keeper.is_put_off:
+                self._record(record)
+                if record.outcome not in RECORDED and self._keeper.is_put_off:
                     self.when_settled()
+
+    def _record(self, record: Snapshot) -> None:
+        """Record what came of a capture; whoever waits for it goes on though that fails."""
+        if record.outcome not in RECORDED:
+            return
+        try:
+            self._session.append(record)
+        except PrimeError as failure:
+            self._log.error("A snapshot could not be recorded: %s", failure.message)

@@ -7,6 +7,7 @@ import errno
 from typing import Any
 
 import pytest
+from jupyter_server.serverapp import ServerApp
 
 from prime_ext.agent import loose_ends
 from prime_ext.errors import PrimeError
@@ -15,6 +16,7 @@ from prime_ext.session.records import AnyRecord
 from tests.agent.conftest import NewSession
 from tests.agent.driver import Driver
 from tests.agent.test_compaction import LONG, summarising
+from tests.agent.test_recovery import kernel_id, saved
 from tests.messages_api.received import Received
 from tests.messages_api.script import Answer, call, reply
 
@@ -102,3 +104,16 @@ async def test_a_turn_ends_once_there_is_room(
     await session.record("turn_end", status="ok")
     assert [r.status for r in session.records("turn_end")] == ["error", "ok"]  # type: ignore[union-attr]
     assert len(session.records("error")) == 1
+
+
+async def test_a_kernel_is_shut_down_though_its_last_snapshot_cannot_be_recorded(
+    new_session: NewSession, jp_serverapp: ServerApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await new_session()
+    await saved(session, "x = 7")
+    kernel = (await session.service.agent(session.session)).kernel
+    await kernel.execute("x = 8", store_history=False)
+    Disk(session, monkeypatch).is_full = True
+    manager = jp_serverapp.kernel_manager
+    await manager.shutdown_kernel(await kernel_id(jp_serverapp, session.session.notebook))
+    assert manager.list_kernel_ids() == []
