@@ -69,8 +69,8 @@ class PrimeExtension(ExtensionApp):
             before_shutdown,
             end_restarts,
             follow_starts,
-            one_session_for_a_path,
         )
+        from prime_ext.kernel.server_sessions import one_session_for_a_document
         from prime_ext.models.credentials import CredentialStore
         from prime_ext.models.log_redaction import LogRedaction
         from prime_ext.models.registry import ModelRegistry
@@ -147,8 +147,11 @@ class PrimeExtension(ExtensionApp):
             register_schemas(server.event_logger)
         self._closing.callback(follow_renames(server.event_logger, service.renamed))
         self._closing.callback(follow_starts(server.event_logger, kernels.started))
-        self._closing.callback(before_shutdown(server.kernel_manager, service.before_shutdown))
-        self._closing.callback(one_session_for_a_path(server.session_manager))
+        ending: set[str] = set()
+        self._closing.callback(
+            before_shutdown(server.kernel_manager, service.before_shutdown, ending)
+        )
+        self._closing.callback(one_session_for_a_document(server.session_manager, ending))
         self.settings.update(
             prime_agent=service,
             prime_sessions=store,
@@ -197,7 +200,9 @@ class PrimeExtension(ExtensionApp):
 
     async def _kernel_name(self, notebook: str) -> str:
         content = await self._notebook_content(notebook)
-        kernelspec = content.get("metadata", {}).get("kernelspec") or {}
+        kernelspec = content.get("metadata", {}).get("kernelspec")
+        if not isinstance(kernelspec, dict):  # a file can say anything
+            kernelspec = {}
         return str(kernelspec.get("display_name") or kernelspec.get("name") or "the default kernel")
 
     async def _notebook_content(self, notebook: str) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -163,7 +164,7 @@ class AttachmentReader:
                 hint="It may have been deleted: remove it from the message.",
                 status=404,
             )
-        attached.outputs = msgspec.convert(cell.outputs, list[Output])
+        attached.outputs = _known(cell.outputs)
         attached.index, attached.input_type = cell.index, cell.cell_type  # type: ignore[assignment]
         return cell
 
@@ -244,6 +245,15 @@ def _image(attachment: ImageAttachment) -> _Part:
 
 def _scaled(images: list[Block]) -> list[Block]:
     return [scaled(image) for image in images]
+
+
+def _known(outputs: Sequence[Any]) -> list[Output]:
+    """The outputs that are of nbformat 4: in a file there can be others."""
+    known = []
+    for output in outputs:
+        with contextlib.suppress(msgspec.ValidationError):
+            known.append(msgspec.convert(output, Output))
+    return known
 
 
 def _plain(output: Output) -> dict[str, Any]:

@@ -93,8 +93,9 @@ class OpenAgents:
             content = await self._services.notebook_content(notebook)
         except PrimeError:  # deleted, or no notebook: there is nothing to respect
             return
-        wish = (content.get("metadata", {}).get("prime") or {}).get("snapshots")
-        self._services.snapshot_switch.found_in_metadata(notebook, wish is False)
+        wishes = content.get("metadata", {}).get("prime")
+        off = isinstance(wishes, dict) and wishes.get("snapshots") is False
+        self._services.snapshot_switch.found_in_metadata(notebook, off)
 
     async def close_one(self, session: Session) -> None:
         """Stop whatever goes on in ``session``, for good."""

@@ -64,6 +64,7 @@ class AgentService:
             ``notebook_not_found`` (404), ``permission_mode_forbidden`` (403), ``model_not_found``
             (400).
         """
+        notebook = normal_path(notebook)
         mode = self._allowed_mode(permission_mode)
         kernel = await self._services.kernel_name(notebook)
         provider, model = await self._choose_model(model)
@@ -76,7 +77,7 @@ class AgentService:
             permission_mode=mode,
             system=system_prompt(notebook, kernel),
             tools=self._services.tools.definitions(),
-            title=clean_title(title),
+            title=clean_title(title and self._services.redact(title)),
             restore=restore,
             user=user,
         )
@@ -116,6 +117,7 @@ class AgentService:
         provider = None
         if model:
             provider, model = await self._choose_model(model)
+        notebook = notebook and normal_path(notebook)
         if notebook == session.notebook:
             notebook = None
         if notebook is not None:

@@ -13,6 +13,7 @@ from prime_ext.agent.attachment import MAX_ATTACHMENTS, Attachment
 from prime_ext.errors import PrimeError
 from prime_ext.events.emitter import emit_session_start
 from prime_ext.handlers.base import MAX_INTEGER, PrimeHandler, authorized
+from prime_ext.notebook.lease import normal_path
 from prime_ext.session.stream import IDLE_STATE
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ class SessionsHandler(PrimeHandler):
     @authorized("read")
     async def get(self) -> None:
         notebook = self.get_query_argument("notebook", None)
+        notebook = notebook and normal_path(notebook)
         if self.query_flag("missing"):
             found = await self.agent.without_notebook()
             found = [one for one in found if notebook in (None, one.notebook)]

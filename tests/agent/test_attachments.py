@@ -126,6 +126,28 @@ async def test_a_cell_by_its_id_alone_and_a_whole_notebook(
     assert "x = 1" in whole["text"]
 
 
+async def test_outputs_of_another_kind_than_notebooks_have(
+    new_session: NewSession, jp_root_dir: Path
+) -> None:
+    cell = nbformat.v4.new_code_cell("x = 1", id="c1")
+    cell["outputs"] = [
+        {"output_type": "pyout", "text": "old"},
+        {"output_type": "stream", "name": "stdout", "text": "printed"},
+    ]
+    node = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (jp_root_dir / "odd.ipynb").write_text(json.dumps(node))
+    driver = await new_session()
+    driver.api.enqueue(reply("Yes."))
+    one, whole, _ = await send(
+        driver,
+        "look",
+        {"type": "notebook", "value": "odd.ipynb", "cells": [{"id": "c1"}]},
+        {"type": "notebook", "value": "odd.ipynb"},
+    )
+    assert "printed" in one["text"]
+    assert "x = 1" in whole["text"]
+
+
 async def test_an_error_in_full_and_a_selection(new_session: NewSession) -> None:
     driver = await new_session()
     driver.api.enqueue(reply("Yes."))

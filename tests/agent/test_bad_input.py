@@ -36,6 +36,40 @@ async def test_a_session_needs_a_notebook(
     assert error.value.hint
 
 
+@pytest.mark.parametrize(
+    "metadata",
+    [{"prime": "no"}, {"prime": ["snapshots"]}, {"kernelspec": "python3"}, {"kernelspec": [3]}],
+)
+async def test_a_notebook_whose_metadata_says_what_it_should_not(
+    service: AgentService, jp_root_dir: Path, metadata: dict[str, Any]
+) -> None:
+    node = {"cells": [], "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    (jp_root_dir / "odd.ipynb").write_text(json.dumps(node))
+    session = await service.start_session("odd.ipynb")
+    assert (await service.saved(session))["on"]
+    assert "`odd.ipynb`" in session.system[0]["text"]
+
+
+async def test_a_path_with_slashes_at_its_ends_is_that_of_the_same_notebook(
+    service: AgentService, notebook: str, jp_root_dir: Path
+) -> None:
+    session = await service.start_session(f"/{notebook}/")
+    assert session.notebook == notebook
+    await service.update(session, notebook=f"/{notebook}")
+    assert session.notebook == notebook
+    (jp_root_dir / "other.ipynb").write_bytes((jp_root_dir / notebook).read_bytes())
+    await service.update(session, notebook="/other.ipynb")
+    assert session.notebook == "other.ipynb"
+
+
+async def test_a_key_in_a_title_is_taken_out(
+    service: AgentService, notebook: str, messages_api: MessagesAPI
+) -> None:
+    session = await service.start_session(notebook, title=f"Why does {messages_api.key} fail?")
+    assert session.title == "Why does [key] fail?"
+    assert messages_api.key not in session.log.path.read_text(encoding="utf-8")
+
+
 async def test_a_permission_mode_that_is_not_there(service: AgentService, notebook: str) -> None:
     with pytest.raises(PrimeError) as error:
         await service.start_session(notebook, permission_mode="root")
