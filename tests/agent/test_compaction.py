@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -107,6 +108,25 @@ async def test_it_names_the_snapshot_that_a_turn_has_made_where_it_made_none(
     assert (end.outcome, end.kernel_state["status"]) == ("ok", "current")
     assert end.kernel_state["snapshot_seq"] == of_turn.seq
     assert end.kernel_state["snapshot_id"] == of_turn.snapshot_id
+
+
+async def test_records_of_snapshots_that_only_another_version_can_read_are_passed_over(
+    new_session: NewSession,
+) -> None:
+    session = await new_session()
+    session.api.respond = summarising(reply(LONG))
+    await session.ask("Rows.")
+    await session.idle()
+    line = {
+        "kind": "snapshot",
+        "seq": session.session.log.last_seq + 1,
+        "outcome": {"new": "shape"},
+    }
+    with session.session.log.path.open("ab") as file:
+        file.write(json.dumps(line).encode() + b"\n")
+    await session.service.compact(session.session, None, "ada")
+    end = await session.record("compaction_end")
+    assert (end.outcome, end.reason) == ("ok", None)
 
 
 async def test_a_long_last_message_is_cut_in_a_summary_and_its_record_named(
