@@ -58,6 +58,8 @@ def add(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Carry it out; returns the exit status."""
     import asyncio
+    import atexit
+    import gc
 
     from prime_ext.headless.report import Report, end_of
     from prime_ext.headless.run import Run, Task
@@ -79,6 +81,9 @@ def run(arguments: argparse.Namespace) -> int:
     )
     report = Report(reply=not arguments.json)
     carried = Run(task, report, Terminal.find())
+    # At its end Python looks through all that a server has made, for a second in which the shell
+    # has no prompt. The system frees it at once.
+    atexit.register(gc.freeze)
     asyncio.run(carried.carry_out())
     if arguments.json:
         print(json.dumps(carried.outcome.to_dict(), indent=2))

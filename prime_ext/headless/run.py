@@ -38,6 +38,12 @@ if TYPE_CHECKING:
 _OF_ENDED_CODE = "The kernel is shut down now, and the code with it."
 _OF_KEPT_CODE = "The kernel is kept: interrupt it from its console, or end its process."
 
+STOP_NOTICE_SECONDS = 1.5
+"""What has not stopped by then is said to be waited for: code may ignore an interrupt."""
+
+_STOPPING = "Stopping … (Ctrl+C again gives up at once)"
+_NOT_STOPPED = "  (It does not stop yet, and is given up in a few seconds. Ctrl+C again: now.)"
+
 
 @dataclass(frozen=True)
 class Task:
@@ -73,6 +79,7 @@ class Run:
         self._user = os.environ.get("JUPYTERHUB_USER")
         self._stops = 0
         self._given_up = False
+        """The kernel is killed: a person wants to leave, or its code cannot be stopped."""
 
     async def carry_out(self) -> None:
         """From the start of the server to its end. Does not raise."""
@@ -108,7 +115,11 @@ class Run:
             if self._task.keep_kernel:
                 for file in server.connection_files():
                     self._report.line(f"The kernel goes on: jupyter console --existing {file}")
-            await server.end(keep_kernels=self._task.keep_kernel, at_once=self._given_up)
+            try:
+                await server.end(keep_kernels=self._task.keep_kernel, at_once=self._given_up)
+            except asyncio.CancelledError:  # Ctrl+C while the variables are saved
+                await server.end(keep_kernels=self._task.keep_kernel, at_once=True)
+                raise
 
     async def _converse(self, path: str, offline: bool) -> None:
         session = self._session = await self._start_session(path, offline)
@@ -177,6 +188,7 @@ class Run:
         elif isinstance(record, Error):
             hint = record.hint
             if record.code == "code_still_runs":  # there is no menu here to stop it from
+                self._given_up = True  # a kernel that is busy neither saves nor ends when asked
                 hint = _OF_KEPT_CODE if self._task.keep_kernel else _OF_ENDED_CODE
             self._failed(record.code, record.message, hint)
         elif isinstance(record, CompactionEnd) and record.outcome == "ok":
@@ -300,10 +312,10 @@ class Run:
 
         def stop() -> None:
             self._stops += 1
+            if self._stops == 1:
+                self._report.line(_STOPPING)
             if self._stops == 1 and self._session is not None:
-                self._report.line("Stopping … (Ctrl+C again gives up at once)")
-                stopping = asyncio.ensure_future(self._agents.interrupt(self._session, self._user))
-                self._asking.add(stopping)  # type: ignore[arg-type]
+                self._asking.add(asyncio.ensure_future(self._stop(self._session)))
             else:
                 self._given_up = self._session is not None
                 me.cancel()
@@ -319,6 +331,11 @@ class Run:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+    async def _stop(self, session: Session) -> None:
+        await self._agents.interrupt(session, self._user)
+        await asyncio.sleep(STOP_NOTICE_SECONDS)
+        self._report.line(_NOT_STOPPED)
 
     @contextlib.contextmanager
     def _output(self) -> Iterator[None]:

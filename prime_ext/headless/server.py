@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import sys
@@ -136,13 +137,20 @@ class HeadlessServer(ServerApp):
             Kill the kernels first, whatever they do and hold.
         """
         if at_once and not keep_kernels:
-            await ensure_async(self.kernel_manager.shutdown_all(now=True))
+            await self._kill_kernels()
         try:
             await self.cleanup_extensions()
+        except asyncio.CancelledError:
+            if not keep_kernels:
+                await self._kill_kernels()  # else they are waited for, below
+            raise
         finally:
             if not keep_kernels:
                 await self.cleanup_kernels()
             self.session_manager.close()
+
+    async def _kill_kernels(self) -> None:
+        await ensure_async(self.kernel_manager.shutdown_all(now=True))
 
     def load_config_file(self, suppress_errors: bool = True) -> None:  # type: ignore[override]
         """Read what a server that runs the extension would read."""

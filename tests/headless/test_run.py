@@ -263,18 +263,22 @@ _DEAF = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
 _DEAF += "open('deaf', 'w').write(str(os.getpid()))\ntime.sleep(600)"
 
 
-def test_ctrl_c_twice_gives_up_at_once(
-    start: Start, folder: Path, messages_api: MessagesAPI
+def test_ctrl_c_twice_gives_up_at_once_and_loses_nothing(
+    start: Start, folder: Path, script: Any
 ) -> None:
-    messages_api.enqueue(reply(call("run_code", code=f"import os\n{_DEAF}")))
-    run = start(WORK, "Wait.", "--yes")
+    script(inserted_and_run(f"import os\nprint('so far', flush=True)\n{_DEAF}"))
+    run = start(WORK, "Wait.", "--yes", "--json")
     appears(folder / "deaf")
     run.interrupt()
     run.see("Stopping")
+    run.see("It does not stop yet")
     run.interrupt()
-    assert run.end() == 130
+    assert run.end() == run.json["exit_status"] == 130
     (log,) = folder.parent.rglob("session.jsonl")
+    records = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [r["status"] for r in records if r["kind"] == "turn_end"] == ["interrupted"]
     assert "code_still_runs" not in log.read_text()  # nothing waited for it to end by itself
+    assert "so far" in read(folder / WORK).cells[-1].outputs[0].text
     assert not is_alive(int((folder / "deaf").read_text()))
 
 
@@ -285,6 +289,7 @@ def test_code_that_cannot_be_stopped_ends_with_its_kernel(
     run = start(WORK, "Wait.", "--yes", "--json")
     appears(folder / "deaf")
     run.interrupt()
+    run.see("It does not stop yet")
     assert run.end() == 130
     assert run.json["error"]["code"] == "code_still_runs"
     assert "The kernel is shut down now, and the code with it." in run.err
