@@ -140,6 +140,14 @@ def _processors() -> int:
     return min(os.cpu_count() or 1, _MOST_THREADS)
 
 
-def matches(expected: str, data: Any) -> bool:
-    """Whether ``data`` has the digest ``"algorithm:hex"``."""
-    return digest(expected.partition(":")[0], data) == expected
+def matches(expected: str, data: Any, progress: Callable[[bool], None] | None = None) -> bool:
+    """Whether ``data`` has the digest ``"algorithm:hex"``; ``progress`` is told now and then."""
+    algorithm = expected.partition(":")[0]
+    if progress is None:
+        return digest(algorithm, data) == expected
+    hasher = new(algorithm)
+    view = memoryview(data)
+    for start in range(0, view.nbytes, PIECE):
+        hasher.update(view[start : start + PIECE])
+        progress(False)
+    return f"{algorithm}:{hasher.hexdigest()}" == expected

@@ -158,7 +158,8 @@ def load(
             of = f" ({', '.join(sorted(names))})" if names else ""
             _log.error("Restored kernel state is damaged%s: %s", of, told)
 
-        report._check = altered.compare(reader, loader.unchecked, restored.values, alarm)
+        comparison = altered.Comparison(reader, loader.unchecked, restored.values, alarm)
+        report._check = comparison.thread
     report.duration_ms = report.pause_ms = monotonic_ms(started)
     return report
 

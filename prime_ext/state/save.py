@@ -40,7 +40,6 @@ from .process import PROCESS
 from .quiet import Quiet
 from .recipes import Recipes, type_name
 from .report import DEGRADED, SKIPPED, UNVERIFIED, NameStatus, Report
-from .segments import is_damaged
 from .signing import user_key
 from .time_budget import Budget
 
@@ -54,7 +53,8 @@ class Saving:
 
     Attributes
     ----------
-    report: filled when the write is done; before that it lacks bytes and generation.
+    report: filled when the write is done; before that it lacks bytes, generation, and what a
+        comparison of restored data finds that still goes on.
     """
 
     def __init__(self, report: Report, release: ExitStack, started: float) -> None:
@@ -96,6 +96,8 @@ def _complete(report: Report, written: writer.Written) -> None:
     for name, (status, size) in written.names.items():
         report.names[name].status = status
         report.names[name].size = size
+    for name, entry in written.altered.items():
+        report.names[name] = NameStatus.from_entry(entry)
 
 
 def begin(
@@ -149,7 +151,6 @@ def begin(
     key = user_key() if key is None else key
     writer.make_directories(target)
     filters = library_settings.warning_filters()
-    altered.settle()
     with ExitStack() as guard, Quiet():
         guard.enter_context(lock.exclusive(target / format.DATA_NAME, lock_timeout))
         writer.prepare_directory(target)
@@ -165,6 +166,8 @@ def begin(
         dill_judge.judge(pickled)
         size_budget.leave_out(pickled, size_budget.allowed(target, last, max_bytes))
         number = 1 + max(after_generation, 0 if last is None else last.generation)
+        # Before what is known to be altered by now: what is found meanwhile is in both.
+        under_way = altered.under_way(namespace)
         manifest = _draft(namespace, pickled, number, seq, kernelspec)
         report = _report(manifest)
         report.pickling_ms = pickling_ms
@@ -185,7 +188,8 @@ def begin(
             manifest=manifest,
             last=last,
             last_intact=intact,
-            last_damaged=last is not None and is_damaged(last, target / format.DATA_NAME),
+            under_way=under_way,
+            recipes=_recipes(namespace, manifest, set().union(*(of for _, of in under_way))),
             verified=verification.verified_fingerprints(target, key, last),
         )
         saving = Saving(report, guard.pop_all(), started)
@@ -302,6 +306,14 @@ def _name_entries(namespace: dict[str, Any], pickled: Pickled) -> dict[str, dict
         if what == "name":
             add(name, SKIPPED, reason, None)
     return entries
+
+
+def _recipes(
+    namespace: dict[str, Any], manifest: Manifest, names: set[str]
+) -> dict[str, dict[str, Any]]:
+    """Of all that is saved with ``names``."""
+    recipes = Recipes(namespace)
+    return {name: asdict(recipes.of(name)) for name in writer.saved_with(manifest, names)}
 
 
 def _report(manifest: Manifest) -> Report:

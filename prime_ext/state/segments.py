@@ -271,10 +271,10 @@ class SegmentReader:
         self._lent.add((extent.where, extent.offset))
         return data
 
-    def checked(self, extent: Extent) -> memoryview:
+    def checked(self, extent: Extent, progress: Progress | None = None) -> memoryview:
         """As `view`, after comparing the content with its digest."""
         data = self.view(extent)
-        self._compare(extent, data)
+        self._compare(extent, data, progress)
         return data
 
     def copy(self, extent: Extent) -> bytes:
@@ -283,8 +283,8 @@ class SegmentReader:
         self._compare(extent, data)
         return data
 
-    def _compare(self, extent: Extent, data: Any) -> None:
-        if not digests.matches(extent.strong, data):
+    def _compare(self, extent: Extent, data: Any, progress: Progress | None = None) -> None:
+        if not digests.matches(extent.strong, data, progress):
             _altered.add((*self._files[extent.where], extent.offset))
             what = " was altered: its content does not have the signed digest."
             raise self._damage(extent, what)

@@ -11,13 +11,15 @@ import os
 import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from . import digests, format, packing, segments
+from .altered import ALTERED, Comparison
 from .component import Component, combine
 from .errors import SnapshotCorrupt, SnapshotError, SnapshotTooNew, SnapshotWriteError
 from .format import ComponentRecord, Extent, HeadBuilder, Manifest
 from .packing import Pack
-from .report import UNVERIFIED, VERIFIED
+from .report import DEGRADED, UNVERIFIED, VERIFIED
 from .segments import Progress
 
 
@@ -26,8 +28,9 @@ class Job:
     """All a writer needs; nothing in it is looked up anew, so that a forked child can do it.
 
     ``manifest`` is complete but for extents, fingerprints and sizes. ``last`` is the manifest of
-    the head that is current now; ``last_intact`` false if there is a head that cannot be read,
-    ``last_damaged`` true if one can be, but not all of the data that it needs.
+    the head that is current now; ``last_intact`` false if there is a head that cannot be read.
+    ``under_way``: what was restored and is compared with its digests still (`altered.under_way`);
+    ``recipes`` of the names that this may find to hold altered data.
     ``moment`` holds the fast digests of all buffers, in order, where these may change while they
     are written (`hold_moment`): what is written must have them.
     """
@@ -40,7 +43,8 @@ class Job:
     manifest: Manifest
     last: Manifest | None = None
     last_intact: bool = True
-    last_damaged: bool = False
+    under_way: list[tuple[Comparison, set[str]]] = field(default_factory=list)
+    recipes: dict[str, dict[str, Any]] = field(default_factory=dict)
     verified: set[str] = field(default_factory=set)
     moment: list[str] | None = None
 
@@ -53,7 +57,8 @@ class Job:
 class Written:
     """What a writer reports back; JSON types, because it may come through a pipe.
 
-    ``names``: name → status and size.
+    ``names``: name → status and size. ``altered``: entries of the manifest, of the names that were
+    found to hold altered data since they were pickled.
     """
 
     names: dict[str, tuple[str, int]]
@@ -62,6 +67,7 @@ class Written:
     total_bytes: int
     bytes: int
     unchanged: bool
+    altered: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 def _written(manifest: Manifest, written: int, unchanged: bool) -> Written:
@@ -82,6 +88,7 @@ def write(job: Job, progress: Progress) -> Written:
     segment = segments.SegmentWriter(data, _next_segment(data), progress)
     draft = job.directory / f".{format.HEAD_NAME}.{secrets.token_hex(4)}"
     try:
+        altered = _finish_comparisons(job, progress)
         manifest, head = _lay_out(job, segment, progress)
         if _is_unchanged(job, manifest) and segment.written == 0:
             assert job.last is not None
@@ -107,7 +114,34 @@ def write(job: Job, progress: Progress) -> Written:
         raise
     write_json(job.directory, encoded, parts)
     _collect(job, manifest)
-    return _written(manifest, segment.written + sum(len(part) for part in parts), False)
+    written = _written(manifest, segment.written + sum(len(part) for part in parts), False)
+    written.altered = {name: manifest.names[name] for name in altered}
+    return written
+
+
+def _finish_comparisons(job: Job, progress: Progress) -> list[str]:
+    """Wait until what was restored is compared: nothing altered is taken over or called good.
+
+    Returns the names of which that was not known when they were pickled.
+    """
+    entries = job.manifest.names
+    found: set[str] = set()
+    for comparison, concerned in job.under_way:
+        found |= comparison.finish(progress) & concerned
+    altered = saved_with(job.manifest, found)
+    for name in altered:
+        entry = entries[name]
+        entry["status"], entry["recipe"] = DEGRADED, job.recipes[name]
+        if ALTERED not in entry["reason"]:
+            entry["reason"] = "; ".join(filter(None, (entry["reason"], ALTERED)))
+    return altered
+
+
+def saved_with(manifest: Manifest, names: set[str]) -> list[str]:
+    """The names of the components that have one of ``names``."""
+    entries = manifest.names
+    components = {entries[name]["component"] for name in names if name in entries} - {None}
+    return [name for name, entry in entries.items() if entry["component"] in components]
 
 
 def _discard(segment: segments.SegmentWriter, draft: Path) -> None:
@@ -241,7 +275,7 @@ def _rotate(job: Job) -> None:
     current = format.head_path(job.directory, "current")
     if not current.exists():
         return
-    if job.last_damaged:
+    if job.last is not None and segments.is_damaged(job.last, job.directory / format.DATA_NAME):
         keep_head(current, format.head_path(job.directory, "kept"))
     elif job.last_intact:
         keep_head(current, format.head_path(job.directory, "previous"))

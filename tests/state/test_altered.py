@@ -141,6 +141,58 @@ def test_a_later_snapshot_does_not_call_it_good(large: Path) -> None:
     assert names["big"] == ["verified", ""]
 
 
+HELD = """
+import threading
+from prime_ext.state import digests
+matches, go_on = digests.matches, threading.Event()
+def held(*args):
+    if threading.current_thread().name == "prime-state-check":
+        go_on.wait()
+    return matches(*args)
+digests.matches = held
+n, restored = load()
+def begin(**options):
+    saving = state.begin(directory, n, key=KEY, **options)
+    assert not restored.wait_for_check(0), "the kernel goes on before the comparison is over"
+    return saving
+"""
+"""After a restore of which the comparison goes on until it is let."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a thread writes")
+def test_a_save_does_not_wait_for_the_comparison_and_its_writer_knows_what_it_finds(
+    large: Path,
+) -> None:
+    code = "report = begin().wait(60); tell(report, report.writer, report.names['big'].recipe.type)"
+    (names, _, _, writer, remembered), _ = run(large, HELD + code)
+    assert writer == "fork"
+    assert names["big"] == ["degraded", altered.ALTERED]
+    assert remembered == "numpy.ndarray"
+    assert names["small"][0] == "verified"
+    (names, _, _), _ = run(large, "tell(load()[1])")
+    assert names["big"] == ["degraded", altered.ALTERED]
+
+
+def test_a_writing_thread_waits_for_the_comparison(large: Path) -> None:
+    code = HELD + "saving = begin(fork=False); go_on.set(); tell(saving.wait(60))"
+    (names, _, _), _ = run(large, code)
+    assert names["big"] == ["degraded", altered.ALTERED]
+    assert names["small"][0] == "verified"
+
+
+@pytest.mark.parametrize("fork", [True, False])
+def test_what_is_made_anew_is_not_taken_from_a_segment_that_is_compared_still(
+    large: Path, fork: bool
+) -> None:
+    code = f"n['big'] = np.arange(big); s = begin(fork={fork}); go_on.set(); tell(s.wait(60))"
+    (names, _, _), _ = run(large, HELD + code)
+    assert names["big"][0] != "degraded"
+    code = "n, report = load(verify='wait'); tell(report, bool((n['big'] == np.arange(big)).all()))"
+    (_, _, complete, right), _ = run(large, code)
+    assert complete
+    assert right
+
+
 def test_it_is_told_in_ipython(large: Path) -> None:
     pytest.importorskip("IPython")
     script = large / "script.ipy"
