@@ -160,10 +160,12 @@ class KernelChannels:
     async def close(self, error: Exception) -> None:
         """Let every open request fail with ``error`` and give the sockets back."""
         self.abandon(error)
-        if self._reader is not None:
-            self._reader.cancel()
-            await asyncio.gather(self._reader, return_exceptions=True)
-        await self._transport.close()
+        try:
+            if self._reader is not None:
+                self._reader.cancel()
+                await asyncio.gather(self._reader, return_exceptions=True)
+        finally:
+            await self._transport.close()
 
     @property
     def has_subshells(self) -> bool:

@@ -14,6 +14,7 @@ from tornado.web import HTTPError
 from prime_ext.errors import PrimeError
 from prime_ext.kernel.connection import KernelConnection
 from prime_ext.kernel.notebook_kernel import NotebookKernel
+from prime_ext.kernel.server_sessions import document_path, session_at
 
 _SESSION_ATTEMPTS = 50
 _SESSION_PAUSE = 0.2
@@ -68,14 +69,7 @@ class NotebookKernels:
 
     async def session_of(self, path: str) -> dict[str, Any] | None:
         """The server's session model of ``path``, if it has one with a live kernel."""
-        # jupyter-collaboration before 4.0 put the name of its drive before the path.
-        for candidate in (path, f"RTC:{path}"):
-            with contextlib.suppress(HTTPError):
-                model: dict[str, Any] = await ensure_async(
-                    self._session_manager.get_session(path=candidate)
-                )
-                return model
-        return None
+        return await session_at(self._session_manager, path)
 
     async def started(self, kernel_id: str) -> None:
         """The server has started a kernel: follow it, if it is that of a notebook we know.
@@ -85,10 +79,10 @@ class NotebookKernels:
         for _ in range(_SESSION_ATTEMPTS):
             with contextlib.suppress(HTTPError):
                 model = await ensure_async(self._session_manager.get_session(kernel_id=kernel_id))
-                notebook = self._notebooks.get(str(model["path"]).removeprefix("RTC:").strip("/"))
-                if notebook is not None and notebook.on_state:
-                    await notebook.follow()
-                return
+                path = document_path(model["path"], model["name"], model["type"])
+                notebook = self._notebooks.get(path.strip("/"))
+                if notebook is None or not notebook.on_state or await notebook.follow():
+                    return
             await asyncio.sleep(_SESSION_PAUSE)
 
     async def start(self, path: str, attempts: int = 2) -> KernelConnection:
@@ -97,7 +91,8 @@ class NotebookKernels:
         Raises
         ------
         PrimeError
-            ``notebook_not_found``, ``notebook_invalid`` or ``kernel_start_failed``.
+            ``notebook_not_found``, ``notebook_invalid``, ``kernel_start_failed``, or
+            ``kernel_no_answer`` if it lives all the same.
         """
         kernel_name = await self._kernelspec_name(path)
         try:
@@ -113,10 +108,12 @@ class NotebookKernels:
         try:
             await connection.channels()
         except PrimeError as error:
+            if error.code != "kernel_dead":
+                raise  # It may answer yet, and it may be a page that has started it.
             name = connection.kernel_name
             await self.discard(model, connection)
             # Another program may have taken a port between its choice and its use.
-            if error.code == "kernel_dead" and attempts > 1:
+            if attempts > 1:
                 return await self.start(path, attempts - 1)
             raise _start_failed(name, error.message) from error
         return connection

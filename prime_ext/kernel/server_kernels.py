@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
-from weakref import WeakValueDictionary
 
 from jupyter_core.utils import ensure_async
 from tornado.web import HTTPError
@@ -38,29 +37,7 @@ def follow_starts(
     return lambda: event_logger.remove_listener(listener=listener)
 
 
-def one_session_for_a_path(session_manager: Any) -> Callable[[], None]:
-    """Give all who ask for a session of one path at a time the same; returns what ends that.
-
-    The server looks whether there is one, and if not, takes seconds to start a kernel for it. A
-    page that was just opened and the agent would get one each, and work in two kernels. As in the
-    server's own door, the session that is there is given whatever kernel is asked for by its name.
-    """
-    original = session_manager.create_session
-    locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-
-    async def create_session(path: str | None = None, **options: Any) -> Any:
-        if path is None or options.get("kernel_id") is not None:
-            return await ensure_async(original(path=path, **options))
-        lock = locks.setdefault(path, asyncio.Lock())
-        async with lock:
-            if await ensure_async(session_manager.session_exists(path=path)):
-                return await ensure_async(session_manager.get_session(path=path))
-            return await ensure_async(original(path=path, **options))
-
-    return _replaced(session_manager, "create_session", create_session)
-
-
-def _replaced(manager: Any, name: str, method: Callable[..., Any]) -> Callable[[], None]:
+def replaced(manager: Any, name: str, method: Callable[..., Any]) -> Callable[[], None]:
     """Put ``method`` in the place of the manager's own; returns a function that takes it back."""
     setattr(manager, name, method)
 
@@ -72,25 +49,30 @@ def _replaced(manager: Any, name: str, method: Callable[..., Any]) -> Callable[[
 
 
 def before_shutdown(
-    kernel_manager: Any, prepare: Callable[[str], Awaitable[None]]
+    kernel_manager: Any, prepare: Callable[[str], Awaitable[None]], ending: set[str]
 ) -> Callable[[], None]:
     """Await ``prepare(kernel_id)`` before each shutdown; returns a function that ends it.
 
     Events are told only after the fact, and neither the manager of kernels nor a provisioner has
     a hook that comes before the process is asked to end. So the manager's method is replaced by
     one that calls it: culling, the sessions service and the kernels service all go through there.
-    A kernel that is killed without being asked (``now``) is not held up.
+    A kernel that is killed without being asked (``now``) is not held up. ``ending`` has the ids of
+    those whose shutdown is under way.
     """
     original = kernel_manager.shutdown_kernel
 
     async def shutdown_kernel(kernel_id: str, *arguments: Any, **options: Any) -> Any:
         now = options.get("now", arguments[0] if arguments else False)
-        if not now:
-            await prepare(kernel_id)
-            await _end_restarts_of(kernel_manager, kernel_id)
-        return await ensure_async(original(kernel_id, *arguments, **options))
+        ending.add(kernel_id)
+        try:
+            if not now:
+                await prepare(kernel_id)
+                await _end_restarts_of(kernel_manager, kernel_id)
+            return await ensure_async(original(kernel_id, *arguments, **options))
+        finally:
+            ending.discard(kernel_id)
 
-    return _replaced(kernel_manager, "shutdown_kernel", shutdown_kernel)
+    return replaced(kernel_manager, "shutdown_kernel", shutdown_kernel)
 
 
 async def end_restarts(kernel_manager: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -584,11 +585,15 @@ async def test_a_page_and_the_agent_that_start_a_kernel_at_once_get_the_same(
 ) -> None:
     session = await new_session()
     agent = await session.service.agent(session.session)
-    page = {"path": notebook, "name": notebook, "type": "notebook", "kernel": {"name": "python3"}}
+    # By a random path: the page gives the session the notebook's once the kernel is there.
+    page = {"path": str(uuid.uuid4()), "name": notebook, "type": "notebook"}
     opened, used = await asyncio.gather(
         jp_fetch("api", "sessions", method="POST", body=json.dumps(page)), agent.kernel.ensure()
     )
-    assert json.loads(opened.body)["kernel"]["id"] == used
+    model = json.loads(opened.body)
+    assert model["kernel"]["id"] == used
+    path = json.dumps({"path": notebook})
+    await jp_fetch("api", "sessions", model["id"], method="PATCH", body=path)
     assert len(json.loads((await jp_fetch("api", "sessions")).body)) == 1
     assert len(json.loads((await jp_fetch("api", "kernels")).body)) == 1
 
