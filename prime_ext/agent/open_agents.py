@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prime_ext.errors import PrimeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
     from prime_ext.agent.agent import Agent
     from prime_ext.agent.services import AgentServices
@@ -42,7 +43,8 @@ class OpenAgents:
         self._services = services
         self._agents: dict[str, Agent] = {}
         self._opening: dict[str, asyncio.Task[Agent]] = {}
-        self._closing: dict[str, asyncio.Future[None]] = {}
+        self._closing: dict[str, asyncio.Event] = {}
+        """Sessions that are being closed; set once they are."""
         self._left: dict[str, _Left] = {}
         self._looking: asyncio.Task[None] | None = None
 
@@ -55,13 +57,25 @@ class OpenAgents:
         return self._agents.get(session.id)
 
     async def get(self, session: Session) -> Agent:
-        """The agent of ``session``; opened, and its past taken in, if it is not open."""
-        if session.id in self._closing:
-            await self._closing[session.id]
+        """The agent of ``session``; opened, and its past taken in, if it is not open.
+
+        Raises
+        ------
+        PrimeError
+            ``session_not_found`` (404): it was deleted or closed meanwhile.
+        """
+        await self._settled(session)
         agent = self.known(session)
         if agent is not None:
             agent.variables.used()
             return agent
+        if session.is_closed:
+            raise PrimeError(
+                f"Session {session.id} was closed meanwhile.",
+                code="session_not_found",
+                hint="Ask for it again; it may have been deleted.",
+                status=404,
+            )
         task = self._opening.get(session.id)
         if task is None:
             task = asyncio.create_task(self._open(session))
@@ -81,7 +95,11 @@ class OpenAgents:
                 self._services.documents.take_up(session, left.documents)
                 if left.kernel is agent.kernel:
                     agent.variables.recovery.missed_since(left.seen_to)
-            await agent.open()
+            try:
+                await agent.open()
+            except BaseException:
+                await agent.close()  # it follows the kernel already
+                raise
             self._agents[session.id] = agent
             agent.variables.used()
             return agent
@@ -97,26 +115,56 @@ class OpenAgents:
         off = isinstance(wishes, dict) and wishes.get("snapshots") is False
         self._services.snapshot_switch.found_in_metadata(notebook, off)
 
-    async def close_one(self, session: Session) -> None:
-        """Stop whatever goes on in ``session``, for good."""
-        opening = self._opening.get(session.id)
-        if opening is not None:
-            await asyncio.wait([opening])
-        self._left.pop(session.id, None)
-        agent = self._agents.pop(session.id, None)
-        if agent is not None:
-            await agent.close()
+    @asynccontextmanager
+    async def closed(self, session: Session) -> AsyncIterator[None]:
+        """Stop whatever goes on in ``session``, for good. Whoever wants to use it waits until the
+        block has ended."""
+        async with self._closed(session):
+            opening = self._opening.get(session.id)
+            if opening is not None:
+                await asyncio.wait([opening])
+            self._left.pop(session.id, None)
+            agent = self._agents.pop(session.id, None)
+            if agent is not None:
+                await agent.close()
+            yield
+
+    @asynccontextmanager
+    async def _closed(self, session: Session) -> AsyncIterator[None]:
+        await self._settled(session)
+        closed = self._closing[session.id] = asyncio.Event()
+        try:
+            yield
+        finally:
+            del self._closing[session.id]
+            closed.set()
+
+    async def _settled(self, session: Session) -> None:
+        """Return when nobody closes the session."""
+        while session.id in self._closing:
+            await self._closing[session.id].wait()
 
     async def close(self, save_for: float) -> None:
         """Stop them all; ``save_for``: see ``Agent.close``."""
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.gather(self._looking, return_exceptions=True)
+        opening = list(self._opening.values())
+        if opening:
+            await asyncio.wait(opening, timeout=save_for)
+            for task in opening:
+                task.cancel()
+            await asyncio.gather(*opening, return_exceptions=True)
         agents = list(self)
         self._agents.clear()
-        await asyncio.gather(
+        ends = await asyncio.gather(
             *(agent.close(save_for=save_for) for agent in agents), return_exceptions=True
         )
+        for agent, end in zip(agents, ends, strict=True):
+            if isinstance(end, BaseException):
+                self._services.log.error(
+                    "The agent of session %s did not stop well", agent.session.id, exc_info=end
+                )
 
     # --- those that nobody uses ---------------------------------------------------------------
 
@@ -140,22 +188,20 @@ class OpenAgents:
         kernels, questions and watchers, and what was used lately.
         """
         store = self._services.store
-        for session, used in store.unused(seconds):
-            if store.used(session.id) != used:
+        # In threads: the store may be held while a long log is opened.
+        for session, used in await asyncio.to_thread(store.unused, seconds):
+            if store.used(session.id) != used or session.id in self._closing:
                 continue
             agent = self._agents.get(session.id)
             busy = session.watched if agent is None else not agent.is_idle
             if busy or session.id in self._opening:
-                store.get(session.id)  # idle from now on at the earliest
+                # Idle from now on at the earliest.
+                await asyncio.to_thread(store.get, session.id)
                 continue
-            closed = self._closing[session.id] = asyncio.get_running_loop().create_future()
-            try:
+            async with self._closed(session):
                 if agent is not None:
                     await self._leave(session, agent)
                 await asyncio.to_thread(store.release, session.id, used)
-            finally:
-                del self._closing[session.id]
-                closed.set_result(None)
 
     async def _leave(self, session: Session, agent: Agent) -> None:
         """Close an agent; what it knows beyond its log is kept for the next."""

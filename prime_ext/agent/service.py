@@ -149,7 +149,7 @@ class AgentService:
             (await self.agent(session)).publish_state()
         if notebook is not None:
             # To another notebook and its kernel.
-            await self._agents.close_one(session)
+            await self.close_session(session)
             await self.agent(session)
 
     async def _switch_snapshots(self, session: Session, on: bool, user: str | None) -> None:
@@ -202,8 +202,21 @@ class AgentService:
                     session.append(Settings(notebook=moved, user=user))
 
     async def close_session(self, session: Session) -> None:
-        """Stop whatever goes on in a session that is about to be deleted."""
-        await self._agents.close_one(session)
+        """Stop whatever goes on in a session; the next use opens it again."""
+        async with self._agents.closed(session):
+            pass
+
+    async def delete_session(self, session: Session) -> None:
+        """Stop whatever goes on in a session, and delete it with all that it has kept.
+
+        Raises
+        ------
+        PrimeError
+            ``session_not_found`` (404): someone was faster.
+        """
+        async with self._agents.closed(session):
+            session.close("deleted")  # here, on the event loop, where its subscribers are
+            await asyncio.to_thread(self._services.store.delete, session.id)
 
     async def close_idle(self, seconds: float = IDLE_SECONDS) -> None:
         """Close sessions that nobody uses. See ``OpenAgents.close_idle``."""
@@ -345,6 +358,10 @@ class AgentService:
         """Restore the kernel's variables; returns the ``restore`` record."""
         agent = await self.agent(session)
         return _as_dict(await agent.variables.restore(snapshot_id, names, overwrite, user))
+
+    async def give_up_restore(self, session: Session) -> bool:
+        """End a restore that a person waits for. See ``SessionKernel.give_up_restore``."""
+        return await (await self.agent(session)).variables.give_up_restore()
 
     # --- models -------------------------------------------------------------------------------
 

@@ -128,10 +128,7 @@ class SessionHandler(PrimeHandler):
     @web.authenticated
     @authorized("write")
     async def delete(self, session_id: str) -> None:
-        session = await self.session(session_id)
-        await self.agent.close_session(session)
-        session.close("deleted")  # here, on the event loop, where its subscribers are
-        await asyncio.to_thread(self.sessions.delete, session_id)
+        await self.agent.delete_session(await self.session(session_id))
         self.answer_nothing()
 
 

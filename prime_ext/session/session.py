@@ -302,6 +302,11 @@ class Session:
         finally:
             await subscription.aclose()
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed or deleted: nothing can be appended any more."""
+        return self._stream.ended is not None
+
     def close(self, reason: EndReason = "closed") -> None:
         """End every subscription and close the files."""
         self._stream.end(reason)

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 LOG_NAME = "session.jsonl"
 LOCK_NAME = "session.lock"
 
+GRAVE = ".deleted-"
+"""Begins the name of a session's folder while it is being removed."""
+
 _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{12}")
 _TAIL_BYTES = 1 << 16
 
@@ -60,6 +63,8 @@ class SessionStore:
         self._outlines: dict[str, Outline] = {}
         self._listing = threading.Lock()
         _make_private(folder)
+        for grave in folder.glob(f"{GRAVE}*"):  # of a server that was killed
+            shutil.rmtree(grave, ignore_errors=True)
 
     # --- One session ---------------------------------------------------------------------
 
@@ -224,11 +229,12 @@ class SessionStore:
             else:
                 lock = self._acquire(folder)
             # Renamed first, so that a kill half way leaves nothing that looks like a session.
-            grave = folder.with_name(f".deleted-{session_id}")
+            grave = folder.with_name(GRAVE + session_id)
             folder.rename(grave)
             lock.release()
             self._outlines.pop(session_id, None)
-            shutil.rmtree(grave, ignore_errors=True)
+        # Snapshots of many gigabytes take their time, which nobody else needs to wait for.
+        shutil.rmtree(grave, ignore_errors=True)
 
     def close(self) -> None:
         """Close every open session and give up the locks."""

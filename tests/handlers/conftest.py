@@ -149,8 +149,9 @@ class NotedAgent:
     async def saved_in_all(self) -> dict[str, Any]:
         return {"enabled": True, "restore": "auto", "bytes": 0, "limit_bytes": 1 << 30}
 
-    async def close_session(self, session: Session) -> None:
-        self.calls.append(("close_session", session.id))
+    async def delete_session(self, session: Session) -> None:
+        self.calls.append(("delete_session", session.id))
+        self.store.delete(session.id)
 
     def status(self) -> dict[str, Any]:
         return {

@@ -60,7 +60,7 @@ async def test_a_session_from_start_to_end(
     assert changed.json["title"] == "By month"
     gone = await request_api("DELETE", f"sessions/{session_id}")
     assert (gone.status, gone.text) == (204, "")
-    assert ("close_session", session_id) in agent.calls
+    assert ("delete_session", session_id) in agent.calls
     assert store.list() == []
     assert (await request_api("GET", f"sessions/{session_id}")).status == 404
 

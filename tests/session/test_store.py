@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import pytest
@@ -204,3 +205,38 @@ def test_a_folder_removed_under_the_server_is_made_again(store: SessionStore) ->
     session = store.create(session_start())
     assert [summary.id for summary in store.list()] == [session.id]
     assert mode(store.folder) == 0o700
+
+
+def test_others_are_used_while_a_large_session_is_removed(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large, other = store.create(session_start()), store.create(session_start())
+    removing, goes_on = threading.Event(), threading.Event()
+    remove = shutil.rmtree
+
+    def slowly(*arguments: Any, **options: Any) -> None:
+        removing.set()
+        goes_on.wait(30)
+        remove(*arguments, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", slowly)
+    deleting = threading.Thread(target=store.delete, args=(large.id,))
+    deleting.start()
+    assert removing.wait(30)
+    using = threading.Thread(target=store.get, args=(other.id,))
+    using.start()
+    using.join(10)
+    assert not using.is_alive()
+    goes_on.set()
+    deleting.join(30)
+    using.join(30)
+    assert [path.name for path in store.folder.iterdir()] == [other.id]
+
+
+def test_what_a_killed_server_was_removing_is_removed_by_the_next(store: SessionStore) -> None:
+    session, other = store.create(session_start()), store.create(session_start())
+    with patch("shutil.rmtree"):  # killed before it came to that
+        store.delete(session.id)
+    assert len(list(store.folder.iterdir())) == 2
+    SessionStore(store.folder, store._log)
+    assert [path.name for path in store.folder.iterdir()] == [other.id]

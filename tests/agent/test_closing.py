@@ -1,0 +1,134 @@
+"""Sessions that are closed, deleted or opened at the same moment."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+from jupyter_server.serverapp import ServerApp
+
+from prime_ext.agent.agent import Agent
+from prime_ext.agent.service import AgentService
+from prime_ext.errors import PrimeError
+from prime_ext.session.store import SessionStore
+from tests.agent.conftest import NewSession
+
+
+@pytest.fixture
+def store(jp_serverapp: ServerApp) -> SessionStore:
+    store: SessionStore = jp_serverapp.web_app.settings["prime_sessions"]
+    return store
+
+
+class HeldUp:
+    """A method of every agent, which waits before it begins."""
+
+    def __init__(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun = asyncio.Event()
+        self.goes_on = asyncio.Event()
+        self.ended: list[Agent] = []
+        method = getattr(Agent, name)
+
+        async def held_up(agent: Agent, *arguments: Any, **options: Any) -> None:
+            self.begun.set()
+            await self.goes_on.wait()
+            await method(agent, *arguments, **options)
+            self.ended.append(agent)
+
+        monkeypatch.setattr(Agent, name, held_up)
+
+
+async def test_whoever_uses_a_session_that_is_being_closed_waits_until_it_is(
+    new_session: NewSession, service: AgentService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = (await new_session()).session
+    before = await service.agent(session)
+    close = HeldUp("close", monkeypatch)
+    closing = asyncio.create_task(service.close_session(session))
+    await close.begun.wait()
+    using = asyncio.create_task(service.agent(session))
+    waits, _ = await asyncio.wait([using], timeout=0.5)
+    assert not waits, "two agents would write one session"
+    close.goes_on.set()
+    await closing
+    after = await using
+    assert after is not before
+    assert close.ended == [before]
+
+
+async def test_a_session_that_is_deleted_meanwhile_gets_no_agent(
+    new_session: NewSession, service: AgentService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = (await new_session()).session
+    close = HeldUp("close", monkeypatch)
+    deleting = [asyncio.create_task(service.delete_session(session)) for _ in range(2)]
+    await close.begun.wait()
+    sending = asyncio.create_task(service.submit(session, "Hello?", None, "ada"))
+    close.goes_on.set()
+    await deleting[0]
+    for late in (deleting[1], sending):
+        with pytest.raises(PrimeError) as refused:
+            await late
+        assert (refused.value.code, refused.value.status) == ("session_not_found", 404)
+    assert len(close.ended) == 1
+    assert not session.folder.exists()
+
+
+async def test_an_agent_that_is_being_opened_as_the_server_stops_is_closed_as_well(
+    new_session: NewSession, service: AgentService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = (await new_session()).session
+    await service.close_session(session)
+    opens, close = HeldUp("open", monkeypatch), HeldUp("close", monkeypatch)
+    close.goes_on.set()
+    opening = asyncio.create_task(service.agent(session))
+    await opens.begun.wait()
+    stopping = asyncio.create_task(service.close())
+    opens.goes_on.set()
+    await stopping
+    assert close.ended == [await opening]
+
+
+async def test_an_agent_that_could_not_be_opened_leaves_the_kernel_alone(
+    new_session: NewSession, service: AgentService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = (await new_session()).session
+    kernel = (await service.agent(session)).kernel
+    await service.close_session(session)
+    before = len(kernel.on_state), len(kernel.on_restarted)
+
+    def fail(_agent: Agent) -> None:
+        raise OSError("broken")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Agent, "publish_state", fail)
+        with pytest.raises(OSError, match="broken"):
+            await service.agent(session)
+    assert (len(kernel.on_state), len(kernel.on_restarted)) == before
+    assert await service.agent(session)
+
+
+async def test_a_store_that_is_held_does_not_hold_up_the_server(
+    new_session: NewSession, service: AgentService, store: SessionStore
+) -> None:
+    other = (await new_session()).session
+    await service.close_session(other)
+    used = store.used(other.id)
+    assert used is not None
+    store.release(other.id, used)
+    held, let_go = threading.Event(), threading.Event()
+
+    def hold() -> bool:
+        with store.exclusive(other.id):
+            held.set()
+            return let_go.wait(5)
+
+    holding = asyncio.create_task(asyncio.to_thread(hold))
+    await asyncio.to_thread(held.wait, 5)
+    looking = asyncio.create_task(service.close_idle(0))
+    await asyncio.sleep(0)
+    let_go.set()
+    assert await holding, "the event loop stood still for as long"
+    await looking
