@@ -21,6 +21,7 @@ from prime_ext.agent.session_context import SessionContext
 from prime_ext.agent.session_kernel import SessionKernel
 from prime_ext.agent.session_model import SessionModel
 from prime_ext.agent.spending import TurnCaps
+from prime_ext.agent.stoppable import StoppableWork
 from prime_ext.agent.tools.runs import Runs
 from prime_ext.agent.turn import Turn
 from prime_ext.context.tokens import count_text
@@ -53,8 +54,8 @@ class Agent:
         self.variables = SessionKernel(
             session,
             services,
-            working=lambda: self._work is not None,
-            in_call=lambda: self._work is not None and self._phase == "tool",
+            working=lambda: self._work.has_begun,
+            in_call=lambda: self._work.has_begun and self._phase == "tool",
             on_change=self.publish_state,
             on_restoring=self._restoring,
         )
@@ -77,7 +78,7 @@ class Agent:
             ),
             phase=self._set_phase,
             count=count_text,
-            stopped=lambda: self._stopped and not self._is_closing,
+            stopped=lambda: self._work.stopped and not self._is_closing,
             log=self._log,
         )
         self._messages = MessageQueue(session, self.history, self._calls.runs)
@@ -93,11 +94,7 @@ class Agent:
         )
         self._taking = asyncio.Lock()
         self._driver: asyncio.Task[None] | None = None
-        self._work: asyncio.Task[Any] | None = None
-        self._stop_at_once = False
-        """Stop was pressed before the work had begun."""
-        self._stopped = False
-        self._stopped_by: str | None = None
+        self._work = StoppableWork()
         self._is_closing = False
         self._background: set[asyncio.Task[Any]] = set()
         self._resumes = False
@@ -218,11 +215,7 @@ class Agent:
         """Stop what goes on; ``False`` if nothing does. Queued messages stay queued."""
         if self._driver is None:
             return False
-        self._stopped, self._stopped_by = True, user
-        if self._work is None:
-            self._stop_at_once = True
-        else:
-            self._work.cancel()
+        self._work.stop(user)
         return True
 
     def compact(self, instructions: str | None, user: str | None) -> str:
@@ -326,9 +319,7 @@ class Agent:
             self._ends.tell(failure)
         finally:
             self._driver = None
-            self._work = None
-            self._stop_at_once = self._stopped = False
-            self._stopped_by = None
+            self._work = StoppableWork()
             self._set_phase("idle", None)
 
     async def _work_off(self, message: UserMessage | None, so_far: Sequence[AnyRecord]) -> None:
@@ -344,26 +335,18 @@ class Agent:
                     # Asked for during a turn that failed: it may be the way out.
                     go_on = status != "interrupted"
                 else:
-                    go_on = all_well and not self._stopped and bool(self._messages)
+                    go_on = all_well and not self._work.stopped and bool(self._messages)
                     message = self._messages.send_next() if go_on else None
         finally:
             self._context.drop_compaction("The work was stopped before its turn came.")
 
     async def _stoppable(self, work: Coroutine[Any, Any, str]) -> str:
-        """Run ``work`` as the task that Stop cancels; returns how it ended."""
-        self._work = asyncio.create_task(work)
-        if self._stop_at_once:
-            self._work.cancel()
-        try:
-            status: str = await self._work
-        except asyncio.CancelledError:
-            if not self._work.cancelled():
-                raise
-            # Stopped before its first step, so it could not close the turn itself.
-            if self.history.open_turn is not None:
-                self._end_early("interrupted", self.history.open_turn)
-            return "interrupted"
-        return status
+        """Do ``work`` unless it is stopped; returns how it ended."""
+        status = await self._work.run(work)
+        if status is None and self.history.open_turn is not None:
+            # It could not close the turn itself.
+            self._end_early("interrupted", self.history.open_turn)
+        return status or "interrupted"
 
     async def _carry(self, message: UserMessage, so_far: Sequence[AnyRecord]) -> str:
         """One turn from its message to ``turn_end``; returns its status.
@@ -408,7 +391,7 @@ class Agent:
         return status
 
     def _interrupted(self, turn: str) -> None:
-        self._append(Interrupt(phase=self._phase, turn=turn, user=self._stopped_by))
+        self._append(Interrupt(phase=self._phase, turn=turn, user=self._work.stopped_by))
 
     async def _make_turn(self, turn: str, model: Model) -> Turn:
         config = self._services.model_config
@@ -424,7 +407,7 @@ class Agent:
             self.approvals,
             phase=self._set_phase,
             after_run=self.variables.after_run,
-            stopped=lambda: self._stopped,
+            stopped=lambda: self._work.stopped,
             interrupted=self._interrupted,
             log=self._log,
         )
