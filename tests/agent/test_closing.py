@@ -107,7 +107,7 @@ async def test_an_agent_that_could_not_be_opened_leaves_the_kernel_alone(
         with pytest.raises(OSError, match="broken"):
             await service.agent(session)
     assert (len(kernel.on_state), len(kernel.on_restarted)) == before
-    assert await service.agent(session)
+    assert (await service.agent(session)).kernel is kernel
 
 
 async def test_a_store_that_is_held_does_not_hold_up_the_server(
