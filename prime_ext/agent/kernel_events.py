@@ -28,7 +28,7 @@ def restore_event(record: Restore, offer: Restore | None = None) -> str:
 
     ``offer``: what the person had been offered to restore by then, and had not taken.
     """
-    if record.outcome == "unchanged" and not record.behind:
+    if record.outcome == "unchanged" and not (record.behind or record.asked):
         return ""
     if record.trigger == "compaction" and record.outcome not in ("ok", "partial"):
         return ""
@@ -66,7 +66,10 @@ def _told(record: Restore, offer_taken: bool) -> list[str]:
         reason = entry.get("reason") or entry.get("status")
         groups[group].append(f"{name} ({reason})" if group in ("placeholder", "missing") else name)
     text = [CAUSES.get(record.trigger, "")] if record.trigger in CAUSES else []
-    if record.saved is None:
+    if record.asked:
+        which = f"an older snapshot, saved {record.saved}" if record.saved else "the last snapshot"
+        text.append(f"The user asked for these variables of {which}; nothing else was touched.")
+    elif record.saved is None:
         text.append("The kernel's variables were restored from the last snapshot.")
         text += _not_in_it(record.behind)
     elif offer_taken:

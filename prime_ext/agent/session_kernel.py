@@ -64,6 +64,8 @@ class SessionKernel:
         self._on_change = on_change
         self._runs_seen = 0
         self._background: set[asyncio.Task[Any]] = set()
+        self._restores: set[asyncio.Event] = set()
+        """One for each restore that a person waits for: set, it is given up."""
 
     async def open(self) -> None:
         """See what became of the kernel, and follow it from here on."""
@@ -112,13 +114,37 @@ class SessionKernel:
         PrimeError
             ``snapshot_not_found`` (404), or why the kernel cannot take it.
         """
-        record = await self.keeper.restore(
-            "manual", "hot", names=names, overwrite=overwrite, snapshot_id=snapshot_id
-        )
-        self.recovery.handled()
+        given_up = asyncio.Event()
+        self._restores.add(given_up)
+        try:
+            record = await self.keeper.restore(
+                "manual",
+                "hot",
+                names=names,
+                overwrite=overwrite,
+                snapshot_id=snapshot_id,
+                given_up=given_up,
+            )
+        finally:
+            self._restores.discard(given_up)
+        if names is None:  # else what a process has lost is still to be seen to
+            self.recovery.handled()
         self._captures.soon()
         record = await self.recovery.explained(record)
         return self._session.append(msgspec.structs.replace(record, user=user))
+
+    async def give_up_restore(self) -> bool:
+        """End what people have asked to restore; ``False`` if nothing is being restored for them.
+
+        It ends at once if the kernel runs a cell first or heeds an interrupt, else when the time is
+        up that loading may take.
+        """
+        given_up = bool(self._restores)
+        for restore in self._restores:
+            restore.set()
+        if given_up:
+            await self.kernel.stop_loading()
+        return given_up
 
     async def forget(self, user: str | None) -> None:
         """Delete what was saved, because the notebook was switched off."""

@@ -34,7 +34,7 @@ class SnapshotsHandler(PrimeHandler):
 
 
 class RestoreHandler(PrimeHandler):
-    """``POST sessions/{id}/snapshots/{snapshot_id}/restore``."""
+    """``POST|DELETE sessions/{id}/snapshots/{snapshot_id}/restore``."""
 
     @web.authenticated
     @authorized("execute")
@@ -44,3 +44,9 @@ class RestoreHandler(PrimeHandler):
         self.answer(
             await self.agent.restore(session, snapshot_id, body.names, body.overwrite, self.user)
         )
+
+    @web.authenticated
+    @authorized("execute")
+    async def delete(self, session_id: str, snapshot_id: str) -> None:
+        session = await self.session(session_id)
+        self.answer({"given_up": await self.agent.give_up_restore(session)})

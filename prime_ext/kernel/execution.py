@@ -15,6 +15,7 @@ from prime_ext.kernel.client import KernelChannels, Request
 from prime_ext.kernel.connection import KernelConnection
 from prime_ext.kernel.late_outputs import LateOutputs
 from prime_ext.kernel.outputs import Output, OutputCollector
+from prime_ext.kernel.private_messages import WITHDRAW_SECONDS
 from prime_ext.kernel.transport import ConnectionLost, KernelDied, Message
 from prime_ext.within import within
 
@@ -35,7 +36,6 @@ _LAST_OUTPUTS_SECONDS = 4.0
 _ENTER_SECONDS = 0.5
 _INTERRUPT_SECONDS = 5.0
 _ATTEMPTS = 5
-_WITHDRAW_SECONDS = 2.0
 
 
 @dataclass
@@ -264,7 +264,7 @@ async def _take_back(
     if not request.started.is_set() and private:
         with contextlib.suppress(PrimeError):
             params = {"msg_id": request.msg_id}
-            await connection.private.ask("withdraw", params, timeout=_WITHDRAW_SECONDS)
+            await connection.private.ask("withdraw", params, timeout=WITHDRAW_SECONDS)
             if not request.started.is_set():
                 channels.forget(request)
                 return

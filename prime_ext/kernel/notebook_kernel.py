@@ -256,9 +256,18 @@ class NotebookKernel:
 
         ``options`` are keyword arguments of ``prime_ext.state.load``. Waits for a running cell.
         Raises `PrimeError`: ``snapshot_missing``, ``snapshot_refused``, ``snapshot_corrupt``,
-        ``store_unavailable``, and what `ask` raises.
+        ``store_unavailable``, ``restore_interrupted``, ``withdrawn`` (see `stop_loading`), and what
+        `ask` raises.
         """
         return await self._saved.load(folder, key, options=options)
+
+    async def stop_loading(self) -> None:
+        """Give up a `load_state` that goes on, which then raises ``restore_interrupted``.
+
+        Code that ignores the interrupt is waited for, as long as its own limit allows.
+        """
+        if self._connection is not None:
+            await self._connection.private.give_up("state_load")
 
     async def state_current(self, folder: Path, key: bytes) -> bool:
         """Whether the snapshot in ``folder`` is what saving would give now."""

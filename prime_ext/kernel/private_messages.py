@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from prime_ext.errors import PrimeError
 from prime_ext.kernel import carried
-from prime_ext.kernel.client import KernelChannels
+from prime_ext.kernel.client import KernelChannels, Request
 from prime_ext.kernel.refusals import (
     connection_lost,
     died_before_answer,
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 _PREPARE_SECONDS = 3.0
 _BESIDE_SECONDS = 20.0
 
+WITHDRAW_SECONDS = 2.0
+"""The control channel answers this at once, also while a cell runs."""
+
 
 class PrivateMessages:
     """What the process behind a connection has learned of us, and the questions that allows.
@@ -42,6 +45,8 @@ class PrivateMessages:
         self._preparation: asyncio.Task[None] | None = None
         self._prepared: bool | None = None
         self._token = ""
+        self._on_shell: dict[str, Request] = {}
+        """What the process was asked to do between cells, by ``op``."""
 
     @property
     def are_known(self) -> bool:
@@ -103,10 +108,14 @@ class PrivateMessages:
         try:
             content = {"op": op, "params": params}
             request = channels.send(channel, "prime_request", content, buffers=buffers)
+            if channel == "shell":
+                self._on_shell[op] = request
             try:
                 message = await within(timeout, request.answer())
             finally:
                 channels.forget(request)
+                if self._on_shell.get(op) is request:
+                    del self._on_shell[op]
         except asyncio.TimeoutError:
             raise kernel_busy(f"It has not answered for {timeout:g} seconds.") from None
         except KernelDied:
@@ -117,6 +126,20 @@ class PrivateMessages:
             self._prepared = None
             raise kernel_replaced()
         return _result(message)
+
+    async def give_up(self, op: str) -> None:
+        """End ``op`` on the shell with an interrupt; if a cell keeps it waiting, withdraw it.
+
+        Its `ask` then raises, ``withdrawn`` in the second case. Nothing happens if the process was
+        not asked for ``op``, or has answered.
+        """
+        request = self._on_shell.get(op)
+        if request is None:
+            return
+        params = {"msg_id": request.msg_id}
+        answer = await self.ask("withdraw", params, timeout=WITHDRAW_SECONDS)
+        if not answer["withdrawn"] and self._on_shell.get(op) is request:
+            await self._connection.interrupt()
 
     async def is_replaced(self, channels: KernelChannels, channel: Channel) -> bool:
         """Whether another process has taken the place of the one that we knew, unheard."""

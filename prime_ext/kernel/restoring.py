@@ -27,6 +27,9 @@ UNREADABLE = ("snapshot_corrupt", "snapshot_missing", "snapshot_refused", "snaps
 DEADLY = ("kernel_died", "kernel_operation_failed")
 """Something in the snapshot may be the cause: find out which component it is."""
 
+GIVEN_UP = ("restore_interrupted", "withdrawn")
+"""A person did not want to wait for it."""
+
 PASSING = ("kernel_replaced", "snapshot_busy", "kernel_no_answer", "kernel_connection_lost")
 """May well be gone the next time."""
 
@@ -46,6 +49,8 @@ DAMAGED = (
 
 ENDED_THE_KERNEL = "loading it ended the kernel's process"
 
+INTERRUPTED = "loading it was interrupted"
+
 
 @dataclass(frozen=True)
 class Wanted:
@@ -55,6 +60,10 @@ class Wanted:
     """``hot`` or ``cold``."""
     names: list[str] | None = None
     overwrite: bool = False
+    process_state: bool = True
+    """Also the working directory, options and random states, if ``mode`` is ``cold``."""
+    given_up: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set by who no longer wants it; what the kernel was asked for is ended apart from that."""
 
 
 @dataclass
@@ -65,7 +74,7 @@ class Restored:
     mode: str
     attempts: int
     names: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Name → ``{status, reason, recipe, type, size, action}``."""
+    """Name → ``{status, reason, recipe, type, size, action, left_out}``."""
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -156,13 +165,21 @@ class Restoring:
     ) -> Restored:
         restored = Restored(manifest, wanted.mode, 0)
         size = manifest.total_bytes if manifest is not None else 0
-        options = {"generation": generation, "verify": _verify(size)}
+        options: dict[str, Any] = {"generation": generation, "verify": _verify(size)}
+        if not wanted.process_state:
+            options["restore_process_state"] = False
         try:
             restored.take(await self._load(wanted, options))
         except PrimeError as error:
-            if error.code not in PASSING + DEADLY:
+            if error.code not in PASSING + DEADLY + GIVEN_UP:
                 raise
-            if error.code in DEADLY and manifest is not None and wanted.mode == "cold":
+            if manifest is not None and wanted.names is not None:
+                asked = _components(manifest, wanted.names)
+                if len(asked) == 1 and error.code in (*GIVEN_UP, "kernel_died"):
+                    # Nothing else was loaded: it was this, and a second time it would be again.
+                    restored.names.update(_failed(manifest, asked[0], error))
+                    return restored
+            if error.code in DEADLY + GIVEN_UP and manifest is not None and wanted.mode == "cold":
                 await self._one_by_one(restored, manifest, wanted, options)
                 return restored
             restored.take(await self._load(wanted, options))
@@ -185,10 +202,9 @@ class Restoring:
             try:
                 report = await self._load(replace(wanted, names=group), once)
             except PrimeError as error:
-                if error.code not in DEADLY or self._deaths >= MAX_DEATHS:
+                if error.code not in DEADLY + GIVEN_UP or self._deaths >= MAX_DEATHS:
                     raise
-                reason = ENDED_THE_KERNEL if error.code == "kernel_died" else error.message
-                restored.names.update({name: _lost(manifest, name, reason) for name in group})
+                restored.names.update(_failed(manifest, group, error))
                 if error.code == "kernel_died" and good:
                     # With the process went what had been loaded; all of it is known to be good.
                     groups.insert(0, list(good))
@@ -208,8 +224,6 @@ class Restoring:
         self, restored: Restored, wanted: Wanted, generations: Sequence[str]
     ) -> None:
         """What the newest generation holds damaged, an older one may hold whole."""
-        from prime_ext.state.verification import BY_NAME
-
         for generation in generations:
             if restored.manifest is None:
                 return
@@ -221,7 +235,7 @@ class Restoring:
                 for name in restored.failed
                 if newest.get(name, {}).get("component") is not None
                 and restored.names[name]["reason"] != ENDED_THE_KERNEL
-                and BY_NAME not in restored.names[name]["reason"]
+                and not restored.names[name].get("left_out")
             }
             if not failed:
                 return
@@ -251,6 +265,8 @@ class Restoring:
                     restored.names[name] = entry
 
     async def _load(self, wanted: Wanted, options: dict[str, Any]) -> dict[str, Any]:
+        if wanted.given_up.is_set():
+            raise PrimeError("Loading was interrupted.", code="restore_interrupted")
         self._attempts += 1
         try:
             report = await self._kernel.load_state(
@@ -320,7 +336,19 @@ def _components(manifest: Manifest, names: list[str] | None) -> list[list[str]]:
     return [groups[index] for index in in_order]
 
 
-def _lost(manifest: Manifest, name: str, reason: str) -> dict[str, Any]:
+def _failed(
+    manifest: Manifest, names: Sequence[str], error: PrimeError
+) -> dict[str, dict[str, Any]]:
+    """What is told of the names of a component that could not be loaded in a request of its own."""
+    reason, left_out = error.message, ""
+    if error.code == "kernel_died":
+        reason = ENDED_THE_KERNEL
+    elif error.code in GIVEN_UP:
+        reason, left_out = INTERRUPTED, "interrupted"
+    return {name: _lost(manifest, name, reason, left_out) for name in names}
+
+
+def _lost(manifest: Manifest, name: str, reason: str, left_out: str = "") -> dict[str, Any]:
     entry = manifest.names[name]
     return {
         "status": "skipped",
@@ -329,4 +357,5 @@ def _lost(manifest: Manifest, name: str, reason: str) -> dict[str, Any]:
         "type": entry["type"],
         "size": entry["size"],
         "action": "none",
+        "left_out": left_out,
     }

@@ -89,6 +89,8 @@ class SnapshotKeeper:
         self._lock = asyncio.Lock()
         self._captured: Moment | None = None
         self._restored: str | None = None
+        self._brought_back: Moment | None = None
+        """When a process was last restored as a whole, from a snapshot of another."""
         """Id of the older snapshot that is live since it was restored, until that is saved."""
         self._unavailable: str | None = None
         self._crash_restores = 0
@@ -258,6 +260,7 @@ class SnapshotKeeper:
         names: list[str] | None = None,
         overwrite: bool = False,
         snapshot_id: str | None = None,
+        given_up: asyncio.Event | None = None,
     ) -> Restore:
         """Bring the variables back.
 
@@ -273,6 +276,8 @@ class SnapshotKeeper:
         snapshot_id:
             Default: the one restored last, if nothing was saved since, else the newest. If that
             is damaged, the one before is tried.
+        given_up:
+            Set by who no longer wants it: nothing more is begun then.
 
         Returns
         -------
@@ -303,7 +308,13 @@ class SnapshotKeeper:
                 self._crash_restores = 0
             await self.wait_for_writer()
             generations = await self._generations(snapshot_id)
-            wanted = Wanted(await self._mode(mode, generations[0]), names, overwrite)
+            wanted = Wanted(
+                await self._mode(mode, generations[0]),
+                names,
+                overwrite,
+                process_state=names is None or not self._has_process_state,
+                given_up=given_up or asyncio.Event(),
+            )
             try:
                 restoring = Restoring(self._kernel, self.files, self._log)
                 newest = self._newest if snapshot_id is None else Newest()
@@ -363,6 +374,8 @@ class SnapshotKeeper:
         behind: dict[str, Any] = {}
         if trigger != "compaction" and restored.manifest is not None:
             behind = self.behind(restored.manifest.created, is_newest=is_newest)
+        if wanted.names is None and wanted.mode == "cold":
+            self._brought_back = self._kernel.moment
         if wanted.names is None and loaded:
             self._restored = None if is_newest else id_of(restored.manifest)
         if restored.complete and wanted.names is None:
@@ -370,7 +383,7 @@ class SnapshotKeeper:
             if not changed and is_newest:
                 self._captured = self._kernel.moment
         names = told_names(restored.names)
-        if outcome == "unchanged":
+        if outcome == "unchanged" and wanted.names is None:
             # Each name was looked at and none touched: that many lines say no more.
             names = {}
         return Restore(
@@ -380,6 +393,7 @@ class SnapshotKeeper:
             snapshot_id=id_of(restored.manifest),
             kernel_id=self._kernel.kernel_id,
             names=names,
+            asked=wanted.names or [],
             saved=restored.manifest.created if restored.manifest and not is_newest else None,
             behind=behind,
             attempts=restored.attempts,
@@ -393,6 +407,13 @@ class SnapshotKeeper:
         manifest, newest = await self._manifest(generation), await self._manifest("current")
         same = manifest and newest and newest.process == manifest.process
         return "hot" if same else "cold"
+
+    @property
+    def _has_process_state(self) -> bool:
+        """A person works in the kernel's process, or a restore has made it what it is: a variable
+        that is asked for brings no other working directory or random state with it."""
+        moment = self._kernel.moment
+        return moment.same_process(self._captured) or moment.same_process(self._brought_back)
 
     async def _ask_person(self, mode: str) -> Restore:
         manifest = await self._manifest("current")

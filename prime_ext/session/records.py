@@ -304,7 +304,15 @@ class Restore(Record, frozen=True, kw_only=True, omit_defaults=True, tag="restor
     snapshot_id: str | None = None
     kernel_id: str | None = None
     names: dict[str, dict[str, Any]] = {}
-    """Name → ``{status, reason, recipe, type, size, action}``; empty if ``unchanged``."""
+    """Name → ``{status, reason, recipe, type, size, action, left_out}``; empty if ``unchanged``.
+
+    ``left_out`` says that the snapshot ``snapshot_id`` holds a name that was not loaded because of
+    what that may do, and that it is loaded if it is asked for by name: reading it back ``hung`` or
+    ``ended`` the process, it was ``slow``, or a person ``interrupted`` it. It is left out for names
+    that could not be loaded at all.
+    """
+    asked: list[str] = []
+    """The only names that a person wanted; empty if all."""
     saved: str | None = None
     """When what was restored had been saved, if there was a newer snapshot (UTC, ISO 8601)."""
     behind: dict[str, Any] = {}

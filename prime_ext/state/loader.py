@@ -160,6 +160,7 @@ class Loader:
                         _unfilled.add(value)
                     elif what == "name" and value in names:
                         restored.failed[value] = f"left out: {verification.BY_NAME}"
+                        restored.left_out[value] = verification.kind_of(problem)
                     elif what == "patch" and self._patched is not None:
                         self.context.notes.append(f"left out of {value}: {problem}")
         return [record for record in records if id(record) not in dangers]
@@ -317,6 +318,7 @@ class Loader:
                 self._in_vain += seconds
                 if seconds < self._limit:
                     problem = _Fatal(f"{problem}; {verification.BY_NAME}")
+                    restored.left_out.update(dict.fromkeys(own, verification.SLOW))
             corrupt = isinstance(error, SnapshotCorrupt)
         if later is not None and not isinstance(problem, _Fatal):
             later.append(record)

@@ -47,6 +47,9 @@ class NameStatus:
     type: qualified type name.
     size: bytes of the name's component in the snapshot (shared by the names of the component).
     action: after a load, ``loaded``, ``kept`` (the live object stayed) or ``none``.
+    left_out: after a cautious load, why a name was not loaded that is if it is asked for by name:
+        reading it back ``hung``, reading it back ``ended`` the process, or it was ``slow`` here.
+        Else an empty string.
     """
 
     status: str
@@ -55,6 +58,7 @@ class NameStatus:
     type: str = ""
     size: int = 0
     action: str = ""
+    left_out: str = ""
 
     @classmethod
     def from_entry(cls, entry: dict[str, Any]) -> NameStatus:

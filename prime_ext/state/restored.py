@@ -17,6 +17,8 @@ class Restored:
 
     values: dict[str, Any] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Of those that failed: see `NameStatus.left_out`."""
     degraded: dict[str, str] = field(default_factory=dict)
     patched: dict[str, Any] = field(default_factory=dict)
 
@@ -29,6 +31,7 @@ def fill_report(report: Report, manifest: Manifest, to_load: list[str], restored
         if name in restored.failed:
             status.status, status.action = SKIPPED, "none"
             status.reason = verification.join(status.reason, restored.failed[name])
+            status.left_out = restored.left_out.get(name, "")
             report.complete = False
             continue
         status.action = "loaded"

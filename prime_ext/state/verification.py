@@ -22,6 +22,11 @@ ENDED = "reading it back ended the process"
 BY_NAME = "it is loaded if it is asked for by name"
 """Said of what is left out because of what loading it may do."""
 
+LEFT_OUT = {HUNG: "hung", ENDED: "ended"}
+"""How such a problem begins → the reason in `NameStatus.left_out`."""
+
+SLOW = "slow"
+
 _STREAM_BYTES_A_SECOND = 5_000_000
 _BUFFER_BYTES_A_SECOND = 200_000_000
 """Far below what a busy machine reads: what takes longer hangs, and is not only large."""
@@ -95,7 +100,12 @@ def dangers(manifest: Manifest, results: dict[str, str]) -> dict[int, str]:
         index: results.get(record.fingerprint, "")
         for index, record in enumerate(manifest.components)
     }
-    return {index: problem for index, problem in found.items() if problem.startswith((HUNG, ENDED))}
+    return {index: problem for index, problem in found.items() if kind_of(problem)}
+
+
+def kind_of(problem: str) -> str:
+    """``hung`` or ``ended``; empty for any other problem."""
+    return next((kind for told, kind in LEFT_OUT.items() if problem.startswith(told)), "")
 
 
 def after_load(reason: str) -> tuple[bool, str]:

@@ -20,10 +20,12 @@ from prime_ext.agent.recovery import KernelRecovery
 from prime_ext.agent.restore_policy import decide
 from prime_ext.agent.service import AgentService
 from prime_ext.session.records import AssistantMessage, Restore, Snapshot
+from prime_ext.state import verification
 from tests.agent.conftest import NewSession
 from tests.agent.driver import Driver
 from tests.kernel.conftest import until
 from tests.kernel.held_up import HeldUp
+from tests.kernel.test_restoring import BOMB
 from tests.messages_api.script import call, reply
 
 
@@ -200,6 +202,45 @@ async def test_never_leaves_the_fresh_kernel_and_says_so(
     (entry, *_) = await service.snapshots(session.session)
     done = await service.restore(session.session, entry["id"], ["x"], False, "ada")
     assert done["names"]["x"]["action"] == "loaded"
+
+
+async def test_what_was_left_out_is_loaded_for_who_asks_at_the_price_of_a_kernel_at_most(
+    new_session: NewSession,
+    service: AgentService,
+    jp_serverapp: ServerApp,
+    notebook: str,
+    tmp_path: Path,
+) -> None:
+    session = await new_session()
+    flag = tmp_path / "flag"
+    flag.touch()
+    await saved(
+        session, BOMB.format(flag=str(flag), effect="os._exit(1)") + "bomb = Bomb(7); x = 7"
+    )
+    found = verification.path(session.session.folder)
+    await until(lambda: found.exists() and any(json.loads(found.read_text())["results"].values()))
+    after = session.session.log.last_seq
+    await kill(jp_serverapp, notebook)
+    restored = await session.record("restore", after=after)
+    assert restored.names["bomb"]["left_out"] == "ended"
+
+    async def ask() -> dict[str, Any]:
+        at = restored.snapshot_id
+        done: dict[str, Any] = await service.restore(session.session, at, ["bomb"], False, "ada")
+        return done
+
+    # What it ends with the kernel comes back by itself, as after any crash.
+    ended = await ask()
+    assert ended["asked"] == ["bomb"]
+    assert ended["names"]["bomb"]["action"] == "none"
+    await session.record("restore", after=restored.seq, trigger="crash")
+    assert "7" in await ran(session, "print(x)")
+    flag.unlink()
+    assert (await ask())["outcome"] == "ok"
+    assert "7 7" in await ran(session, "print(bomb.number, x)")
+    told = str(session.api.requests[-1].messages)
+    assert "The user asked for these variables of" in told
+    assert "nothing else was touched. Live again: bomb." in told
 
 
 async def test_the_first_snapshot_of_all_is_waited_for(

@@ -140,6 +140,9 @@ class NotedAgent:
         record = session.append(Restore(outcome="ok", mode="hot", trigger="manual", user=user))
         return dict(msgspec.to_builtins(record))
 
+    async def give_up_restore(self, session: Session) -> bool:
+        return self.busy
+
     def describe(self, session: Session) -> dict[str, Any]:
         return {"queue": [], "approvals": [], "telemetry": {"compaction_count": 0}}
 

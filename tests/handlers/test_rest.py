@@ -227,6 +227,8 @@ async def test_snapshots(
         answer = await request_api("POST", f"{at}/{path}/restore")
         assert (answer.status, answer.json["code"]) == (404, "not_found")
     assert agent.calls[-1][:4] == ("restore", "s1", ["df"], True)
+    for agent.busy in (False, True):
+        assert (await request_api("DELETE", f"{at}/s1/restore")).json == {"given_up": agent.busy}
 
 
 async def test_credentials_go_in_and_never_out(
@@ -355,6 +357,7 @@ async def test_unknown_sessions(request_api: Callable[..., Any], name: str) -> N
         ("DELETE", "/queue/1", None),
         ("GET", "/snapshots", None),
         ("POST", "/snapshots/s1/restore", None),
+        ("DELETE", "/snapshots/s1/restore", None),
     ):
         answer = await request_api(method, f"sessions/{name}{path}", body)
         assert (answer.status, answer.json["code"]) == (404, "session_not_found")
@@ -484,6 +487,7 @@ async def test_what_is_asked_of_the_authorizer(
         ("DELETE", f"{at}/queue/7", "execute"),
         ("POST", f"{at}/snapshots", "execute"),
         ("POST", f"{at}/snapshots/s1/restore", "execute"),
+        ("DELETE", f"{at}/snapshots/s1/restore", "execute"),
     ]
     for method, path, action in expected:
         settings["asked"] = []

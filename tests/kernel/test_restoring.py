@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import pytest
 from prime_ext.config import SnapshotConfig
 from prime_ext.errors import PrimeError
 from prime_ext.kernel.newest import Newest, newest_in
-from prime_ext.kernel.restoring import ENDED_THE_KERNEL, MAX_DEATHS
+from prime_ext.kernel.restoring import ENDED_THE_KERNEL, INTERRUPTED, MAX_DEATHS
 from prime_ext.kernel.snapshot import SnapshotKeeper
 from prime_ext.kernel.snapshot_files import SnapshotFiles
 from prime_ext.state import verification
@@ -212,12 +213,92 @@ async def test_what_ended_the_process_that_read_it_back_is_left_out_until_asked_
     assert restored.outcome == "partial", restored.reason
     assert kernel.generation == generation, "the kernel was not ended by it again"
     assert restored.names["bomb"]["action"] == "none"
-    assert verification.BY_NAME in restored.names["bomb"]["reason"]
+    assert restored.names["bomb"]["left_out"] == "ended"
+    assert "left_out" not in restored.names["before"]
     assert await value(kernel, "before, Bomb(3).number") == "([1], 3)"
     disarm(flag)
     asked = await keeper.restore("manual", "cold", ["bomb"], snapshot_id=restored.snapshot_id)
     assert asked.outcome == "ok"
     assert await value(kernel, "bomb.number") == "1"
+
+
+async def test_a_name_that_is_asked_for_and_hangs_can_be_given_up(
+    kernel: NotebookKernel, keeper: SnapshotKeeper, folder: Path, flag: Path, tmp_path: Path
+) -> None:
+    loading = tmp_path / "loading"
+    effect = f"open({str(loading)!r}, 'w').close(); import time; time.sleep(600)"
+    code = BOMB.format(flag=str(flag), effect=effect)
+    await kernel.execute(f"before = [1]\n{code}bomb = Bomb(1)", store_history=True)
+    await keeper.capture("turn")
+    await until(lambda: "" in verification.read(folder, KEY).values())
+    await crash(kernel)
+    assert (await keeper.restore("crash", "cold", ["before"])).outcome == "ok"
+    generation = kernel.generation
+    arm(flag)
+    given_up = asyncio.Event()
+    asking = asyncio.create_task(keeper.restore("manual", "hot", ["bomb"], given_up=given_up))
+    await until(loading.exists)
+    given_up.set()
+    await kernel.stop_loading()
+    restored = await asking
+    assert (restored.outcome, restored.asked, restored.attempts) == ("partial", ["bomb"], 1)
+    assert restored.names["bomb"]["reason"] == INTERRUPTED
+    assert restored.names["bomb"]["left_out"] == "interrupted"
+    assert kernel.generation == generation
+    assert await value(kernel, "before, 'bomb' in dir()") == "([1], False)"
+
+
+async def test_a_name_that_waits_for_a_cell_is_not_loaded_once_it_is_given_up(
+    kernel: NotebookKernel, keeper: SnapshotKeeper, tmp_path: Path
+) -> None:
+    await kernel.execute("x = 1", store_history=True)
+    snapshot = await keeper.capture("turn")
+    await kernel.execute("del x", store_history=True)
+    go_on, running = tmp_path / "go_on", tmp_path / "running"
+    waits = f"open({str(running)!r}, 'w').close()\nwhile not os.path.exists({str(go_on)!r}):"
+    cell = asyncio.create_task(
+        kernel.execute(f"import os, time\n{waits}\n    time.sleep(0.01)\ny = 2", store_history=True)
+    )
+    await until(running.exists)
+    given_up = asyncio.Event()
+    asking = asyncio.create_task(
+        keeper.restore("manual", "hot", ["x"], snapshot_id=snapshot.snapshot_id, given_up=given_up)
+    )
+    connection = kernel._connection
+    assert connection is not None
+    await until(lambda: "state_load" in connection.private._on_shell)
+    given_up.set()
+    await kernel.stop_loading()
+    go_on.touch()
+    restored = await asking
+    await cell
+    assert restored.names["x"]["left_out"] == "interrupted"
+    assert await value(kernel, "y, 'x' in dir()") == "(2, False)", "the cell was left alone"
+
+
+async def test_a_name_that_is_asked_for_comes_alone_and_ends_the_kernel_once_at_most(
+    kernel: NotebookKernel, keeper: SnapshotKeeper, folder: Path, flag: Path, tmp_path: Path
+) -> None:
+    code = BOMB.format(flag=str(flag), effect="os._exit(1)")
+    await kernel.execute(f"{code}bomb = Bomb(1); x = 1", store_history=True)
+    await keeper.capture("turn")
+    await until(lambda: "" in verification.read(folder, KEY).values())
+    await crash(kernel)
+    assert (await keeper.restore("crash", "cold")).outcome == "ok"
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    moved = f"import os; os.chdir({str(elsewhere)!r}); del bomb, x"
+    await kernel.execute(moved, store_history=True)
+    assert (await keeper.restore("manual", "hot", ["bomb"])).outcome == "ok"
+    assert await value(kernel, "os.path.basename(os.getcwd()), bomb.number") == "('elsewhere', 1)"
+    assert await value(kernel, "'x' in dir()") == "False"
+    await kernel.execute("del bomb", store_history=True)
+    arm(flag)
+    generation = kernel.generation
+    ended = await keeper.restore("manual", "hot", ["bomb"])
+    assert ended.names["bomb"]["reason"] == ENDED_THE_KERNEL
+    assert "left_out" not in ended.names["bomb"], "it was tried in the kernel itself"
+    assert (ended.attempts, kernel.generation) == (1, generation + 1)
 
 
 async def test_the_check_after_a_compaction_loads_what_is_gone_and_overwrites_nothing(

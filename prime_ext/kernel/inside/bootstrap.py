@@ -127,12 +127,20 @@ class RequestHandler:
 
     def on_shell(self, stream: Any, ident: Any, parent: Any) -> None:
         """Answer between two cells, on the thread that runs them."""
-        content, buffers = self._perform(parent)
+        msg_id = parent["header"]["msg_id"]
+        self.begun.add(msg_id)
+        try:
+            content, buffers = self._perform(parent)
+        finally:
+            self.begun.discard(msg_id)
         self._reply(stream, ident, parent, content, buffers)
 
     def _perform(self, parent: Any) -> tuple[dict[str, Any], list[Any]]:
         content = parent["content"]
         try:
+            if parent["header"]["msg_id"] in self.withdrawn:
+                self.withdrawn.discard(parent["header"]["msg_id"])
+                raise Refusal("withdrawn", "It was withdrawn before it began.")
             if content.get("op") == "ping":
                 result: dict[str, Any] = {
                     "token": self.token,

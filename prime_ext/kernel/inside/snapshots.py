@@ -64,13 +64,16 @@ def _read_back(params: dict[str, Any], buffers: Any, report: Any, wait: bool) ->
 
 def load(kernel: Any, params: dict[str, Any], buffers: Any) -> dict[str, Any]:
     """Restore the namespace."""
-    report = library.call(
-        library.library(params).load,
-        files.directory(params),
-        kernel.shell.user_ns,
-        key=bytes(buffers[0]),
-        **params["options"],
-    )
+    try:
+        report = library.call(
+            library.library(params).load,
+            files.directory(params),
+            kernel.shell.user_ns,
+            key=bytes(buffers[0]),
+            **params["options"],
+        )
+    except KeyboardInterrupt:
+        raise bootstrap.Refusal("restore_interrupted", "Loading was interrupted.") from None
     return {"report": report.to_dict()}
 
 
