@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import errno
 import json
 import os
 import sys
@@ -33,6 +34,31 @@ def read_only_root(root: Path) -> Iterator[Path]:
     root.chmod(0o555)
     yield root
     root.chmod(0o755)
+
+
+@pytest.fixture
+def locked(root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder into which the server may not look, whoever runs the tests."""
+    folder = root / "lost+found"
+    folder.mkdir()
+    stat, read = Path.stat, Path.read_bytes
+
+    def refuse(path: Path) -> None:
+        if folder in path.parents or path.name.startswith("locked"):
+            raise PermissionError(errno.EACCES, "Permission denied")
+
+    def refused_stat(path: Path, **options: Any) -> os.stat_result:
+        if not path.name.endswith(".png"):
+            refuse(path)
+        return stat(path, **options)
+
+    def refused_read(path: Path) -> bytes:
+        refuse(path)
+        return read(path)
+
+    monkeypatch.setattr(Path, "stat", refused_stat)
+    monkeypatch.setattr(Path, "read_bytes", refused_read)
+    return folder
 
 
 def names(folder: Path) -> list[str]:
@@ -255,6 +281,19 @@ async def test_a_missing_file_is_looked_for_nearby(call: Call, root: Path) -> No
     error = await refused(call, "read_file", path="a.csv")
     assert error.code == "file_not_found"
     assert "'data/a.csv'" in error.hint
+
+
+async def test_what_the_server_may_not_look_into(call: Call, root: Path, locked: Path) -> None:
+    error = await refused(call, "read_file", path="missing.csv")
+    assert error.code == "file_not_found"
+    (root / "a.txt").write_text("x")
+    (root / "locked-link").symlink_to(locked / "elsewhere")
+    listing = text(await call("list_files"))
+    assert "lost+found/" in listing
+    assert "locked-link  (not accessible)" in listing
+    (root / "locked.png").write_bytes(PNG)
+    error = await refused(call, "read_file", path="locked.png")
+    assert (error.code, error.status) == ("file_unreadable", 403)
 
 
 # -- search_files -----------------------------------------------------------------------------

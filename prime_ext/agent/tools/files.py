@@ -13,11 +13,7 @@ from typing import Any
 from prime_ext.agent.image_scaling import difference, scaled
 from prime_ext.agent.tools import secret_files
 from prime_ext.agent.tools.paths import FOLDER, PATH, Workspace
-from prime_ext.agent.tools.text_files import (
-    facts,
-    read_text,
-    size_text,
-)
+from prime_ext.agent.tools.text_files import facts, read_text, size_text, unreadable
 from prime_ext.agent.tools.tool import Tool, ToolContext, ToolOutcome
 from prime_ext.context.image_limits import refusal
 from prime_ext.errors import PrimeError
@@ -62,7 +58,7 @@ def describe_folder(workspace: Workspace, path: str) -> str:
         raise PrimeError(
             f"{path!r} could not be listed: {error.strerror}.", code="file_unreadable", status=403
         ) from error
-    entries.sort(key=lambda entry: (not entry.is_dir(), entry.name.lower()))
+    entries.sort(key=lambda entry: (not _is_folder(entry), entry.name.lower()))
     title = "the server's root" if shown == "." else shown
     if not entries:
         return f"{title} is empty."
@@ -73,9 +69,18 @@ def describe_folder(workspace: Workspace, path: str) -> str:
     return "\n".join(lines)
 
 
+def _is_folder(entry: Path) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to where the server may not look
+        return False
+
+
 def _entry(entry: Path) -> str:
     try:
         status = entry.stat()
+    except PermissionError:
+        return f"{entry.name}  (not accessible)"
     except OSError:
         return f"{entry.name}  (broken link)"
     if stat.S_ISDIR(status.st_mode):
@@ -128,7 +133,10 @@ def read_file(
 
 
 def _image(file: Path, shown: str) -> list[dict[str, Any]]:
-    data = base64.b64encode(file.read_bytes()).decode()
+    try:
+        data = base64.b64encode(file.read_bytes()).decode()
+    except OSError as error:
+        raise unreadable(shown, error) from error
     media_type = IMAGE_TYPES[file.suffix.lower()]
     source = {"type": "base64", "media_type": media_type, "data": data}
     image = {"type": "image", "source": source}

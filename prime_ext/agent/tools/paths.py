@@ -143,13 +143,16 @@ class Workspace:
         """Where a file of this name is, if it is near."""
         name = Path(path).name
         folders = [(self.root / path).resolve().parent, self.root]
-        folders += [child for child in self.root.iterdir() if child.is_dir()][:200]
+        with contextlib.suppress(OSError):
+            folders += [child for child in self.root.iterdir() if child.is_dir()][:200]
         for folder in folders:
             near = folder / name
-            if not name or not near.is_file() or is_hidden(near.relative_to(self.root)):
-                continue
-            if near.resolve().is_relative_to(self.root) and not secret_files.is_secret(name):
-                return f"There is {self.relative(near)!r}."
+            # Into some folders the server may not look, such as `lost+found`.
+            with contextlib.suppress(PermissionError):
+                if not name or not near.is_file() or is_hidden(near.relative_to(self.root)):
+                    continue
+                if near.resolve().is_relative_to(self.root) and not secret_files.is_secret(name):
+                    return f"There is {self.relative(near)!r}."
         return "Call list_files to see what there is."
 
 

@@ -63,7 +63,7 @@ def read_text(path: Path, shown: str) -> TextFile:
             )
         raw = path.read_bytes()
     except OSError as error:
-        raise _unreadable(shown, error) from error
+        raise unreadable(shown, error) from error
     text, encoding = _decode(raw)
     if text is None:
         raise PrimeError(
@@ -216,7 +216,8 @@ def _binary_hint(path: Path) -> str:
     return f"Load it with {reader} in run_code." if reader else "Look into it with run_code."
 
 
-def _unreadable(shown: str, error: OSError) -> PrimeError:
+def unreadable(shown: str, error: OSError) -> PrimeError:
+    """``file_unreadable``: the operating system does not let the server read a file."""
     return PrimeError(
         f"{shown!r} could not be read: {error.strerror or error}.",
         code="file_unreadable",
