@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import TYPE_CHECKING
 
 from prime_ext.errors import PrimeError
@@ -17,7 +18,8 @@ BY_METADATA = "snapshots are switched off in this notebook's metadata"
 
 
 class SnapshotSwitch:
-    """The notebooks that are switched off, by path, in a file of the server's.
+    """The notebooks that are switched off, by path, in a file of the server's. May be used from
+    several threads.
 
     On the server, so that it holds at once and for a notebook whose metadata nobody saves, in
     every session and after a restart. A notebook can also carry the wish in its own metadata
@@ -29,6 +31,10 @@ class SnapshotSwitch:
         self._path = path
         self._off = _read(path)
         self._in_metadata: set[str] = set()
+        # Held from looking at a set to its replacement, or one of two changes would be lost. Two,
+        # so that the event loop does not wait for the disk.
+        self._changing_off = threading.Lock()
+        self._changing_metadata = threading.Lock()
 
     def reason(self, notebook: str) -> str | None:
         """Why the notebook's variables are not saved; ``None`` if they are."""
@@ -38,10 +44,11 @@ class SnapshotSwitch:
 
     def found_in_metadata(self, notebook: str, off: bool) -> None:
         """What the notebook's own metadata says."""
-        if off:
-            self._in_metadata.add(notebook)
-        else:
-            self._in_metadata.discard(notebook)
+        with self._changing_metadata:
+            if off:
+                self._in_metadata.add(notebook)
+            else:
+                self._in_metadata.discard(notebook)
 
     def switch(self, notebook: str, on: bool) -> None:
         """Switch a notebook on or off.
@@ -58,15 +65,21 @@ class SnapshotSwitch:
                 hint='Remove "snapshots": false under "prime" there, then open the session again.',
                 status=409,
             )
-        self._write(self._off - {notebook} if on else self._off | {notebook})
+        with self._changing_off:
+            self._write(self._off - {notebook} if on else self._off | {notebook})
 
     def rename(self, old: str, new: str) -> None:
         """A notebook, or a folder above it, was renamed."""
-        moved = {path: moved_path(path, old, new) for path in self._off | self._in_metadata}
-        self._in_metadata = {moved[path] or path for path in self._in_metadata}
-        off = {moved[path] or path for path in self._off}
-        if off != self._off:
-            self._write(off)
+
+        def followed(paths: set[str]) -> set[str]:
+            return {moved_path(path, old, new) or path for path in paths}
+
+        with self._changing_metadata:
+            self._in_metadata = followed(self._in_metadata)
+        with self._changing_off:
+            off = followed(self._off)
+            if off != self._off:
+                self._write(off)
 
     def _write(self, off: set[str]) -> None:
         try:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 
+from prime_ext.agent import snapshot_switch
 from prime_ext.agent.service import AgentService
 from prime_ext.agent.snapshot_switch import BY_METADATA, BY_PERSON, SnapshotSwitch
 from prime_ext.errors import PrimeError
+from prime_ext.private_file import replace_private
 from prime_ext.session.records import Settings, Snapshot
 from tests.agent.conftest import NewSession
 from tests.messages_api.script import call, reply
@@ -112,6 +116,30 @@ async def test_the_switch_follows_a_renamed_notebook(
     await jp_fetch("api", "contents", notebook, method="PATCH", body=body)
     await session.record("settings", notebook="moved.ipynb")
     assert (await service.saved(session.session))["on"] is False
+
+
+def test_two_switched_off_at_once_both_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    switch = SnapshotSwitch(tmp_path / "snapshots.json")
+    writing, both_write = threading.Event(), threading.Barrier(2)
+
+    def slowly(path: Path, content: str) -> None:
+        writing.set()
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both_write.wait(0.5)
+        replace_private(path, content)
+
+    monkeypatch.setattr(snapshot_switch, "replace_private", slowly)
+    threads = [
+        threading.Thread(target=switch.switch, args=(name, False))
+        for name in ("a.ipynb", "b.ipynb")
+    ]
+    threads[0].start()
+    assert writing.wait(30)
+    threads[1].start()
+    for thread in threads:
+        thread.join(30)
+    assert switch.reason("a.ipynb") == switch.reason("b.ipynb") == BY_PERSON
+    assert SnapshotSwitch(tmp_path / "snapshots.json").reason("a.ipynb") == BY_PERSON
 
 
 def test_the_switch_outlives_the_server(tmp_path: Path) -> None:
