@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prime_ext.clean_text import well_formed
 from prime_ext.errors import PrimeError
 from prime_ext.session.excerpts import fitted, snippet
 from prime_ext.session.log import decode_record
@@ -93,7 +94,8 @@ class Recall:
         PrimeError
             ``unknown_kind``, or ``empty_query``.
         """
-        query = query.strip()
+        # SQLite takes a NUL for the end; the index would then count as damaged.
+        query = well_formed(query).replace("\0", " ").strip()
         if not query:
             raise PrimeError(
                 "There is nothing to search for.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import stat
 import time
@@ -275,6 +276,17 @@ def test_a_damaged_index_is_made_anew(store: SessionStore, session: Session, rot
     with sqlite3.connect(session.folder / INDEX_NAME) as db:
         assert db.execute("SELECT count(*) FROM entry").fetchone() == (1,)
     db.close()
+
+
+@pytest.mark.parametrize("query", ["alpha\0beta", "alpha \ud800beta"])
+def test_signs_that_sqlite_does_not_take_do_not_cost_the_index(
+    session: Session, query: str
+) -> None:
+    seq = say(session, "alpha beta")
+    session.search("alpha")
+    with (session.folder / INDEX_NAME).open("rb") as index:
+        assert seqs(session.search(query)) == [seq]
+        assert os.fstat(index.fileno()).st_nlink == 1
 
 
 def test_an_index_of_another_log_is_made_anew(store: SessionStore, session: Session) -> None:
