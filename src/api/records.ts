@@ -139,12 +139,19 @@ export interface ICompactionEnd extends IBase {
   provider?: string;
 }
 
+/**
+ * Why a variable was not loaded although the snapshot holds it, and gives it if it is asked for by
+ * name: reading it back hung or ended the process, it was slow, or a person interrupted it.
+ */
+export type LeftOut = 'hung' | 'ended' | 'slow' | 'interrupted';
+
 /** What became of one variable. */
 export interface IRestoredName {
   status?: string;
   reason?: string;
   action?: 'loaded' | 'kept' | 'none';
   recipe?: { source?: string };
+  left_out?: LeftOut;
 }
 
 export interface IRestore extends IBase {
@@ -154,6 +161,8 @@ export interface IRestore extends IBase {
   snapshot_id?: string;
   trigger: string;
   names?: Record<string, IRestoredName>;
+  /** The only names that a person wanted. */
+  asked?: string[];
   behind?: IBehind;
   reason?: string;
 }

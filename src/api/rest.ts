@@ -204,12 +204,24 @@ export class PrimeApi {
     return snapshots;
   }
 
-  restore(id: string, snapshotId: string): Promise<void> {
+  /** @param names - Only these; all if left out. */
+  restore(id: string, snapshotId: string, names?: string[]): Promise<void> {
     return this._request(
       'POST',
       ['sessions', id, 'snapshots', snapshotId, 'restore'],
-      { body: {} }
+      { body: names ? { names } : {} }
     );
+  }
+
+  /** Its `restore` then comes to an end. */
+  giveUpRestore(id: string, snapshotId: string): Promise<void> {
+    return this._request('DELETE', [
+      'sessions',
+      id,
+      'snapshots',
+      snapshotId,
+      'restore'
+    ]);
   }
 
   decide(

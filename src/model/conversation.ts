@@ -230,7 +230,7 @@ export class Conversation {
 
   private _snapshotRecord(record: ISnapshotRecord): void {
     if (record.outcome === 'removed') {
-      this._transcript.settleOffers();
+      this._transcript.settleSaved();
       const note = removedItem(record);
       if (note) {
         this._transcript.add(note);

@@ -4,7 +4,7 @@
  */
 import { IAttachment } from '../api/attachments';
 import { IBlock, IOutput } from '../api/frames';
-import { ICellImage, IKernelStateInfo, IUsage } from '../api/records';
+import { ICellImage, IKernelStateInfo, IUsage, LeftOut } from '../api/records';
 
 interface IItem {
   /** Stable from the first streamed character to the record, so that views stay mounted. */
@@ -126,6 +126,10 @@ export interface IMissingName {
   readonly placeholder: boolean;
   /** Code that made it; `null` if that is not known. */
   readonly source: string | null;
+  /** Why it was not loaded, if that is for what loading it may do; else `null`. */
+  readonly leftOut: LeftOut | null;
+  /** Snapshot that it can be had from all the same, as long as nothing newer was said of it. */
+  readonly loadableFrom: string | null;
 }
 
 export interface IRestoreItem extends IItem {
@@ -138,6 +142,8 @@ export interface IRestoreItem extends IItem {
   readonly restored: number;
   /** Names that did not come back, or not whole. */
   readonly missing: readonly IMissingName[];
+  /** The only names that a person wanted; empty if all. */
+  readonly asked: readonly string[];
   /** What ran after the snapshot and is not in it. */
   readonly behind: IBehindState | null;
   readonly reason: string | null;

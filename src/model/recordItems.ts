@@ -220,11 +220,13 @@ export function restoreItem(record: IRestore): IRestoreItem | null {
       ([, { status, action }]) =>
         action !== 'kept' && (status === 'skipped' || status === 'degraded')
     )
-    .map(([name, { status, reason, recipe }]) => ({
+    .map(([name, { status, reason, recipe, left_out }]) => ({
       name,
       reason: reason ?? '',
       placeholder: status === 'degraded',
-      source: recipe?.source ?? null
+      source: recipe?.source ?? null,
+      leftOut: left_out ?? null,
+      loadableFrom: left_out ? (record.snapshot_id ?? null) : null
     }));
   return {
     ...base(record),
@@ -238,6 +240,7 @@ export function restoreItem(record: IRestore): IRestoreItem | null {
         action !== 'kept' && status !== 'skipped' && status !== 'degraded'
     ).length,
     missing,
+    asked: record.asked ?? [],
     behind: record.behind
       ? {
           asOf: record.behind.as_of,

@@ -10,7 +10,7 @@ import {
   IToolResult,
   ITurnEnd
 } from '../api/records';
-import { IToolItem, Item, ToolStatus } from './items';
+import { IMissingName, IToolItem, Item, ToolStatus } from './items';
 import {
   decided,
   endedCompaction,
@@ -221,8 +221,10 @@ export class Transcript {
 
   addRestore(record: IRestore): void {
     const item = restoreItem(record);
+    const told = record.names ?? {};
+    this._settleLoadable(name => name in told);
     if (item) {
-      this.settleOffers();
+      this._settleOffers();
       this.add(item);
     }
   }
@@ -236,8 +238,31 @@ export class Transcript {
     return changes;
   }
 
-  /** What came after an offer to restore has answered it, or there is nothing to restore now. */
-  settleOffers(): void {
+  /** What was saved is deleted: nothing can be restored from it any more. */
+  settleSaved(): void {
+    this._settleOffers();
+    this._settleLoadable(() => true);
+  }
+
+  /** The last word on a name is the one that says whether it can still be loaded. */
+  private _settleLoadable(settles: (name: string) => boolean): void {
+    this._items.forEach((item, index) => {
+      if (item.kind !== 'restore') {
+        return;
+      }
+      const settled = (entry: IMissingName): boolean =>
+        entry.loadableFrom !== null && settles(entry.name);
+      if (item.missing.some(settled)) {
+        const missing = item.missing.map(entry =>
+          settled(entry) ? { ...entry, loadableFrom: null } : entry
+        );
+        this._items[index] = { ...item, missing };
+      }
+    });
+  }
+
+  /** What came after an offer to restore has answered it. */
+  private _settleOffers(): void {
     this._items.forEach((item, index) => {
       if (item.kind === 'restore' && item.snapshotId !== null) {
         this._items[index] = { ...item, snapshotId: null };

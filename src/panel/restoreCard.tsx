@@ -3,12 +3,15 @@ import {
   caretRightIcon,
   refreshIcon
 } from '@jupyterlab/ui-components';
+import { Dialog, showDialog } from '@jupyterlab/apputils';
+import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
 import { IBehindState, IMissingName, IRestoreItem } from '../model/items';
 import { CodeView } from './codeView';
 import { usePanel } from './context';
-import { restoreLine } from './restoreText';
+import { Elapsed } from './elapsed';
+import { missingReason, restoreLine } from './restoreText';
 
 /** Names shown before the rest is asked for. */
 const SHOWN = 8;
@@ -72,16 +75,20 @@ function RanAfterwards(props: { behind: IBehindState }): JSX.Element {
 }
 
 function MissingName(props: { entry: IMissingName }): JSX.Element {
-  const { name, reason, placeholder, source } = props.entry;
+  const { name, placeholder, source, loadableFrom } = props.entry;
   const { trans } = usePanel();
+  const reason = missingReason(props.entry, trans);
   const [open, setOpen] = React.useState(false);
   const codeId = React.useId();
   const Caret = open ? caretDownIcon : caretRightIcon;
   return (
-    <li className="jp-prime-Restore-detail">
+    <li className="jp-prime-Restore-detail" tabIndex={-1}>
       <code>{name}</code>{' '}
       {placeholder ? trans.__('is a placeholder') : trans.__('is missing')}
       {reason && `: ${reason}`}
+      {loadableFrom !== null && (
+        <LoadAnyway entry={props.entry} snapshotId={loadableFrom} />
+      )}
       {source !== null && (
         <>
           {' '}
@@ -103,6 +110,101 @@ function MissingName(props: { entry: IMissingName }): JSX.Element {
       )}
     </li>
   );
+}
+
+/** Loads what was left out, and gives it up: one button, so that the focus stays on it. */
+function LoadAnyway(props: {
+  entry: IMissingName;
+  snapshotId: string;
+}): JSX.Element {
+  const { entry, snapshotId } = props;
+  const { controller, trans } = usePanel();
+  const { variables } = controller;
+  const [since, setSince] = React.useState<number | null>(null);
+  const [stopping, setStopping] = React.useState(false);
+  const button = React.useRef<HTMLButtonElement>(null);
+
+  // When the answer is there the button goes; whoever works by keyboard stays where they are.
+  React.useLayoutEffect(() => {
+    const node = button.current;
+    return () => {
+      if (node !== null && node === document.activeElement) {
+        node.closest('li')?.focus();
+      }
+    };
+  }, []);
+
+  const load = async (): Promise<void> => {
+    if (entry.leftOut === 'ended' && !(await isRiskTaken(entry.name, trans))) {
+      return;
+    }
+    setSince(Date.now());
+    setStopping(false);
+    await variables.load(entry.name, snapshotId);
+    setSince(null);
+  };
+
+  const stop = async (): Promise<void> => {
+    setStopping(true);
+    await variables.giveUp(snapshotId);
+  };
+
+  const running = since !== null;
+  return (
+    <>
+      {' '}
+      <span role="status">
+        {running && (
+          <span className="jp-prime-Restore-loading">
+            <span className="jp-prime-Spinner" />
+            {stopping
+              ? trans.__('Stopping…')
+              : trans.__('Loading %1…', entry.name)}
+            <Elapsed since={since} />
+          </span>
+        )}
+      </span>{' '}
+      <button
+        ref={button}
+        type="button"
+        className="jp-prime-Button"
+        aria-disabled={stopping}
+        aria-label={
+          running
+            ? trans.__('Stop loading %1', entry.name)
+            : trans.__('Load %1 anyway', entry.name)
+        }
+        onClick={() => {
+          if (!running) {
+            void load();
+          } else if (!stopping) {
+            void stop();
+          }
+        }}
+      >
+        {running ? trans.__('Stop') : trans.__('Load it anyway')}
+      </button>
+    </>
+  );
+}
+
+/** Ask before what may end the kernel. */
+async function isRiskTaken(
+  name: string,
+  trans: TranslationBundle
+): Promise<boolean> {
+  const result = await showDialog({
+    title: trans.__('Load %1 anyway?', name),
+    body: trans.__(
+      'It ended the process that read it back, and may end the kernel. The other variables would then be as they were last saved.'
+    ),
+    buttons: [
+      Dialog.cancelButton(),
+      Dialog.warnButton({ label: trans.__('Load it anyway') })
+    ],
+    defaultButton: 0
+  });
+  return result.button.accept;
 }
 
 function RestoreButton(props: { snapshotId: string }): JSX.Element {

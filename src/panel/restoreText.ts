@@ -1,14 +1,54 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { IBehindState, IRestoreItem } from '../model/items';
+import { IBehindState, IMissingName, IRestoreItem } from '../model/items';
 
 /** The line that says what became of the kernel's variables, and why it had to. */
 export function restoreLine(
   item: IRestoreItem,
   trans: TranslationBundle
 ): string {
+  if (item.asked.length > 0) {
+    return askedLine(item, trans);
+  }
   const line = outcomeLine(item, trans);
   return item.behind === null ? line : `${line} ${behind(item.behind, trans)}`;
+}
+
+/** Why a variable is missing, or a placeholder; may be empty. */
+export function missingReason(
+  { leftOut, reason }: IMissingName,
+  trans: TranslationBundle
+): string {
+  switch (leftOut) {
+    case 'hung':
+      return trans.__(
+        'left out, because reading it back after it was saved took too long'
+      );
+    case 'ended':
+      return trans.__(
+        'left out, because it ended the process that read it back after it was saved'
+      );
+    case 'slow':
+      return trans.__('given up, because loading it took too long');
+    case 'interrupted':
+      return trans.__('loading it was stopped');
+    default:
+      return reason;
+  }
+}
+
+/** Of a restore of some names only. */
+function askedLine(item: IRestoreItem, trans: TranslationBundle): string {
+  const names = item.asked.join(', ');
+  if (item.restored === item.asked.length) {
+    return trans.__('Loaded: %1.', names);
+  }
+  if (item.missing.length > 0) {
+    return item.missing.every(entry => entry.placeholder)
+      ? trans.__('Loaded, but not as it was: %1.', names)
+      : trans.__('Could not be loaded: %1.', names);
+  }
+  return trans.__('Left as it is in the kernel now: %1.', names);
 }
 
 function outcomeLine(item: IRestoreItem, trans: TranslationBundle): string {

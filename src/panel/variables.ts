@@ -27,6 +27,27 @@ export class Variables {
     });
   }
 
+  /**
+   * Bring back one variable that a restore has left out for what loading it may do; ends when it
+   * is loaded, has failed or was given up.
+   */
+  async load(name: string, snapshotId: string): Promise<void> {
+    const id = this._store.state.sessionId;
+    if (id) {
+      await this._store.attempt(() =>
+        this._api.restore(id, snapshotId, [name])
+      );
+    }
+  }
+
+  /** End what `load` waits for. */
+  async giveUp(snapshotId: string): Promise<void> {
+    const id = this._store.state.sessionId;
+    if (id) {
+      await this._store.attempt(() => this._api.giveUpRestore(id, snapshotId));
+    }
+  }
+
   /** Save the notebook's variables, or no longer, and then delete what was saved. */
   async setSaved(saved: boolean): Promise<void> {
     const id = this._store.state.sessionId;

@@ -376,6 +376,56 @@ describe('Conversation, compaction and restore', () => {
     ]);
   });
 
+  it('says of what was left out where it can be had, until there is a later word', () => {
+    const log = new Log();
+    const restored = (
+      snapshot_id: string,
+      names: Record<string, unknown>
+    ): void => {
+      log.add('restore', {
+        outcome: 'partial',
+        mode: 'cold',
+        trigger: 'crash',
+        snapshot_id,
+        names
+      });
+    };
+    const loadable = (): unknown[] =>
+      replay(log.records)
+        .snapshot()
+        .items.map(item =>
+          item.kind === 'restore'
+            ? item.missing.map(entry => [entry.name, entry.loadableFrom])
+            : []
+        );
+    const skipped = { status: 'skipped', action: 'none' };
+    restored('s1', {
+      a: { ...skipped, left_out: 'hung' },
+      b: { ...skipped, left_out: 'ended' },
+      c: skipped
+    });
+    expect(loadable()).toEqual([
+      [
+        ['a', 's1'],
+        ['b', 's1'],
+        ['c', null]
+      ]
+    ]);
+    restored('s1', { a: { status: 'verified', action: 'loaded' } });
+    expect(loadable()).toEqual([
+      [
+        ['a', null],
+        ['b', 's1'],
+        ['c', null]
+      ],
+      []
+    ]);
+    restored('s2', { b: { ...skipped, left_out: 'interrupted' } });
+    expect(loadable().slice(1)).toEqual([[], [['b', 's2']]]);
+    log.add('snapshot', { outcome: 'removed', trigger: 'off' });
+    expect(loadable().slice(1, 3)).toEqual([[], [['b', null]]]);
+  });
+
   it.each([
     ['off', 1],
     ['limit', 2]

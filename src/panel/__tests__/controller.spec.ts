@@ -130,7 +130,8 @@ describe('PanelController', () => {
       compact: jest.fn(async () => undefined),
       setCredentials: jest.fn(async () => ({ unchecked: null })),
       snapshots: jest.fn(async () => [{ id: 'newest' }, { id: 'older' }]),
-      restore: jest.fn(async () => undefined)
+      restore: jest.fn(async () => undefined),
+      giveUpRestore: jest.fn(async () => undefined)
     };
     sessions = new FakeSessions();
     streams = new Map();
@@ -199,6 +200,14 @@ describe('PanelController', () => {
       expect(api.restore).toHaveBeenLastCalledWith('made', 'newest');
       await controller.variables.restore('offered');
       expect(api.restore).toHaveBeenLastCalledWith('made', 'offered');
+    });
+
+    it('come back one by one, and are given up', async () => {
+      await controller.submit('hello');
+      await controller.variables.load('df', 's1');
+      expect(api.restore).toHaveBeenLastCalledWith('made', 's1', ['df']);
+      await controller.variables.giveUp('s1');
+      expect(api.giveUpRestore).toHaveBeenLastCalledWith('made', 's1');
     });
 
     it('say so where nothing was saved', async () => {

@@ -1,5 +1,6 @@
 import { nullTranslator } from '@jupyterlab/translation';
 
+import { LeftOut } from '../../api/records';
 import { Conversation } from '../../model/conversation';
 import { ICompactionItem } from '../../model/items';
 import { restoreItem } from '../../model/recordItems';
@@ -12,7 +13,7 @@ import { age, cost, duration, fileSize, shortCount } from '../format';
 import { hintFor } from '../hints';
 import { InputHistory } from '../inputHistory';
 import { reasonText } from '../reasonText';
-import { restoreLine } from '../restoreText';
+import { missingReason, restoreLine } from '../restoreText';
 import { revertLine } from '../revertText';
 import { completions, localCommand, slashCommands } from '../slash';
 import { EMPTY_STATE } from '../state';
@@ -139,10 +140,48 @@ describe('restoreLine', () => {
         name: 'stream',
         reason: 'generator',
         placeholder: true,
-        source: null
+        source: null,
+        leftOut: null,
+        loadableFrom: null
       },
-      { name: 'probe', reason: 'gone', placeholder: false, source: 'probe = 1' }
+      {
+        name: 'probe',
+        reason: 'gone',
+        placeholder: false,
+        source: 'probe = 1',
+        leftOut: null,
+        loadableFrom: null
+      }
     ]);
+  });
+
+  it.each([
+    ['verified', 'loaded', 'Loaded: df.'],
+    ['degraded', 'loaded', 'Loaded, but not as it was: df.'],
+    ['skipped', 'none', 'Could not be loaded: df.'],
+    ['verified', 'kept', 'Left as it is in the kernel now: df.']
+  ])(
+    'says of one that was asked for (%s, %s): %s',
+    (status, action, expected) => {
+      const names = { df: { status, action } };
+      const asked = restoreItem({
+        kind: 'restore',
+        outcome: 'partial',
+        trigger: 'manual',
+        names,
+        asked: ['df']
+      } as any)!;
+      expect(restoreLine(asked, trans)).toBe(expected);
+    }
+  );
+
+  it('tells why one was left out in the person’s language, else as the server does', () => {
+    const reason = 'left out: …';
+    const why = (leftOut: LeftOut | null): string =>
+      missingReason({ leftOut, reason } as any, trans);
+    expect(why('ended')).toContain('it ended the process that read it back');
+    expect(why('interrupted')).toBe('loading it was stopped');
+    expect(why(null)).toBe(reason);
   });
 
   it('leaves the check after a compaction to the banner', () => {
