@@ -137,6 +137,7 @@ class PrimeExtension(ExtensionApp):
                 redact=credentials.redact,
                 kernel_name=self._kernel_name,
                 notebook_content=self._notebook_content,
+                notebook_is_gone=self._notebook_is_gone,
                 on_compaction=self._emit_compaction,
                 log=self.log,
             )
@@ -204,6 +205,14 @@ class PrimeExtension(ExtensionApp):
         if not isinstance(kernelspec, dict):  # a file can say anything
             kernelspec = {}
         return str(kernelspec.get("display_name") or kernelspec.get("name") or "the default kernel")
+
+    async def _notebook_is_gone(self, notebook: str) -> bool:
+        contents: Any = self._server.contents_manager
+        try:
+            return not await ensure_async(contents.file_exists(notebook))
+        except Exception:  # a store of another package, perhaps out of reach
+            self.log.warning("It is not known whether %s is there", notebook, exc_info=True)
+            return False
 
     async def _notebook_content(self, notebook: str) -> dict[str, Any]:
         contents: Any = self._server.contents_manager

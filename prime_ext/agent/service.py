@@ -122,7 +122,7 @@ class AgentService:
             notebook = None
         if notebook is not None:
             await self._services.kernel_name(notebook)
-        moved = notebook is not None and await self._is_gone(session.notebook)
+        moved = notebook is not None and await self._services.notebook_is_gone(session.notebook)
         if notebook is not None and not moved:
             agent.refuse_at_work()
         if snapshots is not None:
@@ -173,17 +173,10 @@ class AgentService:
         """Sessions whose notebook is not where it was: moved outside of Jupyter, or deleted."""
         summaries = await asyncio.to_thread(self._services.store.list)
         gone = {
-            notebook: await self._is_gone(notebook)
+            notebook: await self._services.notebook_is_gone(notebook)
             for notebook in {summary.notebook for summary in summaries}
         }
         return [summary for summary in summaries if gone[summary.notebook]]
-
-    async def _is_gone(self, notebook: str) -> bool:
-        try:
-            await self._services.kernel_name(notebook)
-        except PrimeError as error:
-            return error.code == "notebook_not_found"
-        return False
 
     async def renamed(self, old: str, new: str, user: str | None = None) -> None:
         """A notebook, or a folder above it, was renamed: its sessions follow, running or not."""

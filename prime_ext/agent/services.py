@@ -72,6 +72,8 @@ class AgentServices:
     """Display name of the kernel of the notebook at a path."""
     notebook_content: Callable[[str], Awaitable[dict[str, Any]]]
     """Content of the notebook at a path, nbformat 4."""
+    notebook_is_gone: Callable[[str], Awaitable[bool]]
+    """Whether no notebook is at a path, as far as that is known. Reads none."""
     on_compaction: Callable[[Session, AnyRecord], None]
     log: logging.Logger
     turns: KernelTurns = field(default_factory=KernelTurns)

@@ -11,6 +11,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from jupyter_server.serverapp import ServerApp
 
 from prime_ext.agent.service import AgentService
 from prime_ext.errors import PrimeError
@@ -60,6 +61,28 @@ async def test_a_path_with_slashes_at_its_ends_is_that_of_the_same_notebook(
     (jp_root_dir / "other.ipynb").write_bytes((jp_root_dir / notebook).read_bytes())
     await service.update(session, notebook="/other.ipynb")
     assert session.notebook == "other.ipynb"
+
+
+async def test_sessions_without_a_notebook_are_found_without_reading_the_others(
+    service: AgentService,
+    notebook: str,
+    jp_root_dir: Path,
+    jp_serverapp: ServerApp,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    await service.start_session(notebook)
+    (jp_root_dir / "other.ipynb").write_bytes((jp_root_dir / notebook).read_bytes())
+    gone = await service.start_session("other.ipynb")
+    (jp_root_dir / "other.ipynb").unlink()
+    contents = jp_serverapp.contents_manager
+
+    def out_of_reach(*_arguments: Any, **_options: Any) -> Any:
+        raise OSError("out of reach")
+
+    monkeypatch.setattr(contents, "get", out_of_reach)
+    assert [found.id for found in await service.without_notebook()] == [gone.id]
+    monkeypatch.setattr(contents, "file_exists", out_of_reach)
+    assert await service.without_notebook() == []
 
 
 async def test_a_key_in_a_title_is_taken_out(
