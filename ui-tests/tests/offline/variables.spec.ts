@@ -21,19 +21,22 @@ function fenced(code: string): string {
   return '```python\n' + code.trim() + '\n```';
 }
 
-/** Whether the newest snapshot of the session on show is the last thing that was recorded. */
-async function saved(page: PrimePanel['page']): Promise<void> {
+/** Wait until the newest snapshot of the notebook's session holds the variable. */
+async function saved(
+  page: PrimePanel['page'],
+  folder: string,
+  variable: string
+): Promise<void> {
+  const ask = async (at: string): Promise<any> =>
+    (await page.request.get(`/prime/api/sessions${at}`)).json();
+  const notebook = encodeURIComponent(`${folder}/tour.ipynb`);
   await expect
     .poll(async () => {
-      const { sessions } = await (
-        await page.request.get('/prime/api/sessions')
-      ).json();
-      const answer = await page.request.get(
-        `/prime/api/sessions/${sessions[0].id}/snapshots`
-      );
-      return (await answer.json()).snapshots.length;
+      const { sessions } = await ask(`?notebook=${notebook}`);
+      const { snapshots } = await ask(`/${sessions[0].id}/snapshots`);
+      return Object.keys(snapshots[0]?.names ?? {});
     })
-    .toBeGreaterThan(0);
+    .toContain(variable);
 }
 
 test('After a crash it says what is missing, why, and how it was made', async ({
@@ -42,7 +45,7 @@ test('After a crash it says what is missing, why, and how it was made', async ({
 }) => {
   const panel = await PrimePanel.onExample(page, tmpPath);
   await panel.ask(fenced(FRAGILE));
-  await saved(page);
+  await saved(page, tmpPath, 'reading');
   await panel.ask(fenced(`pathlib.Path('broken').touch()\n${CRASH}`));
   const card = panel.root.locator('.jp-prime-Restore');
   await expect(card).toContainText('The kernel died and was started again');
@@ -62,7 +65,7 @@ test('After a restart the variables are offered and come back', async ({
 }) => {
   const panel = await PrimePanel.onExample(page, tmpPath);
   await panel.ask(fenced('answer = 42'));
-  await saved(page);
+  await saved(page, tmpPath, 'answer');
   await page.evaluate(async () => {
     const { shell } = window.jupyterapp;
     await (shell.currentWidget as any).sessionContext.session.kernel.restart();
@@ -75,13 +78,37 @@ test('After a restart the variables are offered and come back', async ({
   expect(await panel.userRuns('print(answer)')).toContain('42');
 });
 
+test('A page that was slow to ask for a kernel gets the one the agent works in', async ({
+  page,
+  tmpPath
+}) => {
+  let ask = (): void => undefined;
+  const slow = new Promise<void>(resolve => (ask = resolve));
+  const isJupyters = ({ pathname }: URL): boolean =>
+    pathname === '/api/sessions';
+  await page.route(isJupyters, async route => {
+    if (route.request().method() === 'POST') {
+      await slow;
+    }
+    await route.continue();
+  });
+  const panel = await PrimePanel.onExample(page, tmpPath);
+  await panel.ask(fenced('answer = 42'));
+  ask();
+  expect(await panel.userRuns('print(answer)')).toContain('42');
+  await panel.ask(fenced('print(answer + 1)'));
+  await expect(panel.conversation).toContainText('43');
+  const kernels = await page.request.get('/api/kernels');
+  expect(await kernels.json()).toHaveLength(1);
+});
+
 test('Saving is switched off for a notebook, and on again', async ({
   page,
   tmpPath
 }) => {
   const panel = await PrimePanel.onExample(page, tmpPath);
   await panel.ask(fenced("token = 'sesame'"));
-  await saved(page);
+  await saved(page, tmpPath, 'token');
   const toggle = async (): Promise<void> => {
     await panel.button('More').click();
     await page
