@@ -40,11 +40,8 @@ def register_schemas(event_logger: EventLogger) -> None:
 
 def emit_session_start(event_logger: EventLogger, session: Session) -> None:
     """Emit the event of a session that somebody has started."""
-    register_schemas(event_logger)
-    event_logger.emit(
-        schema_id=SCHEMA_ID.format(SESSION_START),
-        data={"session_id": session.id, "notebook": session.notebook},
-    )
+    data = {"session_id": session.id, "notebook": session.notebook}
+    _emit(event_logger, SESSION_START, data)
 
 
 def emit_compaction(event_logger: EventLogger, session_id: str, record: AnyRecord) -> None:
@@ -60,9 +57,16 @@ def emit_compaction(event_logger: EventLogger, session_id: str, record: AnyRecor
         data["kernel_state"] = _kernel_state(record.kernel_state)
     else:
         return
-    register_schemas(event_logger)
-    data["session_id"] = session_id
-    event_logger.emit(schema_id=SCHEMA_ID.format(record.kind), data=data)
+    _emit(event_logger, record.kind, {**data, "session_id": session_id})
+
+
+def _emit(event_logger: EventLogger, kind: str, data: dict[str, Any]) -> None:
+    """Emit an event. That it cannot be, for what others do to events, ends nothing else."""
+    try:
+        register_schemas(event_logger)
+        event_logger.emit(schema_id=SCHEMA_ID.format(kind), data=data)
+    except Exception:
+        event_logger.log.warning("The event %s could not be emitted", kind, exc_info=True)
 
 
 def _fields(record: AnyRecord, names: tuple[str, ...]) -> dict[str, Any]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 from typing import Any
 
 import pytest
+from jupyter_server.serverapp import ServerApp
 
 from prime_ext.errors import PrimeError
+from prime_ext.events.emitter import SCHEMA_ID
 from prime_ext.kernel.snapshot import SnapshotKeeper
 from prime_ext.session.records import CompactionEnd, Snapshot
 from tests.agent.conftest import NewSession
@@ -127,6 +130,27 @@ async def test_records_of_snapshots_that_only_another_version_can_read_are_passe
     await session.service.compact(session.session, None, "ada")
     end = await session.record("compaction_end")
     assert (end.outcome, end.reason) == ("ok", None)
+
+
+async def test_an_event_that_cannot_be_emitted_fails_nothing(
+    new_session: NewSession, jp_serverapp: ServerApp
+) -> None:
+    def refuse(schema_id: str, data: dict[str, Any]) -> dict[str, Any]:
+        raise ValueError(f"No {schema_id} here, with {len(data)} fields.")
+
+    events = jp_serverapp.event_logger
+    assert events is not None
+    events.register_handler(logging.NullHandler())
+    for kind in ("session_start", "compaction_start", "compaction_end"):
+        events.add_modifier(schema_id=SCHEMA_ID.format(kind), modifier=refuse)
+    session = await new_session()
+    session.api.respond = summarising(reply(LONG))
+    await session.ask("Rows.")
+    await session.idle()
+    await session.service.compact(session.session, None, "ada")
+    await session.record("compaction_end", outcome="ok")
+    await session.idle()
+    assert len(session.records("compaction_end")) == 1
 
 
 async def test_a_long_last_message_is_cut_in_a_summary_and_its_record_named(
