@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from prime_ext.agent.tools import file_edits, search_files
+from prime_ext.agent.tools import file_edits, search_files, search_worker
 from prime_ext.agent.tools.file_writing import FileWriting
 from prime_ext.agent.tools.tool import Preview, ToolContext
 from prime_ext.context.image_limits import decoded_size
@@ -316,6 +316,24 @@ async def test_searching(call: Call, root: Path) -> None:
     ]
     assert "n.ipynb" not in text(await call("search_files", pattern=r"load\(", path="src"))
     assert "line 3" in text(await call("search_files", pattern=r"load\(", path="src/a.py"))
+
+
+def test_what_goes_while_it_is_searched_stops_no_search(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a.txt", "b.txt"):
+        (root / name).write_text("load")
+    lstat = Path.lstat
+
+    def refused(path: Path) -> os.stat_result:
+        if path.name == "a.txt":
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return lstat(path)
+
+    monkeypatch.setattr(Path, "lstat", refused)
+    job = {"pattern": "load", "base": str(root), "own": False, "max_hits": 9}
+    (hit,) = search_worker.search(job)
+    assert hit["path"] == str(root / "b.txt")
 
 
 async def test_what_is_no_regular_expression_is_taken_literally(call: Call, root: Path) -> None:

@@ -12,6 +12,7 @@ import importlib.util
 import json
 import os
 import re
+import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -84,10 +85,16 @@ def _files(job: dict[str, Any]) -> Iterator[tuple[Path, bool]]:
             yield Path(folder, name), True
         for name in sorted(files):
             path = Path(folder, name)
-            # Links may lead anywhere, and pipes and devices never end.
-            if name.startswith(".") or path.is_symlink() or not path.is_file():
-                continue
-            yield path, secret_files.is_secret(name)
+            if not name.startswith(".") and _is_regular(path):
+                yield path, secret_files.is_secret(name)
+
+
+def _is_regular(path: Path) -> bool:
+    """Links may lead anywhere, and pipes and devices never end."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:  # gone, or in a folder that can be listed and not entered
+        return False
 
 
 def _lines(path: Path, *, limited: bool) -> Iterator[tuple[str, str]]:
