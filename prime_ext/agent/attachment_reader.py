@@ -34,13 +34,12 @@ from prime_ext.errors import PrimeError
 from prime_ext.notebook.cell import Cell, clean_source, explain_missing, fence
 from prime_ext.notebook.describe import describe_cell
 from prime_ext.notebook.lease import normal_path
+from prime_ext.session.records import Block
 
 if TYPE_CHECKING:
     from prime_ext.kernel.notebook_kernel import NotebookKernel
     from prime_ext.notebook.document import NotebookDocument
     from prime_ext.session.session import Session
-
-Block = dict[str, Any]
 
 SHARED_BY = 4
 """All attachments of a message together may take so many times the tokens of one."""

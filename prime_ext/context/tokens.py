@@ -230,16 +230,6 @@ def measure_request(
     return total
 
 
-def count_block(block: Mapping[str, Any], image_cap: int = IMAGE_TOKEN_CAP) -> int:
-    """Raw tokens of one content block."""
-    return measure_block(block, image_cap).raw
-
-
-def count_message(message: Mapping[str, Any], image_cap: int = IMAGE_TOKEN_CAP) -> int:
-    """Raw tokens of one message."""
-    return measure_message(message, image_cap).raw
-
-
 def _image(block: Mapping[str, Any], cap: int) -> int:
     source = block.get("source") or {}
     if source.get("type") != "base64":
@@ -285,7 +275,7 @@ class UsageEstimator:
 
     Call :meth:`observe` with each reply's usage and the size of the request it answers, and
     :meth:`drop_anchor` whenever the context is rewritten. One estimator serves one model in one
-    session; fed the same calls it gives the same numbers, so it can be rebuilt from records.
+    session; fed the same calls it gives the same numbers.
     """
 
     ratio: float
@@ -293,8 +283,6 @@ class UsageEstimator:
     """As reported for the last request and its reply; ``None`` until one is."""
     anchor_size: Size = NOTHING
     """Raw size of the two."""
-    lessons: int = 0
-    """How often the ratio has been adjusted."""
 
     @classmethod
     def for_model(cls, model: str) -> UsageEstimator:
@@ -333,7 +321,6 @@ class UsageEstimator:
             seen = (tokens - self.anchor_tokens - delta.images) / delta.text
             moved = self.ratio + LEARNING_RATE * (seen - self.ratio)
             self.ratio = min(RATIO_MAX, max(RATIO_MIN, moved))
-            self.lessons += 1
         self.anchor_tokens, self.anchor_size = tokens, size
         if reply is not None:
             output = usage.get("output_tokens") or 0
@@ -349,21 +336,3 @@ class UsageEstimator:
 
     def _scaled(self, size: Size) -> int:
         return round(size.text * self.ratio) + size.images
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON of the state; :meth:`from_dict` takes it back."""
-        return {
-            "ratio": self.ratio,
-            "anchor_tokens": self.anchor_tokens,
-            "anchor_size": list(self.anchor_size),
-            "lessons": self.lessons,
-        }
-
-    @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> UsageEstimator:
-        return cls(
-            ratio=float(state["ratio"]),
-            anchor_tokens=state["anchor_tokens"],
-            anchor_size=Size(*state["anchor_size"]),
-            lessons=int(state["lessons"]),
-        )

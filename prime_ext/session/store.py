@@ -35,7 +35,6 @@ GRAVE = ".deleted-"
 """Begins the name of a session's folder while it is being removed."""
 
 _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{12}")
-_TAIL_BYTES = 1 << 16
 
 
 class SessionStore:

@@ -16,7 +16,7 @@ from PIL import Image
 from prime_ext.context.cut import cut_index
 from prime_ext.context.note import Note, fingerprint, holds
 from prime_ext.context.projection import project
-from prime_ext.context.tokens import count_block
+from prime_ext.context.tokens import measure_block
 from prime_ext.session.records import (
     AnyRecord,
     AssistantMessage,
@@ -370,10 +370,10 @@ def test_t12_what_dense_content_weighs() -> None:
         },
     }
     assert len(picture.getvalue()) > 2.5 * 2**20
-    assert count_block(image, 4_784) <= 4_784
+    assert measure_block(image, 4_784).raw <= 4_784
     dense = base64.b64encode(bytes((i * i * 31) % 251 for i in range(750_000))).decode()
-    assert count_block(text_block(dense)) >= 700_000
-    assert count_block(text_block("模型数据分析" * 1_667)) >= 10_000
+    assert measure_block(text_block(dense)).raw >= 700_000
+    assert measure_block(text_block("模型数据分析" * 1_667)).raw >= 10_000
 
 
 class TestRefill:
