@@ -110,7 +110,7 @@ class KernelRecovery:
         """See whether the kernel of before is gone: the server was restarted, or the kernel shut
         down while nobody looked, or the session came from another machine."""
         try:
-            await self._keeper.set_foreign_aside()
+            await asyncio.to_thread(self._keeper.files.set_foreign_aside)
         except PrimeError as error:  # tried again before anything is saved
             self._log.warning("%s", error.message)
         saved = [
@@ -261,7 +261,8 @@ class KernelRecovery:
     async def _saved(self) -> bool:
         if self._keeper.off is not None:
             return False
-        await self._keeper.wait_for_writer()  # the first snapshot of all may be on its way
+        # The first snapshot of all may be on its way.
+        await asyncio.to_thread(self._keeper.files.wait_for_writer)
         return bool(await self._keeper.snapshots())
 
     def _is_offered(self) -> bool:

@@ -338,7 +338,7 @@ class AgentService:
     async def snapshots(self, session: Session) -> list[dict[str, Any]]:
         """What can be restored, newest first, then what has to be imported before."""
         keeper = (await self.agent(session)).variables.keeper
-        return [*await keeper.snapshots(), *await keeper.foreign()]
+        return [*await keeper.snapshots(), *await asyncio.to_thread(keeper.files.list_foreign)]
 
     async def restore(
         self,

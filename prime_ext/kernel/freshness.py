@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from prime_ext.state import Manifest
 
 
 @dataclass(frozen=True)
@@ -48,3 +54,41 @@ def kernel_status(
     if captured == now and state != "starting":
         return "current"
     return "busy" if state == "busy" else "stale"
+
+
+def told_state(
+    status: str, manifest: Manifest | None, reason: str | None, *, is_off: bool
+) -> dict[str, Any]:
+    """``{status, names, snapshot_id?, age_s?, reason?, off?}``: kernel and snapshot in a few words.
+
+    Parameters
+    ----------
+    status:
+        ``current`` (what is live is what is saved), ``busy``, ``stale`` (older than what is live)
+        or ``none`` (no kernel, or no snapshot possible).
+    manifest:
+        Of the newest snapshot, whose names are counted by status.
+    reason:
+        Why there can be no snapshot.
+    is_off:
+        That is somebody's choice.
+    """
+    told: dict[str, Any] = {"status": status, "names": {}}
+    if manifest is not None:
+        told["snapshot_id"] = manifest.id
+        told["names"] = dict(Counter(entry["status"] for entry in manifest.names.values()))
+        told["age_s"] = _age(manifest.created)
+    if reason:
+        told["reason"] = reason
+    if is_off:
+        told["off"] = True
+    return told
+
+
+def _age(created: str) -> int | None:
+    """Seconds since then; ``None`` if that is no date."""
+    try:
+        then = datetime.fromisoformat(created)
+    except ValueError:
+        return None
+    return max(0, round((datetime.now(timezone.utc) - then).total_seconds()))

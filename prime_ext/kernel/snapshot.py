@@ -6,16 +6,14 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from prime_ext.errors import PrimeError
 from prime_ext.kernel.capturing import Capturing, id_of, told_names
-from prime_ext.kernel.freshness import Moment, kernel_status
+from prime_ext.kernel.freshness import Moment, kernel_status, told_state
 from prime_ext.kernel.missed_runs import missed
 from prime_ext.kernel.newest import Newest
 from prime_ext.kernel.refusals import kernel_replaced
@@ -88,9 +86,9 @@ class SnapshotKeeper:
         once the variables are back."""
         self._lock = asyncio.Lock()
         self._captured: Moment | None = None
-        self._restored: str | None = None
         self._brought_back: Moment | None = None
         """When a process was last restored as a whole, from a snapshot of another."""
+        self._restored: str | None = None
         """Id of the older snapshot that is live since it was restored, until that is saved."""
         self._unavailable: str | None = None
         self._crash_restores = 0
@@ -216,8 +214,8 @@ class SnapshotKeeper:
         Two saves after an unrestored restart would push the good state out of the two
         generations that there are.
         """
-        await self.wait_for_writer()
-        await self.set_foreign_aside()
+        await asyncio.to_thread(self.files.wait_for_writer)
+        await asyncio.to_thread(self.files.set_foreign_aside)
         await asyncio.to_thread(self.files.keep_aside)
 
     async def forget(self) -> int:
@@ -242,14 +240,6 @@ class SnapshotKeeper:
                 ) from None
             self._captured = None
         return size
-
-    async def wait_for_writer(self) -> None:
-        """See `SnapshotFiles.wait_for_writer`."""
-        await asyncio.to_thread(self.files.wait_for_writer)
-
-    async def set_foreign_aside(self) -> None:
-        """See `SnapshotFiles.set_foreign_aside`."""
-        await asyncio.to_thread(self.files.set_foreign_aside)
 
     # -- restoring --------------------------------------------------------------------------
 
@@ -306,7 +296,7 @@ class SnapshotKeeper:
                 self._crash_restores += 1
             elif trigger == "manual":
                 self._crash_restores = 0
-            await self.wait_for_writer()
+            await asyncio.to_thread(self.files.wait_for_writer)
             generations = await self._generations(snapshot_id)
             wanted = Wanted(
                 await self._mode(mode, generations[0]),
@@ -359,7 +349,7 @@ class SnapshotKeeper:
         return Restore(outcome=outcome, mode="hot", trigger="compaction", reason=reason)
 
     async def _compare(self, wanted: Wanted) -> Restored:
-        await self.wait_for_writer()
+        await asyncio.to_thread(self.files.wait_for_writer)
         restoring = Restoring(self._kernel, self.files, self._log)
         return await restoring.run(wanted, ["current"], self._newest)
 
@@ -456,21 +446,12 @@ class SnapshotKeeper:
             listed[:2] = sorted(listed[:2], key=lambda entry: entry["created"], reverse=True)
         return listed
 
-    async def foreign(self) -> list[dict[str, Any]]:
-        """What has to be imported before it can be restored. See `SnapshotFiles.list_foreign`."""
-        return list(await asyncio.to_thread(self.files.list_foreign))
-
     def behind(self, created: str, *, is_newest: bool = True) -> dict[str, Any]:
         """What ran in a lost process and is not in the snapshot of ``created``: see `Restore`."""
         return missed(self._kernel.lost_runs, created, self._captured if is_newest else None)
 
     async def kernel_state(self) -> dict[str, Any]:
-        """What is true of kernel and snapshot now: ``{status, names, age_s?, reason?, …}``.
-
-        ``status`` is ``current`` (what is live is what is saved), ``busy``, ``stale`` (older than
-        what is live) or ``none`` (no kernel, or no snapshot possible; ``off`` is then true if
-        that is somebody's choice).
-        """
+        """What is true of kernel and snapshot now, as `told_state` puts it."""
         await self._kernel.find()
         now = self._kernel.moment
         state = self._kernel.state
@@ -484,17 +465,8 @@ class SnapshotKeeper:
         manifest = None if status == "none" else await self._manifest("current")
         if status == "current" and self._newest.is_lost(manifest):
             status = "stale"
-        told: dict[str, Any] = {"status": status, "names": {}}
-        if manifest is not None:
-            told["snapshot_id"] = manifest.id
-            told["names"] = dict(Counter(e["status"] for e in manifest.names.values()))
-            told["age_s"] = _age(manifest.created)
         reason = unavailable or (NO_KERNEL if status == "none" else None)
-        if reason:
-            told["reason"] = reason
-        if self.off:
-            told["off"] = True
-        return told
+        return told_state(status, manifest, reason, is_off=self.off is not None)
 
     async def inventory(self) -> list[dict[str, Any]]:
         """The live variables, as `NotebookKernel.variables`; empty if no kernel runs.
@@ -520,11 +492,3 @@ class SnapshotKeeper:
 def _timed(record: _Timed, started: float) -> _Timed:
     elapsed = round((time.monotonic() - started) * 1000)
     return msgspec.structs.replace(record, duration_ms=elapsed)
-
-
-def _age(created: str) -> int | None:
-    try:
-        then = datetime.fromisoformat(created)
-    except ValueError:
-        return None
-    return max(0, round((datetime.now(timezone.utc) - then).total_seconds()))

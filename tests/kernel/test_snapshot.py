@@ -343,7 +343,7 @@ async def test_snapshots_of_another_key_stay_within_reach_of_an_import(
     for number in range(3):
         await kernel.execute(f"y = list(range(100_000, {number}, -1))", store_history=True)
         assert (await ours.capture("turn")).outcome == "ok"
-    listed = await ours.foreign()
+    listed = files.list_foreign()
     assert [entry["id"] for entry in listed] == theirs[::-1]
     assert "precious" in listed[1]["names"]
     assert not set(theirs) & {entry["id"] for entry in await ours.snapshots()}
@@ -356,7 +356,7 @@ async def test_snapshots_of_another_key_stay_within_reach_of_an_import(
         assert state.load(one.directory, mine, key=keeper.files.key, verify="wait").complete
         assert mine["precious"].sum() == sum(range(100_000))
     assert await ours.forget() > 800_000
-    assert (await ours.foreign(), files.bytes()) == ([], 0)
+    assert (files.list_foreign(), files.bytes()) == ([], 0)
 
 
 async def test_after_a_restart_without_restore_the_good_state_is_kept(
