@@ -363,7 +363,10 @@ class ToolCalls:
             self._log.error("The end of a run could not be recorded: %s", failure)
 
     def _capped(self, name: str, outcome: ToolOutcome) -> tuple[list[Block], str | None]:
-        """Cut long text; the whole goes to the file ``name``, which the marker names."""
+        """Cut long text; the whole goes to the file ``name``, which the marker names.
+
+        Returns the content and the file's name, ``None`` if there is none.
+        """
         content = outcome.content
         where = str(self._session.outputs.folder / name)
         if outcome.left_out:
@@ -373,9 +376,15 @@ class ToolCalls:
         if not cut:
             return content, None
         redact = self._session.redact
-        self._session.outputs.keep_text(name, redact(full) if redact else full)
+        file: str | None = name
+        try:
+            self._session.outputs.keep_text(name, redact(full) if redact else full)
+        except OSError as failure:  # a part of the result is better than none
+            self._log.error("The full text of a result could not be kept: %s", failure)
+            where, file = f"no file: it could not be written ({failure.strerror})", None
+            text, _ = cap_text(full, self._cap_tokens, self._count, where=where)
         rest = [block for block in content if block["type"] != "text"]
-        return [{"type": "text", "text": text}, *rest], name
+        return [{"type": "text", "text": text}, *rest], file
 
 
 class _Progress:

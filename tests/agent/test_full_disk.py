@@ -12,6 +12,7 @@ from jupyter_server.serverapp import ServerApp
 from prime_ext.agent import loose_ends
 from prime_ext.errors import PrimeError
 from prime_ext.kernel.snapshot import SnapshotKeeper
+from prime_ext.session.outputs import Outputs
 from prime_ext.session.records import AnyRecord
 from tests.agent.conftest import NewSession
 from tests.agent.driver import Driver
@@ -104,6 +105,24 @@ async def test_a_turn_ends_once_there_is_room(
     await session.record("turn_end", status="ok")
     assert [r.status for r in session.records("turn_end")] == ["error", "ok"]  # type: ignore[union-attr]
     assert len(session.records("error")) == 1
+
+
+async def test_a_result_whose_full_text_has_no_room_is_recorded_as_far_as_it_goes(
+    new_session: NewSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_arguments: Any) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Outputs, "keep_text", refuse)
+    session = await new_session()
+    code = "for i in range(50_000): print(i, 'of many')"
+    session.api.enqueue(reply(call("run_code", code=code)), reply("Many."))
+    assert (await session.ask("Count.")).status == "ok"
+    result = await session.record("tool_result")
+    text = result.content[0]["text"]
+    assert "49999 of many" in text
+    assert "the full text is in no file: it could not be written (No space left" in text
+    assert result.output_file is None
 
 
 async def test_a_kernel_is_shut_down_though_its_last_snapshot_cannot_be_recorded(
