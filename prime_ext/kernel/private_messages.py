@@ -138,7 +138,10 @@ class PrivateMessages:
             return
         params = {"msg_id": request.msg_id}
         answer = await self.ask("withdraw", params, timeout=WITHDRAW_SECONDS)
-        if not answer["withdrawn"] and self._on_shell.get(op) is request:
+        if answer["withdrawn"]:
+            # The kernel says so too, but only when the cell has ended.
+            request.fail(PrimeError("It was withdrawn before it began.", code="withdrawn"))
+        elif self._on_shell.get(op) is request:
             await self._connection.interrupt()
 
     async def is_replaced(self, channels: KernelChannels, channel: Channel) -> bool:

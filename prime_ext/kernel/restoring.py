@@ -177,7 +177,7 @@ class Restoring:
                 asked = _components(manifest, wanted.names)
                 if len(asked) == 1 and error.code in (*GIVEN_UP, "kernel_died"):
                     # Nothing else was loaded: it was this, and a second time it would be again.
-                    restored.names.update(_failed(manifest, asked[0], error))
+                    restored.names.update(_failed(manifest, asked[0], error, wanted))
                     return restored
             if error.code in DEADLY + GIVEN_UP and manifest is not None and wanted.mode == "cold":
                 await self._one_by_one(restored, manifest, wanted, options)
@@ -204,7 +204,7 @@ class Restoring:
             except PrimeError as error:
                 if error.code not in DEADLY + GIVEN_UP or self._deaths >= MAX_DEATHS:
                     raise
-                restored.names.update(_failed(manifest, group, error))
+                restored.names.update(_failed(manifest, group, error, wanted))
                 if error.code == "kernel_died" and good:
                     # With the process went what had been loaded; all of it is known to be good.
                     groups.insert(0, list(good))
@@ -337,14 +337,15 @@ def _components(manifest: Manifest, names: list[str] | None) -> list[list[str]]:
 
 
 def _failed(
-    manifest: Manifest, names: Sequence[str], error: PrimeError
+    manifest: Manifest, names: Sequence[str], error: PrimeError, wanted: Wanted
 ) -> dict[str, dict[str, Any]]:
     """What is told of the names of a component that could not be loaded in a request of its own."""
     reason, left_out = error.message, ""
-    if error.code == "kernel_died":
-        reason = ENDED_THE_KERNEL
-    elif error.code in GIVEN_UP:
+    if error.code in GIVEN_UP or wanted.given_up.is_set():
+        # Where an interrupt does not help, it is the person who ends the process.
         reason, left_out = INTERRUPTED, "interrupted"
+    elif error.code == "kernel_died":
+        reason = ENDED_THE_KERNEL
     return {name: _lost(manifest, name, reason, left_out) for name in names}
 
 

@@ -10,11 +10,14 @@ import * as React from 'react';
 import { IBehindState, IMissingName, IRestoreItem } from '../model/items';
 import { CodeView } from './codeView';
 import { usePanel } from './context';
-import { Elapsed } from './elapsed';
+import { Elapsed, useNow } from './elapsed';
 import { missingReason, restoreLine } from './restoreText';
 
 /** Names shown before the rest is asked for. */
 const SHOWN = 8;
+
+/** What has not stopped by then does not heed the interrupt. */
+const DEAF_MS = 5000;
 
 /** What became of the kernel's variables: what is missing, why, and how it was made. */
 export function RestoreCard(props: { item: IRestoreItem }): JSX.Element {
@@ -121,7 +124,7 @@ function LoadAnyway(props: {
   const { controller, trans } = usePanel();
   const { variables } = controller;
   const [since, setSince] = React.useState<number | null>(null);
-  const [stopping, setStopping] = React.useState(false);
+  const [stoppedAt, setStoppedAt] = React.useState<number | null>(null);
   const button = React.useRef<HTMLButtonElement>(null);
 
   // When the answer is there the button goes; whoever works by keyboard stays where they are.
@@ -139,17 +142,18 @@ function LoadAnyway(props: {
       return;
     }
     setSince(Date.now());
-    setStopping(false);
+    setStoppedAt(null);
     await variables.load(entry.name, snapshotId);
     setSince(null);
   };
 
   const stop = async (): Promise<void> => {
-    setStopping(true);
+    setStoppedAt(Date.now());
     await variables.giveUp(snapshotId);
   };
 
   const running = since !== null;
+  const stopping = stoppedAt !== null;
   return (
     <>
       {' '}
@@ -157,9 +161,11 @@ function LoadAnyway(props: {
         {running && (
           <span className="jp-prime-Restore-loading">
             <span className="jp-prime-Spinner" />
-            {stopping
-              ? trans.__('Stopping…')
-              : trans.__('Loading %1…', entry.name)}
+            {stopping ? (
+              <Stopping since={stoppedAt} />
+            ) : (
+              trans.__('Loading %1…', entry.name)
+            )}
             <Elapsed since={since} />
           </span>
         )}
@@ -188,6 +194,18 @@ function LoadAnyway(props: {
   );
 }
 
+/** What is loaded can ignore an interrupt; then there is another way out. */
+function Stopping(props: { since: number }): JSX.Element {
+  const { trans } = usePanel();
+  return (
+    <span>
+      {useNow() - props.since < DEAF_MS
+        ? trans.__('Stopping…')
+        : trans.__('It does not stop. Restart the kernel to end it.')}
+    </span>
+  );
+}
+
 /** Ask before what may end the kernel. */
 async function isRiskTaken(
   name: string,
@@ -196,7 +214,7 @@ async function isRiskTaken(
   const result = await showDialog({
     title: trans.__('Load %1 anyway?', name),
     body: trans.__(
-      'It ended the process that read it back, and may end the kernel. The other variables would then be as they were last saved.'
+      'It ended the process that read it back, and may end the kernel. The other variables would then have to come back from what was saved last.'
     ),
     buttons: [
       Dialog.cancelButton(),

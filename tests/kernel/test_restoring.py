@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -248,6 +250,37 @@ async def test_a_name_that_is_asked_for_and_hangs_can_be_given_up(
     assert await value(kernel, "before, 'bomb' in dir()") == "([1], False)"
 
 
+async def test_what_ignores_the_interrupt_ends_with_the_kernel_and_counts_as_stopped(
+    kernel: NotebookKernel, keeper: SnapshotKeeper, folder: Path, flag: Path, tmp_path: Path
+) -> None:
+    loading, deaf = tmp_path / "loading", tmp_path / "deaf"
+    effect = f"""
+        import time
+        open({str(loading)!r}, 'w').close()
+        while True:
+            try:
+                time.sleep(600)
+            except BaseException:
+                open({str(deaf)!r}, 'w').close()
+"""
+    code = BOMB.format(flag=str(flag), effect=effect)
+    await kernel.execute(f"{code}bomb = Bomb(1)", store_history=True)
+    await keeper.capture("turn")
+    await until(lambda: "" in verification.read(folder, KEY).values())
+    await kernel.execute("del bomb; import os", store_history=True)
+    pid = int(await value(kernel, "os.getpid()"))
+    arm(flag)
+    given_up = asyncio.Event()
+    asking = asyncio.create_task(keeper.restore("manual", "hot", ["bomb"], given_up=given_up))
+    await until(loading.exists)
+    given_up.set()
+    await kernel.stop_loading()
+    await until(deaf.exists)
+    os.kill(pid, signal.SIGKILL)
+    restored = await asking
+    assert (restored.attempts, restored.names["bomb"]["left_out"]) == (1, "interrupted")
+
+
 async def test_a_name_that_waits_for_a_cell_is_not_loaded_once_it_is_given_up(
     kernel: NotebookKernel, keeper: SnapshotKeeper, tmp_path: Path
 ) -> None:
@@ -269,8 +302,8 @@ async def test_a_name_that_waits_for_a_cell_is_not_loaded_once_it_is_given_up(
     await until(lambda: "state_load" in connection.private._on_shell)
     given_up.set()
     await kernel.stop_loading()
-    go_on.touch()
     restored = await asking
+    go_on.touch()
     await cell
     assert restored.names["x"]["left_out"] == "interrupted"
     assert await value(kernel, "y, 'x' in dir()") == "(2, False)", "the cell was left alone"
