@@ -27,7 +27,7 @@ def _jupyter_server_extension_points() -> list[dict[str, Any]]:
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
-    """Called by `%load_ext prime_ext`."""
+    """Register the magics of `prime_ext.state` when a user runs `%load_ext prime_ext`."""
     from .state.magics import load_ipython_extension as load
 
     load(shell)

@@ -1,4 +1,4 @@
-"""Text of any origin, made fit to be stored and read."""
+"""Cleaning of text from any source before it is stored or shown."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|
 
 
 def without_escapes(text: str) -> str:
-    """``text`` without the sequences that colour it, or move the cursor, in a terminal."""
+    """Return ``text`` without ANSI escape sequences (colours, cursor movement, titles)."""
     return _ESCAPE.sub("", text)
 
 
 def well_formed(text: str) -> str:
-    """``text`` with surrogate pairs joined and lone surrogates replaced, so that it is UTF-8."""
+    """Return ``text`` in a form that UTF-8 can encode.
+
+    Surrogate pairs are joined, lone surrogates become U+FFFD.
+    """
     try:
         text.encode()
     except UnicodeEncodeError:

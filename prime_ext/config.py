@@ -14,7 +14,7 @@ RESTORE_MODES = ("auto", "always", "ask", "never")
 
 
 class ModelConfig(Configurable):
-    """Which model answers, and how it is reached."""
+    """Choice of the model, and how its server is reached."""
 
     provider = Enum(
         ("auto", "offline", "anthropic", "bedrock", "vertex", "foundry"),
@@ -75,7 +75,7 @@ class ModelConfig(Configurable):
 
 
 class ContextConfig(Configurable):
-    """How large the conversation may grow, and what compaction keeps."""
+    """Size limits of the model's context, and what a compaction keeps of it."""
 
     max_context_tokens = Int(
         0,
@@ -123,7 +123,7 @@ class ContextConfig(Configurable):
 
 
 class SnapshotConfig(Configurable):
-    """Saving the kernel's variables."""
+    """Saving and restoring the kernel's variables."""
 
     enabled = Bool(True, help="Save the kernel's variables, so that they can be restored.").tag(
         config=True
@@ -170,7 +170,7 @@ class SnapshotConfig(Configurable):
 
 
 class PermissionConfig(Configurable):
-    """What the agent may do without asking."""
+    """Permission modes: what the agent may do without asking."""
 
     default_mode = Enum(PERMISSION_MODES, "ask", help="Permission mode of a new session.").tag(
         config=True

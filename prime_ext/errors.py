@@ -1,4 +1,4 @@
-"""The one exception that reaches people: what went wrong, and what to do about it."""
+"""The exception whose message is shown to users and to the model."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import Any
 
 
 class PrimeError(Exception):
-    """A failure with a message for the person (or the model) who caused it.
+    """An error with a message for the user (or the model) who caused it.
 
     Parameters
     ----------
     message:
-        One plain sentence: what happened.
+        What happened, in one sentence.
     hint:
-        One plain sentence: what to do now. Empty if there is nothing to do.
+        What to do about it, in one sentence. Empty if there is nothing to do.
     code:
         Stable machine-readable name in ``snake_case``, e.g. ``"session_not_found"``.
     status:
-        HTTP status a REST door answers with (4xx for bad input, 502/503 for a model or kernel
-        that fails).
+        HTTP status of a REST response with this error: 4xx for bad input, 502 or 503 if the
+        model or the kernel failed.
     """
 
     def __init__(self, message: str, *, code: str, hint: str = "", status: int = 400) -> None:
@@ -29,12 +29,15 @@ class PrimeError(Exception):
         self.status = status
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON body of a REST error and the payload of an ``error`` record."""
+        """Return the error as JSON values, as REST responses and ``error`` frames carry it."""
         return {"code": self.code, "message": self.message, "hint": self.hint}
 
 
 def sentences(*parts: str) -> str:
-    """``parts`` as sentences, each with an end; a fence ends with its line."""
+    """Join the non-empty ``parts`` to one text, adding a full stop where a part lacks one.
+
+    A part that ends with a code fence is followed by a blank line instead.
+    """
     return "".join(f"{part}{_end(part)}" for part in parts if part).rstrip()
 
 

@@ -1,4 +1,4 @@
-"""Files that only their owner can read, replaced as a whole or not at all."""
+"""Atomic writing of files that only their owner can read."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ import tempfile
 from pathlib import Path
 
 _ESCAPED = "backslashreplace"
-"""What becomes of half a surrogate pair, which UTF-8 cannot say."""
+"""Error handler for lone surrogates, which UTF-8 cannot encode."""
 
 
 def replace_private(path: Path, content: str | bytes) -> None:
-    """Write ``content`` with mode 0600, in a folder of mode 0700 that is made if needed.
+    """Write ``content`` to ``path`` with mode 0600, by fsync and atomic rename.
 
-    Text becomes UTF-8. Nobody ever sees a half of it, and a link that stands at ``path`` is
-    replaced, not followed.
+    Text is encoded as UTF-8. A missing parent folder is created with mode 0700. A symbolic link
+    at ``path`` is replaced, not followed.
 
     Raises
     ------
     OSError
-        What was there before is still there then.
+        If the file cannot be written. An earlier file at ``path`` is then unchanged.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # mkstemp makes the file anew with mode 0600.
+    # mkstemp creates the file with mode 0600.
     descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
         with os.fdopen(descriptor, "wb") as file:

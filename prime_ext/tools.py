@@ -1,21 +1,21 @@
-"""What a package needs to give the agent tools of its own; docs/tools.md shows how.
+"""Public API for packages that add tools to the agent; see docs/tools.md.
 
-A package names a `Tool`, or a list of them, under the entry-point group ``prime_ext.tools``. What
-this module exports is stable: a change that would break a package is announced in the changelog
-and comes with a new major version.
+A package registers a `Tool`, or a list of them, in the entry-point group ``prime_ext.tools``. The
+names exported here are stable: an incompatible change is announced in the changelog and comes with
+a new major version.
 
 Tool
     Name, description and JSON Schema for the model; approval class; handler.
 ToolContext
     What a handler may use: the session, the notebook, its kernel, the server's root.
 ToolOutcome
-    What a call came to: text and images for the model, outputs for the panel.
+    Result of a call: text and images for the model, outputs for the panel.
 ApprovalClass
-    ``"read"``, ``"edit"`` or ``"run"``: when a person is asked.
+    ``"read"``, ``"edit"``, ``"write"`` or ``"run"``; decides when the user is asked for approval.
 PrimeError
-    Raised by a handler for what the model can act on: a message, and a hint that says what to do.
+    Raised by a handler for an error that the model can act on, with a message and a hint.
 run_outcome
-    The outcome of code that was run with ``context.kernel.execute``.
+    Converts the result of ``context.kernel.execute`` to a `ToolOutcome`.
 """
 
 from __future__ import annotations

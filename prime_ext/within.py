@@ -1,7 +1,7 @@
-"""Waiting for something no longer than so many seconds.
+"""Waiting for an awaitable, or for a lock, with a timeout.
 
-In place of `asyncio.wait_for`, which before Python 3.12 loses a cancellation that comes in the
-moment in which what it waits for ends: a Stop would not stop.
+These functions replace `asyncio.wait_for`, which before Python 3.12 swallows a cancellation that
+arrives at the moment at which the awaited task finishes, so that pressing Stop would do nothing.
 """
 
 from __future__ import annotations
@@ -14,14 +14,17 @@ T = TypeVar("T")
 
 
 async def within(seconds: float | None, work: Awaitable[T]) -> T:
-    """What ``work`` comes to. It is cancelled if that takes longer, and if the caller is.
+    """Return the result of ``work``, which is cancelled on timeout and if the caller is cancelled.
 
-    ``seconds``: ``None`` for as long as it takes.
+    Parameters
+    ----------
+    seconds:
+        Timeout; ``None`` for no limit.
 
     Raises
     ------
     asyncio.TimeoutError
-        And whatever ``work`` raises.
+        If ``work`` took longer. Exceptions of ``work`` itself are passed on.
     """
     task = asyncio.ensure_future(work)
     is_late = False
@@ -33,19 +36,20 @@ async def within(seconds: float | None, work: Awaitable[T]) -> T:
             task.cancel()
             await asyncio.wait({task})
         if not task.cancelled():
-            task.exception()  # Seen, also if the caller was cancelled.
+            # Retrieved, so that asyncio does not log it if the caller was cancelled.
+            task.exception()
     if is_late and task.cancelled():
         raise asyncio.TimeoutError
     return task.result()
 
 
 async def acquire_within(seconds: float | None, lock: asyncio.Lock) -> None:
-    """Acquire ``lock``; it is not held if this raises.
+    """Acquire ``lock``. If this raises, the lock is not held by the caller.
 
     Raises
     ------
     asyncio.TimeoutError
-        It was held by somebody else all the time.
+        If the lock did not become free in time.
     """
     acquiring = asyncio.ensure_future(lock.acquire())
     try:
