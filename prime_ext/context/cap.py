@@ -1,15 +1,16 @@
-"""Cutting a long tool result head and tail, before the model is sent it the first time."""
+"""Truncation of long tool results before they are first sent to the model."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 HEAD_SHARE = 0.6
-"""Output starts with what it is and ends with what came of it; errors sit at the end."""
+"""Share of the room that goes to the beginning of a text. The end gets the rest, since results and
+errors are printed last."""
 
 LONGEST_TOKEN = 64
-"""Characters of a token at most, in anything but long runs of one character. Of a longer text
-only its ends are counted: to count megabytes takes seconds."""
+"""Maximum characters of a token, except in long runs of one character. Of a text that must exceed
+the limit by this measure only the ends are counted, because counting megabytes takes seconds."""
 
 
 def cap_text(
@@ -22,19 +23,19 @@ def cap_text(
     text:
         Full text of a tool result.
     max_tokens:
-        Tokens that may be sent.
+        Maximum size of the returned text, including the marker.
     count:
         Counts the tokens of a string.
     where:
-        How the model gets at the full text, e.g. a file name; named in the marker.
+        Where the model finds the full text, e.g. a file name; named in the marker.
 
     Returns
     -------
     tuple
-        The text to send and whether anything was cut. Cuts fall on line ends where lines are
-        short enough.
+        The text to send, and whether anything was cut. Cuts are made at line ends unless the
+        lines are very long.
     """
-    # A token is never longer than its text, so short texts need no count.
+    # A token has at least one character, so short texts need not be counted.
     if len(text) <= max_tokens:
         return text, False
     room = LONGEST_TOKEN * max_tokens
@@ -59,7 +60,7 @@ def cap_text(
         capped = head + marker + tail
         if count(capped) <= max_tokens or budget == 0:
             return capped, True
-        # Dense text (base64, digits) has more tokens a character than the average suggests.
+        # The kept parts may have more tokens per character than the average (base64, digits).
         share *= 0.85
 
 

@@ -12,7 +12,7 @@ JPEG_STANDALONE = frozenset({0x01, *range(0xD0, 0xD9)})
 
 
 def image_format(data: bytes) -> str | None:
-    """Media type by the first 12 bytes; ``None`` if it is none of the four."""
+    """Return the media type of PNG, JPEG, GIF or WebP data by its first 12 bytes, else ``None``."""
     if data.startswith(PNG):
         return "image/png"
     if data.startswith(JPEG):
@@ -23,17 +23,17 @@ def image_format(data: bytes) -> str | None:
 
 
 def image_size(data: bytes) -> tuple[int, int] | None:
-    """Pixels of a PNG, JPEG, GIF or WebP image.
+    """Return the size of a PNG, JPEG, GIF or WebP image.
 
     Parameters
     ----------
     data:
-        The file, or enough of its start. A JPEG's size can stand behind its metadata.
+        The file, or enough of its beginning. In a JPEG the size can follow long metadata.
 
     Returns
     -------
     tuple or None
-        Width and height; ``None`` if ``data`` is none of the four or too short to tell.
+        Width and height in pixels; ``None`` if ``data`` has another format or is too short.
     """
     kind = image_format(data)
     if kind == "image/png":
@@ -56,7 +56,7 @@ def _webp(data: bytes) -> tuple[int, int] | None:
     chunk = data[12:16]
     if chunk == b"VP8 ":
         size = _unpack("<HH", data, 26)
-        # The two upper bits of each hold a scaling hint.
+        # The two upper bits of each number hold a scaling hint.
         return (size[0] & 0x3FFF, size[1] & 0x3FFF) if size else None
     if chunk == b"VP8L" and len(data) >= 25:
         bits = int.from_bytes(data[21:25], "little")

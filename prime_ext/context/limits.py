@@ -1,4 +1,4 @@
-"""The numbers a context is kept within, resolved from configuration and the model's window."""
+"""Size limits of the context, resolved from the configuration and the model's context window."""
 
 from __future__ import annotations
 
@@ -6,44 +6,48 @@ from dataclasses import dataclass
 
 DEFAULT_THRESHOLD = 300_000
 RESERVE_TOKENS = 20_000
-"""Kept free below the window for what a turn adds between two measurements."""
+"""Tokens kept free below the window for what a turn adds between two measurements."""
 
 SUMMARY_TOKENS = 8_000
-"""Tokens that a summary may have, at most."""
+"""Maximum size of a summary."""
 LEDGER_TOKENS = 5_000
-"""Tokens of the ledger that a summary turn shows, at most."""
+"""Maximum size of the ledger in a summary turn."""
 
 LAST_MESSAGE_TOKENS = 2_000
-"""Tokens of the user's last message in a summary turn, at most."""
+"""Maximum size of the user's last message in a summary turn."""
 
 HINT_TOKENS = 1_500
-"""Tokens of the live variables and the hints in a summary turn, as a rule."""
+"""Typical size of the live variables and the hints in a summary turn."""
 
 SUMMARY_SHARE, LEDGER_SHARE, HINT_SHARE = 0.45, 0.15, 0.1
-"""Of what is left under the landing beside system prompt and tools; the tail has the rest."""
+"""Shares of the room below ``Limits.landing`` that system prompt and tools leave. The verbatim
+tail gets the rest."""
 SHORTEST_SUMMARY = 512
+"""Minimum size of a summary, whatever the shares give."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """All in tokens."""
+    """Resolved size limits, in tokens unless stated otherwise."""
 
     threshold: int
     """Size at which the context is compacted."""
     prefire_at: int
-    """Size at which a note is made ahead."""
+    """Size at which a note is started in the background."""
     prefix_share: float
     """Share of the context that the first note covers."""
     landing: int
-    """A compaction must land under it."""
+    """Size below which the context must be after a compaction."""
     keep_tail: int
-    """Newest messages kept verbatim behind a summary, at most."""
+    """Maximum size of the newest messages that are kept verbatim after a summary."""
     tool_result_cap: int
+    """Maximum size of one tool result in the context."""
     max_output: int
+    """Maximum size of one reply."""
     window: int
-    """What the model takes at most."""
+    """The model's context window."""
     min_cache_tokens: int = 0
-    """The shortest beginning of a request that the prompt cache takes."""
+    """Shortest request prefix that the prompt cache stores."""
 
     @classmethod
     def resolve(
@@ -59,12 +63,12 @@ class Limits:
         landing_share: float = 0.5,
         min_cache_tokens: int = 0,
     ) -> Limits:
-        """Fill in what configuration leaves at 0.
+        """Compute the limits, with defaults for settings that are 0.
 
-        A configured threshold is used as it is, but never above what the window can take:
-        beyond it every request would fail.
+        A configured threshold is used as it is, but lowered to what the window can hold: above
+        that, every request would fail.
         """
-        # A small model may count its output into its window.
+        # Models with a small window may report a maximum output as large as the window itself.
         ceiling = max(window - max_output, window // 2)
         if max_context_tokens:
             threshold = min(max_context_tokens, ceiling)
@@ -83,20 +87,23 @@ class Limits:
         )
 
     def summary_tokens(self, overhead: int) -> int:
-        """What a summary may have, beside ``overhead`` tokens of system prompt and tools."""
+        """Return the maximum size of a summary.
+
+        ``overhead`` is the size of system prompt and tools, here and in the methods below.
+        """
         share = int((self.landing - overhead) * SUMMARY_SHARE)
         return max(SHORTEST_SUMMARY, min(SUMMARY_TOKENS, share, self.max_output))
 
     def ledger_tokens(self, overhead: int) -> int:
-        """What the ledger may have in a summary turn."""
+        """Return the maximum size of the ledger in a summary turn."""
         return max(0, min(LEDGER_TOKENS, int((self.landing - overhead) * LEDGER_SHARE)))
 
     def last_message_tokens(self, overhead: int) -> int:
-        """What the user's last message may have in a summary turn; the record has the rest."""
+        """Return the maximum size of the user's last message in a summary turn."""
         share = int((self.landing - overhead) * LEDGER_SHARE)
         return max(SHORTEST_SUMMARY // 4, min(LAST_MESSAGE_TOKENS, share))
 
     def added_tokens(self, overhead: int) -> int:
-        """What code adds to a summary: the ledger, the live variables, the hints."""
+        """Return the expected size of what code adds to a summary: ledger, variables and hints."""
         hints = min(HINT_TOKENS, int((self.landing - overhead) * HINT_SHARE))
         return self.ledger_tokens(overhead) + max(0, hints)

@@ -1,4 +1,4 @@
-"""What stands in the context for a tool output that was pruned."""
+"""Previews: the short texts that replace pruned tool results in the context."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from prime_ext.session.records import AnyRecord, AssistantMessage, Block, Prune,
 HEAD_CHARS = 240
 TAIL_CHARS = 160
 ERROR_TAIL_CHARS = 1_200
-"""The end of a traceback says what went wrong; it stays useful for longer than other outputs."""
+"""Errors keep more, because the end of a traceback says what went wrong."""
 
 SHORTEST_CHARS = 1_000
-"""Shorter outputs stay: their previews would free next to nothing."""
+"""Shorter results are not pruned, because their previews would save next to nothing."""
 
 IMAGE_CHARS = 4_000
-"""What an image weighs against text here."""
+"""Characters of text that an image counts as when deciding whether to prune."""
 
 
 def preview(result: ToolResult) -> list[Block]:
-    """What a pruned result is sent as; nothing if it says nothing.
+    """Return the content that replaces a pruned result; empty if the result has none.
 
-    The same result always has the same preview.
+    Deterministic: the same result always has the same preview.
     """
     text = _text(result.content)
     images = _images(result.content)
@@ -45,7 +45,7 @@ def preview(result: ToolResult) -> list[Block]:
 
 
 def is_prunable(result: ToolResult) -> bool:
-    """Whether its preview is much shorter than it is."""
+    """Return whether the preview of ``result`` is much shorter than the result."""
     images = _images(result.content)
     kept = HEAD_CHARS + (ERROR_TAIL_CHARS if result.is_error else TAIL_CHARS)
     weight = len(_text(result.content)) + images * IMAGE_CHARS
@@ -53,14 +53,15 @@ def is_prunable(result: ToolResult) -> bool:
 
 
 def pruned_seqs(records: Iterable[AnyRecord]) -> frozenset[int]:
-    """Results that the context shows as previews."""
+    """Return the ``seq`` of all results that the ``prune`` records replace by previews."""
     return frozenset(seq for r in records if isinstance(r, Prune) for seq in r.pruned)
 
 
 def loses_thinking(record: AssistantMessage, prunes: Sequence[Prune]) -> bool:
-    """Whether a prune has changed what stood before the message when it was written.
+    """Return whether a prune has changed messages that precede ``record``.
 
-    Its thinking is bound to that, and can only go back with it or not at all.
+    Thinking blocks are only valid after exactly the messages they were written after. If those
+    have changed, the thinking must be left out.
     """
     return any(min(prune.pruned, default=prune.seq) < record.seq < prune.seq for prune in prunes)
 

@@ -1,4 +1,4 @@
-"""Making a conversation smaller for a summary that the model's server refused to make of it all."""
+"""Reduced forms of a conversation, for when the model's server refuses to summarise all of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _MEDIA = frozenset({"image", "document"})
 
 
 def without_media(messages: Sequence[ProjectedMessage]) -> list[ProjectedMessage]:
-    """The messages with a note in place of each image; those without one are the same objects."""
+    """Return the messages with a short text in place of each image or document.
+
+    Messages without media are returned as the same objects.
+    """
     return [
         replace(message, content=_text_only(message.content))
         if any(_has_media(block) for block in message.content)
@@ -33,12 +36,21 @@ def fitting(
     *,
     digest_chars: int,
 ) -> list[ProjectedMessage]:
-    """The newest messages that fit in ``room`` tokens, behind an extraction of the others.
+    """Return the newest messages that fit in ``room`` tokens, after an extraction of the others.
 
-    A call and its result stay together. ``sizes`` are the messages' tokens.
+    A tool call and its result stay together.
+
+    Parameters
+    ----------
+    sizes:
+        Size of each message, in tokens.
+    room:
+        Maximum size of the result, in tokens.
+    digest_chars:
+        Maximum characters of the extraction.
     """
     first = len(messages)
-    used = digest_chars // 2  # on the safe side: a token has two characters at least
+    used = digest_chars // 2  # A cautious estimate of two characters per token.
     for index in range(len(messages) - 1, -1, -1):
         used += sizes[index]
         if used > room:
@@ -58,17 +70,17 @@ def fitting(
 
 
 def transcript(messages: Sequence[ProjectedMessage], max_chars: int) -> str:
-    """The conversation as one text of at most ``max_chars`` characters.
+    """Return the conversation as one text of at most ``max_chars`` characters.
 
-    Each message is shortened in its middle to an equal share, the newest half of them to twice
-    the share of the older ones.
+    Long messages are shortened in the middle. Each message of the newer half gets twice the room
+    of a message of the older half.
     """
     lines = [f"{message.role}: {_told(message)}" for message in messages]
     if not lines:
         return ""
     older = len(lines) // 2
     share = max_chars // (older + 2 * (len(lines) - older))
-    if share < 40:  # too many even for that: the newest
+    if share < 40:  # Too many messages: use the newest only.
         return shorten("\n".join(lines[-(max_chars // 80) or -1 :]), max_chars)
     return "\n".join(
         shorten(line, (share if index < older else 2 * share) - 1)

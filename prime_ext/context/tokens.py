@@ -1,8 +1,8 @@
-"""How many tokens a context has: a raw count, and an estimate anchored on reported usage.
+"""Token counts: a raw count, and an estimate anchored on the usage that the API reports.
 
-The raw count is that of the public ``cl100k_base`` tokenizer. Claude's tokenizers count more, by a
-factor that depends on the model and on the kind of text; ``UsageEstimator`` learns it from the
-usage that the API reports. Its data comes with the package and is loaded on first use.
+The raw count uses the public ``cl100k_base`` tokenizer. Claude's tokenizers count more, by a ratio
+that depends on the model and on the kind of text; ``UsageEstimator`` learns this ratio from
+reported usage. The tokenizer's data is part of the package and is loaded on first use.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ SPLIT_PATTERN = (
 )
 
 IMAGE_TOKEN_CAP = 4_784
-"""Of one image on the newest models; older ones scale it down to 1,568."""
+"""Maximum tokens of one image on the newest models; older models scale images to 1,568."""
 IMAGE_PATCH = 28
-"""Pixels along the edge of the square that one image token stands for."""
+"""Edge length, in pixels, of the square that one image token covers."""
 
 MESSAGE_TOKENS = 4
-"""What the frame of a message or block costs, roughly."""
+"""Approximate overhead of a message, or of a tool call or result, in tokens."""
 
 BYTES_PER_TOKEN = 3
-"""Without the tokenizer. Rather too small: an estimate that is too large compacts early."""
+"""Fallback without the tokenizer. Deliberately low: overestimating only compacts earlier."""
 
 BASE64_CHARS_PER_TOKEN = 1.4
 BASE64_RUN = re.compile(
@@ -49,7 +49,8 @@ BASE64_RUN = re.compile(
     r"|(?:[A-Za-z0-9+/]{64}\r?\n){4,}[A-Za-z0-9+/]*={0,2}"
 )
 BASE64_VARIETY = 40
-"""Different characters that a run must have; hexadecimal, rules and sequences have fewer."""
+"""Minimum number of distinct characters for a run to count as base64. Hexadecimal digits,
+separator lines and DNA sequences have fewer."""
 
 CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff]")
 
@@ -57,9 +58,10 @@ _load_lock = threading.Lock()
 
 
 async def load() -> bool:
-    """Load the tokenizer off the event loop; ``False`` if the byte count has to do.
+    """Load the tokenizer in a thread; return ``False`` if sizes are estimated from bytes instead.
 
-    Counting loads it as well, but on the thread that counts (about 0.15 s).
+    Without this call the first count loads the tokenizer, which blocks its thread for about
+    0.15 s.
     """
     if not _loaded.cache_info().currsize:
         await asyncio.to_thread(_tokenizer)
@@ -67,7 +69,7 @@ async def load() -> bool:
 
 
 def _tokenizer() -> tiktoken.Encoding | None:
-    # The lock keeps two threads from building it twice.
+    # The lock keeps two threads from building the tokenizer at the same time.
     with _load_lock:
         return _loaded()
 
@@ -97,10 +99,10 @@ def _build() -> tiktoken.Encoding:
 
 
 class Size(NamedTuple):
-    """Raw size of a piece of context.
+    """Raw size of a part of the context.
 
-    ``text`` is in tokens of the raw tokenizer and grows by the model's ratio; ``images`` are in
-    the model's own tokens already.
+    ``text`` is in tokens of the raw tokenizer and must be multiplied by the model's ratio;
+    ``images`` is already in the model's own tokens.
     """
 
     text: int
@@ -121,12 +123,12 @@ NOTHING = Size(0)
 
 
 def count_text(text: str) -> int:
-    """Raw tokens of ``text``. Any string is fine, lone surrogates and special tokens included."""
+    """Return the raw tokens of ``text``, which may hold lone surrogates and special tokens."""
     if not text:
         return 0
     if len(text) < 512:
         return _count_plain(text)
-    # The hash stands for the text, so that the cache does not keep long outputs alive.
+    # Keyed by hash, so that the cache does not keep long outputs alive.
     key = (hash(text), len(text))
     known = _counts.get(key)
     if known is None:
@@ -163,17 +165,21 @@ def _count_plain(text: str) -> int:
         tokens = len(tokenizer.encode_ordinary(text))
     if text.isascii():
         return tokens
-    # Frequent words of Chinese, Japanese and Korean are single tokens of this tokenizer only.
+    # This tokenizer has single tokens for frequent Chinese, Japanese and Korean words, which
+    # Claude's tokenizers have not.
     return max(tokens, len(CJK.findall(text)))
 
 
 def image_tokens(width: int, height: int, cap: int = IMAGE_TOKEN_CAP) -> int:
-    """Tokens of an image of so many pixels; the API scales down what is over ``cap``."""
+    """Return the tokens of an image of ``width`` × ``height`` pixels, at most ``cap``.
+
+    The API scales larger images down.
+    """
     return min(-(-width // IMAGE_PATCH) * -(-height // IMAGE_PATCH), cap)
 
 
 def measure_block(block: Mapping[str, Any], image_cap: int = IMAGE_TOKEN_CAP) -> Size:
-    """Size of one content block; ``cache_control`` weighs nothing."""
+    """Return the size of one content block, without its ``cache_control``."""
     kind = block.get("type")
     if kind == "text":
         return Size(count_text(str(block.get("text", ""))))
@@ -182,7 +188,8 @@ def measure_block(block: Mapping[str, Any], image_cap: int = IMAGE_TOKEN_CAP) ->
     if kind == "compaction":
         return Size(count_text(str(block.get("content") or "")))
     if kind == "thinking":
-        # The signature is not read by the model; a thinking text that was left out is.
+        # The model does not read the signature. It does read thinking whose text the API omitted,
+        # and the length of the signature is all that tells its size.
         text = str(block.get("thinking", ""))
         return Size(count_text(text) if text else len(str(block.get("signature", ""))) // 8)
     if kind == "redacted_thinking":
@@ -208,7 +215,7 @@ def _measure_content(content: object, image_cap: int) -> Size:
 
 
 def measure_message(message: Mapping[str, Any], image_cap: int = IMAGE_TOKEN_CAP) -> Size:
-    """Size of one message, ``{"role": …, "content": …}``."""
+    """Return the size of one message, ``{"role": …, "content": …}``."""
     return _measure_content(message.get("content", ""), image_cap).plus(Size(MESSAGE_TOKENS))
 
 
@@ -218,7 +225,7 @@ def measure_request(
     messages: Iterable[Mapping[str, Any]],
     image_cap: int = IMAGE_TOKEN_CAP,
 ) -> Size:
-    """Size of everything a request sends."""
+    """Return the size of a request: system prompt, tools and messages."""
     total = NOTHING
     for block in system:
         total = total.plus(measure_block(block, image_cap))
@@ -242,15 +249,19 @@ LEARNING_RATE = 0.2
 RATIO_MIN, RATIO_MAX = 0.7, 2.5
 RATIO_SEED_OLD, RATIO_SEED_NEW = 1.3, 1.6
 NEW_TOKENIZER = (4, 7)
-"""First version of Claude with the tokenizer that counts more."""
+"""First Claude version with the newer tokenizer, which counts more tokens."""
 SMALLEST_LESSON = 200
-"""Raw tokens under which a delta says nothing about the ratio: frames and rounding weigh more."""
+"""Minimum growth, in raw tokens, from which the ratio is learned. In smaller differences message
+overhead and rounding dominate."""
 SMALLEST_OUTPUT_SHARE = 0.3
-"""Of a reply's raw count, under which its reported output cannot be true."""
+"""A reported output below this share of the reply's raw count is not believed."""
 
 
 def context_tokens(usage: Mapping[str, Any]) -> int | None:
-    """Size of the context that ``usage`` was reported for; ``None`` if it was not reported."""
+    """Return the size of the request that ``usage`` reports; ``None`` if ``usage`` lacks it.
+
+    Tokens read from and written to the prompt cache are included.
+    """
     parts = [
         usage.get(key)
         for key in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
@@ -261,7 +272,7 @@ def context_tokens(usage: Mapping[str, Any]) -> int | None:
 
 
 def seed_ratio(model: str) -> float:
-    """Ratio to begin with, by the version in a Claude model's id."""
+    """Return the initial ratio for a Claude model, by the version in its id."""
     version = re.search(r"claude-[a-z]+-(\d{1,2})(?:-(\d{1,2}))?(?!\d)", model)
     if version is None:
         return RATIO_SEED_OLD
@@ -271,18 +282,20 @@ def seed_ratio(model: str) -> float:
 
 @dataclass
 class UsageEstimator:
-    """Size of the next request: the last reported one, plus what came since, times a ratio.
+    """Estimates the size of the next request from reported usage.
 
-    Call :meth:`observe` with each reply's usage and the size of the request it answers, and
-    :meth:`drop_anchor` whenever the context is rewritten. One estimator serves one model in one
-    session; fed the same calls it gives the same numbers.
+    The estimate is the last reported size (the anchor) plus the raw size of what was added since,
+    multiplied by the ratio. Call :meth:`observe` with each reply's usage and the size of its
+    request, and :meth:`drop_anchor` whenever the context is rewritten. An estimator belongs to one
+    model in one session and is deterministic.
     """
 
     ratio: float
+    """The model's tokens for each raw token of text."""
     anchor_tokens: int | None = None
-    """As reported for the last request and its reply; ``None`` until one is."""
+    """Reported tokens of the last request and its reply; ``None`` before the first report."""
     anchor_size: Size = NOTHING
-    """Raw size of the two."""
+    """Raw size of the same request and reply."""
 
     @classmethod
     def for_model(cls, model: str) -> UsageEstimator:
@@ -290,33 +303,33 @@ class UsageEstimator:
 
     @property
     def anchored(self) -> bool:
-        """Whether the estimate stands on a reported figure."""
+        """Whether the estimate is based on reported usage."""
         return self.anchor_tokens is not None
 
     def estimate(self, size: Size) -> int:
-        """Tokens of a request of ``size``, in the model's own count."""
+        """Return the estimated tokens of a request of raw size ``size``, as the model counts."""
         delta = size.minus(self.anchor_size)
         return max(0, (self.anchor_tokens or 0) + self._scaled(delta))
 
     def observe(self, usage: Mapping[str, Any], size: Size, reply: Size | None = None) -> None:
-        """Learn from a reply.
+        """Move the anchor and adjust the ratio after a reply.
 
         Parameters
         ----------
         usage:
-            As reported with the reply. Ignored if it has no input figures.
+            Usage as reported with the reply. Ignored if it has no input tokens.
         size:
-            Raw size of the request that was answered, the reply left out.
+            Raw size of the request, without the reply.
         reply:
-            Raw size of the reply, if it is going to be part of the next request: its reported
-            output is then part of the anchor. That is four times as exact as counting it, and
-            right for thinking whose text is left out.
+            Raw size of the reply, if it will be part of the next request. Its reported output
+            tokens are then added to the anchor, which is four times as exact as counting the reply
+            and also covers thinking whose text the API omitted.
         """
         tokens = context_tokens(usage)
         if tokens is None:
             return
         delta = size.minus(self.anchor_size)
-        # Only a difference teaches: a whole request has overhead that nobody counts.
+        # Only differences are used: a whole request has overhead that the raw count lacks.
         if self.anchor_tokens is not None and delta.text >= SMALLEST_LESSON:
             seen = (tokens - self.anchor_tokens - delta.images) / delta.text
             moved = self.ratio + LEARNING_RATE * (seen - self.ratio)
@@ -324,13 +337,13 @@ class UsageEstimator:
         self.anchor_tokens, self.anchor_size = tokens, size
         if reply is not None:
             output = usage.get("output_tokens") or 0
-            # Some servers report a placeholder.
+            # Some servers report a placeholder instead of the output tokens.
             believable = output >= reply.raw * SMALLEST_OUTPUT_SHARE
             self.anchor_tokens += output if believable else self._scaled(reply)
             self.anchor_size = size.plus(reply)
 
     def drop_anchor(self) -> None:
-        """Forget the reported size, because the context is no longer the one it was for."""
+        """Forget the reported size, because the context it was reported for was rewritten."""
         self.anchor_tokens = None
         self.anchor_size = NOTHING
 
