@@ -15,6 +15,11 @@ probe = Probe()
 reading = [1, 2, 3]
 `;
 
+const HANGING = FRAGILE.replace(
+  "raise OSError('the cable was pulled')",
+  '__import__("time").sleep(600)'
+);
+
 const CRASH = 'import os, signal\nos.kill(os.getpid(), signal.SIGKILL)';
 
 function fenced(code: string): string {
@@ -57,6 +62,36 @@ test('After a crash it says what is missing, why, and how it was made', async ({
   await expect(show).toHaveAttribute('aria-expanded', 'true');
   await expect(card.locator('.jp-prime-Code')).toContainText('probe = Probe()');
   expect(await panel.userRuns('print(sum(reading))')).toContain('6');
+});
+
+test('What hung is loaded for who asks, stopped again, and has its result in a card', async ({
+  page,
+  tmpPath
+}) => {
+  const panel = await PrimePanel.onExample(page, tmpPath);
+  await panel.ask(fenced(`${HANGING.trim()}\npathlib.Path('broken').touch()`));
+  await saved(page, tmpPath, 'reading');
+  await panel.ask(fenced(CRASH));
+  const cards = panel.root.locator('.jp-prime-Restore');
+  await expect(cards).toContainText('The kernel died and was started again');
+  await page.getByRole('dialog').getByRole('button', { name: 'Ok' }).click();
+  await panel.button('Load probe anyway').press('Enter');
+  const stop = panel.button('Stop loading probe');
+  await expect(stop).toBeFocused();
+  await stop.press('Enter');
+  await expect(cards.last()).toContainText('Could not be loaded: probe.');
+  await expect(cards.first().getByText('probe', { exact: true })).toBeVisible();
+  await expect(
+    cards.first().locator('li', { hasText: 'probe' }).last()
+  ).toBeFocused();
+  await panel.userRuns("print(pathlib.Path('broken').unlink())");
+  // The last word on a name is the one that has the button.
+  await expect(panel.button('Load probe anyway')).toHaveCount(1);
+  await panel.button('Load probe anyway').click();
+  await expect(cards.last()).toContainText('Loaded: probe.');
+  expect(await panel.userRuns('print(type(probe).__name__)')).toContain(
+    'Probe'
+  );
 });
 
 test('After a restart the variables are offered and come back', async ({
