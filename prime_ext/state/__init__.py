@@ -8,8 +8,8 @@ Usable on its own, in any Python process::
     report = state.load("here")
     manifest = state.inspect("here")
 
-It imports nothing of Jupyter and nothing of the rest of the package. dill, NumPy and the like
-are used where they are installed.
+The package imports neither Jupyter nor any other part of prime_ext, because it is also sent into
+kernels that have none of them installed. dill, NumPy and the like are used if they are present.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ __all__ = [
 def inspect(
     directory: str | os.PathLike[str], *, key: bytes | None = None, generation: str = "current"
 ) -> Manifest:
-    """What a snapshot holds. Nothing is unpickled, nothing is run.
+    """Return the manifest of a snapshot, without unpickling or running anything.
 
-    A snapshot of another key can be looked at too: ``signature`` of the result is ``valid`` or
-    ``invalid``. Raises `SnapshotMissing` and `SnapshotCorrupt`.
+    A snapshot signed with another key can be inspected too: ``signature`` of the result is
+    ``valid`` or ``invalid``. Raises `SnapshotMissing` and `SnapshotCorrupt`.
     """
     source = Path(os.path.abspath(directory))
     key = user_key() if key is None else key

@@ -5,11 +5,12 @@
     magic (8) | component streams | manifest (JSON) | manifest offset, length (2 × u64, little
     endian) | HMAC-SHA256 over everything before (32) | end magic (8)
 
-It is deliberately not a plain pickle: ``pickle.load`` or ``dill.load`` on it fails at the first
-byte, so that nobody unpickles it by accident without its signature having been checked.
+The head is deliberately not a plain pickle: ``pickle.load`` and ``dill.load`` fail at its first
+byte, so that nobody unpickles it by accident before its signature has been checked.
 
-``kernel-state.d/`` holds the segments (large buffers), the previous head, the lock, and what the
-verifier found. ``kernel-state.json`` is a readable copy of the manifest; the head wins.
+``kernel-state.d/`` holds the segments (large buffers), the previous and kept heads, the lock, and
+the results of the verifier. ``kernel-state.json`` is a readable copy of the manifest; if the two
+differ, the head counts.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ IN_HEAD = "head"
 class Extent:
     """A run of bytes in the head or in a segment.
 
-    ``fast`` is its change-detection digest; ``strong`` its collision-resistant one, empty for
-    what lies in the head (the signature covers that).
+    ``where`` is `IN_HEAD` or the name of a segment. ``fast`` is the digest for change detection;
+    ``strong`` the collision-resistant one, empty in the head, which the signature covers.
     """
 
     where: str
@@ -63,11 +64,18 @@ class Extent:
 class ComponentRecord:
     """One connected component of the namespace.
 
-    ``roots`` are ``["class", key]``, ``["name", name]`` or ``["patch", place]`` in the order of the
-    stream; ``uses``
-    the keys of the classes whose instances occur in it; ``verified`` that this very content was
-    read back before. ``packed``: empty, or the first of ``buffers`` is a pack (`packing`), and this
-    the order in which the stream wants buffers: a length for one in the pack, −1 for a large one.
+    Attributes
+    ----------
+    roots: ``["class", key]``, ``["name", name]`` or ``["patch", place]``, in the order of the
+        stream.
+    tier: how it was pickled: ``c``, ``python``, ``dill`` or ``salvage``.
+    stream: where the pickle stream lies.
+    buffers: where its out-of-band buffers lie.
+    fingerprint: digest of the roots and the content.
+    uses: keys of the classes that occur in it.
+    verified: whether a component with this fingerprint has been read back before.
+    packed: empty, or, if the first of ``buffers`` is a pack (`packing`), the order in which the
+        stream takes buffers: the length of one in the pack, −1 for a large one.
     """
 
     roots: Sequence[Sequence[str]]
@@ -82,10 +90,11 @@ class ComponentRecord:
 
 @dataclass
 class Manifest:
-    """What a snapshot holds, without loading any of it.
+    """The description of a snapshot's contents, readable without loading any of them.
 
-    ``names`` maps a name to ``{status, reason, recipe, type, size, component}``; ``signature``
-    says what `inspect` found: ``valid``, ``invalid``, or ``unchecked``.
+    ``names`` maps a name to ``{status, reason, recipe, type, size, component}``, where
+    ``component`` is an index into ``components``, or None for a skipped name. ``signature`` is
+    ``valid``, ``invalid`` or ``unchecked``.
     """
 
     version: int = FORMAT_VERSION
@@ -109,7 +118,7 @@ class Manifest:
     signature: str = "unchecked"
 
     def segments(self) -> dict[str, int]:
-        """Live bytes by segment name."""
+        """Return the bytes that the snapshot uses of each segment, by segment name."""
         live: dict[str, int] = {}
         for extent in self.extents():
             if extent.where != IN_HEAD:
@@ -117,7 +126,7 @@ class Manifest:
         return live
 
     def extents(self) -> list[Extent]:
-        """Every extent the snapshot needs, an extent that is used twice only once."""
+        """Return every extent the snapshot needs, each once."""
         found: dict[tuple[str, int], Extent] = {}
         for component in self.components:
             for extent in (component.stream, *component.buffers):
@@ -128,7 +137,7 @@ class Manifest:
         return list(found.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """The manifest as JSON types. `dataclasses.asdict` would copy deeply."""
+        """Return the manifest as JSON types, without the deep copies of `dataclasses.asdict`."""
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         fields["names"] = {name: _without_empty(entry) for name, entry in self.names.items()}
         fields["components"] = [_as_json(component) for component in self.components]
@@ -138,13 +147,16 @@ class Manifest:
         return fields
 
     def encode(self) -> bytes:
-        """The manifest as JSON, an item a line, for people to read (`indent` takes a slow way)."""
+        """Return the manifest as JSON, one item per line so that people can read it.
+
+        Line breaks come from the separators, because ``indent`` selects json's slow encoder.
+        """
         raw = self.to_dict()
         return json.dumps(raw, separators=(",\n", ":"), check_circular=False).encode("utf-8")
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> Manifest:
-        """Parse; raises `SnapshotCorrupt` on anything that is not a manifest of this version."""
+        """Parse a manifest. Raises `SnapshotCorrupt` if it is damaged or of another version."""
         try:
             if raw["version"] != FORMAT_VERSION:
                 raise SnapshotTooNew(
@@ -168,12 +180,12 @@ _NAME_DEFAULTS = {"reason": "", "recipe": None, "type": "", "size": 0, "componen
 
 
 def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Thousands of entries say nothing but their defaults; those read and write slowly."""
+    """Drop fields that are empty or false: there may be thousands of entries to read and write."""
     return {name: value for name, value in fields.items() if value or type(value) is int}
 
 
 def _as_json(component: ComponentRecord) -> dict[str, Any] | list[Any]:
-    """As JSON types; of a small component, of which there may be thousands, without field names."""
+    """Return a component as JSON types; a small one, of which there may be thousands, as a list."""
     stream = component.stream
     if stream.where == IN_HEAD and component.tier == "c" and not component.buffers:
         where = (stream.offset, stream.length, stream.fast)
@@ -202,48 +214,48 @@ def _component(raw: Mapping[str, Any] | list[Any]) -> ComponentRecord:
 
 
 class HeadBuilder:
-    """Collects the streams of a head; `finish` gives its bytes."""
+    """Collects the streams of a head and returns its bytes from `finish`."""
 
     def __init__(self) -> None:
         self._parts: list[bytes | memoryview] = [MAGIC]
         self._size = len(MAGIC)
 
     def add(self, stream: bytes | memoryview, fast: str = "") -> Extent:
-        """Append a stream, returning where it will lie."""
+        """Append a stream and return its extent."""
         extent = Extent(IN_HEAD, self._size, len(stream), fast)
         self._parts.append(stream)
         self._size += len(stream)
         return extent
 
     def finish(self, encoded: bytes, key: bytes) -> list[bytes | memoryview]:
-        """The complete, signed head, in pieces; ``encoded`` is its manifest (`encode`)."""
-        streams = b"".join(self._parts)  # thousands of small ones
+        """Return the complete, signed head in pieces. ``encoded`` is `Manifest.encode`'s result."""
+        streams = b"".join(self._parts)  # one piece instead of thousands of small ones
         content = [streams, encoded, _LENGTHS.pack(self._size, len(encoded))]
         return [*content, signing.sign(key, *content), END_MAGIC]
 
 
 @dataclass
 class Head:
-    """A head in memory, its signature already checked unless ``manifest.signature`` says not."""
+    """A head in memory. Its signature is valid unless ``manifest.signature`` says otherwise."""
 
     content: bytes
     manifest: Manifest
 
     def stream(self, extent: Extent) -> memoryview:
-        """The bytes of an extent that lies in the head."""
+        """Return the bytes of an extent in the head."""
         end = extent.offset + extent.length
         if extent.offset < 0 or extent.length < 0 or end > len(self.content):
             raise SnapshotCorrupt("The snapshot's manifest points outside of its head.")
         return memoryview(self.content)[extent.offset : end]
 
     def streams(self) -> memoryview:
-        """All streams as they lie one behind the other."""
+        """Return all streams of the head as one contiguous view."""
         end, _ = _LENGTHS.unpack_from(self.content, len(self.content) - _TRAILER_BYTES)
         return memoryview(self.content)[len(MAGIC) : end]
 
 
 def read_private(path: Path) -> bytes:
-    """The content of a regular file that no symbolic link stands in for."""
+    """Return the content of a regular file; refuse symbolic links and other kinds of file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     except FileNotFoundError:
@@ -257,11 +269,13 @@ def read_private(path: Path) -> bytes:
 
 
 def parse_head(content: bytes, key: bytes | None, source: Path, hint: str = "") -> Head:
-    """Check the signature, then read the manifest. Nothing is unpickled here.
+    """Check the signature of a head, then parse its manifest. Nothing is unpickled here.
 
-    With ``key=None`` the signature stays unchecked: good for looking, refused for loading.
-    ``hint``: what to do if there is something wrong with it.
-    Raises `SnapshotCorrupt` for what is not a whole head, `SnapshotRefused` for a foreign one.
+    With ``key=None`` the signature is not checked: enough for inspecting a snapshot, but not for
+    loading it. ``hint`` is appended to error messages and says what to do.
+
+    Raises `SnapshotCorrupt` if the head is incomplete or damaged, and `SnapshotRefused` if it was
+    altered or signed with another key.
     """
     whole = (
         len(content) >= len(MAGIC) + _TRAILER_BYTES
@@ -291,7 +305,7 @@ def parse_head(content: bytes, key: bytes | None, source: Path, hint: str = "") 
 
 
 def numbered(directory: Path) -> list[str]:
-    """The generations ``kept-N`` that are there, the newest first."""
+    """Return the existing generations ``kept-N``, the newest first."""
     try:
         stems = [path.stem for path in (directory / DATA_NAME).glob("kept-*.dill")]
     except OSError:
@@ -301,12 +315,12 @@ def numbered(directory: Path) -> list[str]:
 
 
 def generations(directory: Path) -> list[str]:
-    """The generations that there may be, those in use first."""
+    """Return the names of all generations that may exist, those in use first."""
     return ["current", "previous", *numbered(directory), "kept"]
 
 
 def head_path(directory: Path, generation: str) -> Path:
-    """Where the head of a generation lies: ``current``, ``previous``, ``kept`` or ``kept-N``."""
+    """Return the path of a generation's head: ``current``, ``previous``, ``kept``, ``kept-N``."""
     names = {
         "current": directory / HEAD_NAME,
         "previous": directory / DATA_NAME / PREVIOUS_NAME,
@@ -323,7 +337,7 @@ def head_path(directory: Path, generation: str) -> Path:
 
 
 def other_generation(directory: Path, generation: str) -> str:
-    """What to do if a generation is damaged or gone; empty if there is no other one."""
+    """Return a hint to load another generation if this one fails; empty if there is none."""
     for other in generations(directory):
         if other != generation and head_path(directory, other).exists():
             which = "The previous" if other == "previous" else "Another"
@@ -332,7 +346,7 @@ def other_generation(directory: Path, generation: str) -> str:
 
 
 def read_head(directory: Path, key: bytes | None, generation: str = "current") -> Head:
-    """Read and check the head of one generation."""
+    """Read the head of one generation and check it as `parse_head` does."""
     path = head_path(directory, generation)
     try:
         content = read_private(path)

@@ -63,25 +63,28 @@ def load(
     Parameters
     ----------
     directory, namespace, key: as for saving.
-    mode: ``hot`` keeps the objects that are still alive and as they were saved, and leaves the
-        process state alone; ``cold`` restores the process state too; ``auto`` is ``hot`` in the
-        process that saved, else ``cold``.
-    names: only these; default: all.
-    overwrite: replace names that exist and differ from the snapshot. Without it they stay.
-    generation: ``current``, ``previous``, ``kept`` (the one whose restore was incomplete), or
-        ``kept-N``.
-    verify: check the content of mapped segments before use (``wait``), not at all (``off``), or
-        small ones before use and large ones in the ``background`` (`altered`): a mismatch is then
-        logged, and changes status and reason of the names in the report.
-    restore_process_state: working directory, ``sys.path``, random states, options.
-    seconds_per_component: what takes longer to load is given up and reported.
-    lock_timeout: seconds to wait for a writer that is at work, as one that outlives a killed
-        kernel; then the snapshot before is loaded, and a note says so.
-    cautious: leave out, and report, what hung or ended the process that read it back, and give
-        what was not read back yet a few seconds only. Default: unless ``names`` are given.
+    mode: ``hot`` restores variables only; ``cold`` also restores the process state and, unless
+        ``names`` are given, the notebook's changes to modules; ``auto`` is ``hot`` in the
+        process that saved the snapshot, otherwise ``cold``.
+    names: load only these names; default: all.
+    overwrite: replace names that exist and differ from the snapshot. Without it they stay. A name
+        whose live value is as it was saved always keeps it.
+    generation: ``current``, ``previous``, ``kept`` (the one that was set aside, for example
+        because its restore was incomplete), or ``kept-N`` (that of an earlier process).
+    verify: compare mapped data with its digests before use (``wait``), not at all (``off``), or
+        small snapshots before use and the bulk of large ones in the ``background`` (`altered`).
+        A mismatch found in the background is logged, and changes the status and reason of the
+        names in the report.
+    restore_process_state: restore working directory, ``sys.path``, random states and options.
+    seconds_per_component: a component that takes longer to load is abandoned and reported.
+    lock_timeout: seconds to wait for a writer in progress, such as one that outlives a killed
+        kernel. After that the snapshot before is loaded, with a note.
+    cautious: leave out, and report, the components that hung or ended the process that read
+        them back, and allow those not read back yet only a few seconds. Default: cautious unless
+        ``names`` are given.
 
-    Raises `SnapshotMissing`, `SnapshotRefused`, `SnapshotCorrupt` before anything is unpickled
-    or changed. What fails later concerns single names and is in the report.
+    Raises `SnapshotMissing`, `SnapshotRefused` or `SnapshotCorrupt` before anything is unpickled
+    or changed. Later failures concern single names and are in the report.
     """
     if mode not in ("auto", "hot", "cold"):
         raise ValueError(f"mode must be 'auto', 'hot' or 'cold', not {mode!r}.")
@@ -174,7 +177,7 @@ def _patch(patched: dict[str, Any], report: Report) -> None:
 
 
 def _open(directory: Path, key: bytes, generation: str) -> tuple[Head, SegmentReader]:
-    """Head and segments that belong together, also while somebody else is saving."""
+    """Return a head and its open segments, consistent even while another process is saving."""
     attempts = 3
     while True:
         head = format.read_head(directory, key, generation)
@@ -190,5 +193,5 @@ def _open(directory: Path, key: bytes, generation: str) -> tuple[Head, SegmentRe
 
 
 def _checked_at_once(verify: str, manifest: Manifest) -> int:
-    """Bytes of mapped data to compare before use."""
+    """Return how many bytes of mapped data to compare with their digests before use."""
     return {"wait": sys.maxsize, "background": altered.at_once(manifest), "off": 0}[verify]

@@ -1,4 +1,4 @@
-"""The components of a snapshot, made into objects of a namespace."""
+"""Loading the components of a snapshot into a namespace."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from .tolerant import TolerantUnpickler, lost_class
 from .unrestorable import Unrestorable
 
 UNREAD_SECONDS = 10.0
-"""For a component that nobody has read back yet and nobody has asked for by name."""
+"""Time limit, in a cautious load, for a component that has not been read back yet."""
 
 LEAST_SECONDS = 3.0
-"""For such a one, after others have used up that time in vain."""
+"""The same limit once other such components have used up that time without finishing."""
 
 _unfilled: set[str] = set()
-"""Keys of this process's classes whose contents were left out, or hung: filled when asked for."""
+"""Keys of live classes whose contents were left out or timed out; a later load may fill them."""
 
 
 class Loader:
@@ -54,23 +54,24 @@ class Loader:
         self.context = restorers.LoadContext(namespace, modules=head.manifest.modules)
         self._reader = reader
         self._at_once = at_once
-        """Bytes of mapped data that may still be compared before use."""
+        """Bytes of mapped data that may still be compared with their digests before use."""
         self._limit = limit
         self._cautious = False
         self._dangers: dict[int, str] = {}
         self._in_vain = 0.0
-        """Seconds that went to components which never finished loading."""
+        """Seconds spent on components that did not finish loading in time."""
         self._fresh: set[str] = set()
         self._damaged: dict[str, str] = {}
         self._patched: dict[str, Any] | None = None
 
     def beware(self, dangers: dict[int, str]) -> None:
-        """Leave out these components (index → problem); be brief with what was not read back."""
+        """Load cautiously: leave out ``dangers`` (component index → problem), and give components
+        that have not been read back yet only `UNREAD_SECONDS`."""
         self._cautious = True
         self._dangers = dangers
 
     def stream(self, extent: Extent) -> bytes | memoryview:
-        """A component stream: from the signed head, or from a segment by its signed digest."""
+        """Return a stream, from the signed head or from a segment checked against its digest."""
         if extent.where == format.IN_HEAD:
             return self.head.stream(extent)
         return self._reader.copy(extent)
@@ -90,7 +91,7 @@ class Loader:
             return Unrestorable("buffer", str(error))
 
     def process_state(self) -> dict[str, Any]:
-        """The process-state record."""
+        """Return the process-state record."""
         extent = self.head.manifest.process_state
         if extent is None:
             raise SnapshotMissing("The snapshot has no process state.")
@@ -98,7 +99,7 @@ class Loader:
         return state
 
     def cells(self) -> list[str]:
-        """The cells that the saving process had run, as far as they are known."""
+        """Return the cells that the saving process had run; empty if they are unknown."""
         try:
             found: list[str] = (self.process_state().get("history") or {}).get("inputs", [])
             return found
@@ -106,13 +107,16 @@ class Loader:
             return []
 
     def restore(self, names: list[str], patched: bool) -> Restored:
-        """Load the components of these names, the classes they need, and patches if asked to."""
+        """Load the components of these names and the classes they need.
+
+        With ``patched``, also load the patches that the notebook made to modules.
+        """
         restored = Restored()
         if not names and not patched:
             return restored
         self._patched = restored.patched if patched else None
         collecting = gc.isenabled()
-        gc.disable()  # only slows down the making of many objects
+        gc.disable()  # it would only slow down the creation of many objects
         try:
             with restorers.loading(self.context), interrupts.watch():
                 self._make_classes()
@@ -136,8 +140,8 @@ class Loader:
             self.context.kept.clear()
             if collecting:
                 if not gc.get_freeze_count():
-                    # What was made here stays. Frozen and released, it counts as old, and the
-                    # collector does not walk through all of it at once.
+                    # The loaded objects will live long. Freezing and unfreezing moves them to the
+                    # oldest generation, so the next collection need not traverse all of them.
                     gc.freeze()
                     gc.unfreeze()
                 gc.enable()
@@ -146,7 +150,7 @@ class Loader:
     def _leave_out(
         self, records: list[ComponentRecord], names: set[str], restored: Restored
     ) -> list[ComponentRecord]:
-        """All but the dangerous ones, which are told."""
+        """Return the records without the dangerous ones, which are reported in ``restored``."""
         if not self._dangers:
             return records
         components = self.head.manifest.components
@@ -172,7 +176,7 @@ class Loader:
         return min(self._limit, round(verification.seconds_for(record, patience), 1))
 
     def _make_classes(self) -> None:
-        """Skeletons of all classes; a class that is alive in this process is used as it is."""
+        """Make the skeletons of all classes; a class alive in this process is used as it is."""
         extent = self.head.manifest.skeletons
         if extent is None:
             return
@@ -208,9 +212,11 @@ class Loader:
         return lost_class(key.partition("#")[0], problem)
 
     def load_classes(self, known: dict[int, str], begin: Callable[[int], None]) -> dict[int, str]:
-        """Make and fill all classes; component index → problem, for those that failed.
+        """Make and fill all classes.
 
-        Those with ``known`` problems are not tried; ``begin`` is told each that is.
+        Components with ``known`` problems are not tried. ``begin`` is called with the index of
+        each component before it is loaded. Returns component index → problem, for those that
+        failed.
         """
         problems: dict[int, str] = {}
         index_of = {id(r): index for index, r in enumerate(self.head.manifest.components)}
@@ -228,7 +234,7 @@ class Loader:
         return problems
 
     def _in_order(self, names: set[str]) -> list[ComponentRecord]:
-        """Components to load, those with the contents of a class before those that use it."""
+        """Return the components to load: the contents of a class before components that use it."""
         records = self.head.manifest.components
         holder = {
             value: index
@@ -266,8 +272,11 @@ class Loader:
         return [records[index] for index in order]
 
     def _by_need(self) -> list[tuple[int, ComponentRecord]]:
-        """Code of the notebook that runs while an object is loaded reads global names. So what
-        cannot run any comes first: modules, then plain data, then functions and classes."""
+        """Return all components with their indices, those that cannot run user code first.
+
+        The notebook's code that runs while an object is loaded reads global names. So the order is
+        modules, plain data, functions and classes, and then everything else.
+        """
 
         def rank(entry: tuple[int, ComponentRecord]) -> int:
             record = entry[1]
@@ -283,7 +292,7 @@ class Loader:
                 return 1
             if types <= {"function", "type"}:
                 return 2
-            # What may turn out to hang or to end the process comes last.
+            # Components that may hang or end the process come last.
             return 3 if record.verified else 4
 
         return sorted(enumerate(self.head.manifest.components), key=rank)
@@ -296,7 +305,12 @@ class Loader:
         alarm: deadline,
         later: list[ComponentRecord] | None,
     ) -> None:
-        """``later``: takes the component if it fails, to be tried once the others are there."""
+        """Load one component into the namespace and ``restored``.
+
+        A component that fails is appended to ``later``, to be tried again after the others.
+        Without ``later``, its failed objects are replaced by placeholders. A component that times
+        out is reported as failed at once.
+        """
         own = [value for what, value in record.roots if what == "name" and value in names]
         seconds = self._seconds(record)
         alarm.renew(seconds)
@@ -330,7 +344,7 @@ class Loader:
         else:
             try:
                 values = self.read(record, own, TolerantUnpickler)
-                if corrupt:  # what is no more than a placeholder is better not there
+                if corrupt:  # a name that would be nothing but a placeholder is not restored
                     lost = [n for n, value in values.items() if isinstance(value, Unrestorable)]
                     restored.failed.update((n, str(values.pop(n)._why)) for n in lost)
                 restored.values.update(values)
@@ -339,7 +353,7 @@ class Loader:
                 return
             except BaseException as error:
                 if is_interrupt(error):
-                    raise  # else the first problem is the one to tell
+                    raise  # any other error: report the first problem
         restored.failed.update(dict.fromkeys(own, problem))
 
     def _tell_damaged_classes(self, record: ComponentRecord, restored: Restored) -> None:
@@ -351,7 +365,7 @@ class Loader:
                         restored.degraded.setdefault(name, problem)
 
     def _tell_degraded(self, values: dict[str, Any], restored: Restored, problem: str) -> None:
-        """A component has a placeholder in it; of its names those are degraded that hold it."""
+        """Mark the names that hold a placeholder as degraded, or all if none can be singled out."""
         found = {
             name: placeholder_in(value, self.context.namespace, problem)
             for name, value in values.items()
@@ -364,9 +378,9 @@ class Loader:
     def read(
         self, record: ComponentRecord, own: list[str], kind: Any = ComponentUnpickler
     ) -> dict[str, Any]:
-        """Load one component: fills the classes in it, returns the values of the names ``own``."""
+        """Load one component: fill its classes, and return the values of the names in ``own``."""
         values: dict[str, Any] = {}
-        # A pack holds too many small ones to go on without.
+        # A damaged pack is not replaced by a placeholder: it holds too many small buffers.
         tolerant = kind is TolerantUnpickler and not record.packed
         buffers = [self._buffer(extent, own, tolerant) for extent in record.buffers]
         unpickler = kind(self.stream(record.stream), in_order(buffers, record.packed))
@@ -397,8 +411,8 @@ class Loader:
     def _rejoin(self, cls: type, methods: Any, attributes: Any) -> None:
         """Give a live class the contents just loaded, if they equal its own.
 
-        The names loaded with it share objects with the loaded contents, as a TypeVar does with
-        the generic class that it parametrises.
+        The names loaded with the class share objects with the loaded contents: a TypeVar, for
+        example, with the generic class that it parametrises.
         """
         namespace = self.context.namespace
         live = classes.contents(cls)[:2]
@@ -408,7 +422,7 @@ class Loader:
 
 
 class _Fatal(str):
-    """A problem that loading with placeholders cannot help."""
+    """A problem that neither a retry nor loading with placeholders can solve."""
 
 
 def _explain(error: BaseException, limit: float) -> str:

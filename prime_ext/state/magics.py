@@ -1,4 +1,4 @@
-"""``%prime_save``, ``%prime_load`` and ``%prime_state``, after ``%load_ext prime_ext``."""
+"""The magics ``%prime_save``, ``%prime_load`` and ``%prime_state`` of ``%load_ext prime_ext``."""
 
 from __future__ import annotations
 
@@ -45,11 +45,12 @@ def prime_save(line: str) -> None:
 
 
 def prime_load(line: str) -> None:
-    """Bring saved variables back:
+    """Restore saved variables:
     %prime_load [DIRECTORY] [--overwrite] [--previous | --kept | --kept-N] [NAME ...]
 
-    --previous: from the snapshot before the last; --kept: from the one that was set aside;
-    --kept-N: from the last one of an earlier process. %prime_state tells which there are.
+    --overwrite replaces variables that differ from the snapshot. --previous loads the snapshot
+    before the last one, --kept the one that was set aside, --kept-N the last one of an earlier
+    process. %prime_state lists the snapshots there are.
     """
     arguments = _split("prime_load", line)
     if arguments is None:
@@ -81,7 +82,7 @@ def prime_state(line: str) -> None:
 
 
 def _split(magic: str, line: str, most: int | None = None) -> tuple[set[str], list[str]] | None:
-    """Options and words of a line; None after a message if there is something wrong with them."""
+    """Split a line into options and words; print a message and return None if it is invalid."""
     try:
         parts = shlex.split(line)
     except ValueError:
@@ -109,7 +110,7 @@ def _split(magic: str, line: str, most: int | None = None) -> tuple[set[str], li
 
 
 def _complete(_shell: Any, event: Any) -> list[str]:
-    """What may come next: options, and names of the snapshot; directories IPython knows itself."""
+    """Complete options and the names in the snapshot; IPython completes directories itself."""
     typed = event.text_until_cursor.split()
     if event.symbol:
         typed.pop()
@@ -121,13 +122,13 @@ def _complete(_shell: Any, event: Any) -> list[str]:
     if magic != "prime_save" and not older:
         found |= {f"--{generation}" for generation in _there(directory) if generation != "current"}
     if magic == "prime_load" and words and not event.symbol.startswith("-"):
-        with contextlib.suppress(SnapshotError):  # told when the line is run
+        with contextlib.suppress(SnapshotError):  # reported when the line is run
             found |= set(inspect(directory, generation=_generation(older)).names) - set(words)
     return sorted(found)
 
 
 def _there(directory: str) -> list[str]:
-    """The generations that lie in a directory."""
+    """Return the generations that exist in a directory."""
     place = Path(directory)
     return [found for found in generations(place) if head_path(place, found).exists()]
 
@@ -175,7 +176,7 @@ def _tell(report: Report) -> None:
 def _fate(status: NameStatus) -> str:
     if status.action != "kept":
         return status.status
-    # The live object is whole; what the snapshot has of it need not be.
+    # The live object is whole, although its copy in the snapshot may be degraded.
     return "kept" if status.reason == CHANGED else f"kept; {status.status} in the snapshot"
 
 
@@ -196,7 +197,7 @@ def _show(manifest: Manifest) -> None:
 
 
 def _show_others(directory: str, shown: str) -> None:
-    """The generations that can be asked for beside the one that was."""
+    """Print the generations that exist beside the one just shown."""
     for generation in _there(directory):
         if generation != shown:
             try:

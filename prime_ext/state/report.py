@@ -1,4 +1,4 @@
-"""What was done, name by name."""
+"""The report of a save or load: the outcome for each name."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ SKIPPED = "skipped"
 UNVERIFIED = "unverified"
 
 _changing = threading.Lock()
-"""For changes that another thread makes, and for reading a report as a whole."""
+"""Guards a report against being read while a checking thread changes it."""
 
 
 @dataclass
 class Recipe:
-    """How a name came about: reported, never replayed on its own.
+    """How to make a variable again. A recipe is reported, never replayed automatically.
 
     Attributes
     ----------
     type: qualified type name.
     repr: short representation, made without running the user's code.
-    source: source of the cell that assigned the name, if it is known.
-    depends: names of the namespace which that cell reads.
+    source: source of the cell that assigned the name, or ``None`` if it is unknown.
+    depends: names of the namespace that this cell reads.
     """
 
     type: str
@@ -36,20 +36,21 @@ class Recipe:
 
 @dataclass
 class NameStatus:
-    """The fate of one name.
+    """The outcome for one name.
 
     Attributes
     ----------
     status: ``verified`` (read back), ``unverified`` (written, not read back yet), ``degraded``
-        (a placeholder inside, or data that was altered on the disk), or ``skipped`` (not in the
+        (contains a placeholder, or data that was altered on disk), or ``skipped`` (not in the
         snapshot, or not restored).
-    reason: why it is not simply fine; an empty string where there is nothing to say.
+    reason: explanation of the status; empty if there is nothing to explain.
+    recipe: how to make the variable again, for degraded and skipped names.
     type: qualified type name.
     size: bytes of the name's component in the snapshot (shared by the names of the component).
     action: after a load, ``loaded``, ``kept`` (the live object stayed) or ``none``.
-    left_out: after a cautious load, why a name was not loaded that is if it is asked for by name:
-        reading it back ``hung``, reading it back ``ended`` the process, or it was ``slow`` here.
-        Else an empty string.
+    left_out: after a cautious load, why the name was left out, although a load that asks for it
+        by name would try it: reading it back ``hung``, reading it back ``ended`` the process, or
+        loading it was ``slow`` here. Otherwise an empty string.
     """
 
     status: str
@@ -62,7 +63,7 @@ class NameStatus:
 
     @classmethod
     def from_entry(cls, entry: dict[str, Any]) -> NameStatus:
-        """From a manifest's entry."""
+        """Make a status from the name's entry in a manifest."""
         return cls(
             status=entry["status"],
             reason=entry["reason"],
@@ -79,18 +80,19 @@ class Report:
     Attributes
     ----------
     operation: ``save`` or ``load``.
-    names: every name concerned.
-    notes: what concerns no single name (a module that is gone, a changed library).
+    names: status by name, for every name concerned.
+    notes: remarks that concern no single name (a missing module, a changed library).
     bytes: bytes written (save) or mapped and read (load).
     total_bytes: bytes of all live data of the snapshot.
-    duration_ms: until durable (save) or until the namespace was complete (load).
-    pause_ms: how long the calling thread could do nothing else.
-    pickling_ms: what pickling has of that.
-    generation: the number of the snapshot, counted from 1 in its directory.
-    fingerprint: of the namespace as it was saved.
-    unchanged: the save found the last snapshot still current and wrote nothing.
-    complete: the load restored every name that the snapshot holds.
-    writer: who wrote: ``fork``, ``thread``, ``inline``, or ``none``.
+    duration_ms: milliseconds until the snapshot was durable (save) or the namespace complete
+        (load).
+    pause_ms: milliseconds for which the calling thread was blocked.
+    pickling_ms: the part of ``pause_ms`` spent on pickling.
+    generation: number of the snapshot, counted from 1 in its directory.
+    fingerprint: digest of the namespace as it was saved.
+    unchanged: true if the last snapshot was still current, so that nothing was written.
+    complete: true unless a load could not restore every name it was to restore.
+    writer: what wrote the snapshot: ``fork``, ``thread``, ``inline``, or ``none``.
     """
 
     operation: str
@@ -111,9 +113,10 @@ class Report:
         self._check: threading.Thread | None = None
 
     def wait_for_check(self, timeout: float | None = None) -> bool:
-        """After a load: wait until the mapped data was compared with its digests.
+        """After a load, wait until the mapped data has been compared with its digests.
 
-        True once that is over; what was found is then in ``names``, ``notes`` and ``complete``.
+        Returns true once the comparison is over; its results are then in ``names``, ``notes`` and
+        ``complete``. Returns false after ``timeout`` seconds.
         """
         if self._check is None:
             return True
@@ -121,7 +124,7 @@ class Report:
         return not self._check.is_alive()
 
     def found_altered(self, names: Iterable[str], reason: str, note: str) -> None:
-        """Bring it up to date with a check that ends after the load; from any thread."""
+        """Add the findings of a comparison that ran after the load. May be called in any thread."""
         with _changing:
             for name in names:
                 status = self.names[name]
@@ -131,13 +134,13 @@ class Report:
             self.complete = False
 
     def by_status(self) -> dict[str, list[str]]:
-        """Names grouped by status, each group sorted."""
+        """Return the names grouped by status, each group sorted."""
         groups: dict[str, list[str]] = {}
         for name in sorted(self.names):
             groups.setdefault(self.names[name].status, []).append(name)
         return groups
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as JSON types."""
+        """Return the report as JSON types."""
         with _changing:
             return asdict(self)

@@ -49,12 +49,12 @@ TOGETHER = "in something that it is saved together with: "
 
 
 class Saving:
-    """A save whose pickling is done and whose writing may still go on.
+    """A save whose pickling is done, while the writing may still be in progress.
 
     Attributes
     ----------
-    report: filled when the write is done; before that it lacks bytes, generation, and what a
-        comparison of restored data finds that still goes on.
+    report: complete once the snapshot is durable. Until then it lacks sizes, generation and
+        fingerprint, and the results of comparisons of restored data that are still running.
     """
 
     def __init__(self, report: Report, release: ExitStack, started: float) -> None:
@@ -65,11 +65,15 @@ class Saving:
         self._error: BaseException | None = None
 
     def done(self) -> bool:
-        """Whether the snapshot is durable (or has failed)."""
+        """Return whether the write has ended, with a durable snapshot or with an error."""
         return self._event.is_set()
 
     def wait(self, timeout: float | None = None) -> Report:
-        """The report, once durable. Raises what the writer raised, `TimeoutError` if too early."""
+        """Wait until the snapshot is durable and return the report.
+
+        Raises the writer's exception if the write failed, and `TimeoutError` after ``timeout``
+        seconds.
+        """
         if not self._event.wait(timeout):
             raise TimeoutError("The snapshot is still being written.")
         if self._error is not None:
@@ -117,27 +121,32 @@ def begin(
     fork: bool = True,
     wait: bool = False,
 ) -> Saving:
-    """Pickle the namespace now, write it aside; for callers that must not stand still.
+    """Pickle the namespace now and write it in the background, for callers that must not block.
 
     Parameters
     ----------
-    directory: where the snapshot lies; made (0700) if need be.
-    namespace: default: the user namespace in IPython, else that of ``__main__``.
+    directory: where the snapshot is stored; created with mode 0700 if missing.
+    namespace: default: the user namespace in IPython, otherwise that of ``__main__``.
     key: signs the head; default: the per-user key.
-    names: only these; default: all names the user has set. ``exclude`` leaves some out.
-    seq, kernelspec: stored in the manifest for the caller's use.
-    after_generation: the snapshot gets a higher number, also where the files of the one before
-        are lost; for callers that remember what was saved last.
-    seconds_per_variable, seconds_total: budgets for pickling; what exceeds them is reported as
-        skipped and stays in the namespace.
-    max_bytes: size of the snapshot; the largest variables are left out of a larger one. It also
-        never takes more than 90 % of the free space of the disk.
+    names: save only these names; default: all names the user has set.
+    exclude: names to leave out.
+    seq, kernelspec: stored in the manifest for the caller's own use.
+    after_generation: the snapshot gets a higher generation than this, even if the files of the
+        previous snapshot are lost; for callers that remember the last generation they saved.
+    seconds_per_variable, seconds_total: time budgets for pickling. A variable that exceeds them
+        is reported as skipped and stays in the namespace.
+    max_bytes: limit for the size of the snapshot; the largest variables are left out to keep
+        within it. The size never exceeds that of the last snapshot plus 90 % of the free disk
+        space, whatever this limit is.
     lock_timeout: seconds to wait for another writer.
     fork: write in a forked child where that is safe.
-    wait: stand still until it is durable; a writer that vanishes is then replaced inline.
+    wait: block until the snapshot is durable. If the child process is lost, the calling thread
+        writes the snapshot itself.
 
-    Raises `SnapshotBusy`, `SnapshotWriteError` (also for keys that are no strings, but those of the
-    user namespace are left out with a note); `KeyboardInterrupt` leaves everything as it was.
+    Raises `SnapshotBusy` if another writer keeps the lock, and `SnapshotWriteError` if the
+    directory cannot be used or the namespace has keys that are not strings (in the user namespace
+    such keys are left out, with a note). `Saving.wait` raises the errors of the write itself. A
+    `KeyboardInterrupt` leaves everything as it was.
     """
     started = time.perf_counter()
     target = Path(os.path.abspath(directory))
@@ -166,7 +175,8 @@ def begin(
         dill_judge.judge(pickled)
         size_budget.leave_out(pickled, size_budget.allowed(target, last, max_bytes))
         number = 1 + max(after_generation, 0 if last is None else last.generation)
-        # Before what is known to be altered by now: what is found meanwhile is in both.
+        # Listed before `_draft` asks which names hold altered data: a comparison that ends in
+        # between then counts in both places, instead of in neither.
         under_way = altered.under_way(namespace)
         manifest = _draft(namespace, pickled, number, seq, kernelspec)
         report = _report(manifest)
@@ -193,7 +203,8 @@ def begin(
             verified=verification.verified_fingerprints(target, key, last),
         )
         saving = Saving(report, guard.pop_all(), started)
-        # Before garbage is collected again: much is new by now, and none of it garbage.
+        # Fork while garbage collection is still off: there are many new objects by now, so a
+        # collection would take long, and it would find nothing.
         writing = Writing(job, fork=fork and forking.is_safe(), wait=wait, done=saving._finish)
         del pickled, job, manifest
     writing.start()
@@ -202,7 +213,7 @@ def begin(
 
 
 def _unsaved_changes(namespace: dict[str, Any], pickled: Pickled) -> list[str]:
-    """What the notebook has changed outside of its variables, and a restore does not bring back."""
+    """Describe the notebook's changes outside its variables that a restore does not bring back."""
     reasons = dict.fromkeys(module_changes.find(namespace)[1], "only plain values are")
     reasons.update(
         (place, why) for (what, place), why in pickled.skipped.items() if what == "patch"
@@ -223,7 +234,7 @@ def _unsaved_changes(namespace: dict[str, Any], pickled: Pickled) -> list[str]:
 
 
 def pickle_process_state(context: SaveContext, filters: list[tuple[Any, ...]]) -> bytes:
-    """The process-state record as a stream of plain data."""
+    """Return the process-state record as a pickle of plain data."""
     import pickle
 
     return pickle.dumps(process_state.capture(context, filters), 5)
@@ -239,7 +250,7 @@ def _chosen(
 
 
 def _last(directory: Path, key: bytes) -> tuple[Manifest | None, bool]:
-    """The manifest of the current head, and whether what is there can be read."""
+    """Return the manifest of the current head, and false if a head exists but is unreadable."""
     try:
         return format.read_head(directory, key).manifest, True
     except SnapshotMissing:
@@ -271,7 +282,7 @@ def _draft(
 
 
 def _name_entries(namespace: dict[str, Any], pickled: Pickled) -> dict[str, dict[str, Any]]:
-    """One entry per name, the degraded and skipped ones with their recipe."""
+    """Return one manifest entry per name; those of degraded and skipped names have a recipe."""
     recipes = Recipes(namespace)
     holding = altered.holding(namespace)
     entries: dict[str, dict[str, Any]] = {}
@@ -311,7 +322,7 @@ def _name_entries(namespace: dict[str, Any], pickled: Pickled) -> dict[str, dict
 def _recipes(
     namespace: dict[str, Any], manifest: Manifest, names: set[str]
 ) -> dict[str, dict[str, Any]]:
-    """Of all that is saved with ``names``."""
+    """Return the recipes of all names that share a component with one of ``names``."""
     recipes = Recipes(namespace)
     return {name: asdict(recipes.of(name)) for name in writer.saved_with(manifest, names)}
 
@@ -324,7 +335,7 @@ def _report(manifest: Manifest) -> Report:
 
 
 def fingerprint(namespace: dict[str, Any] | None = None) -> str:
-    """A digest of the namespace as a save would see it, without writing anything."""
+    """Return a digest of the namespace as a save would see it, without writing anything."""
     namespace = current_namespace() if namespace is None else namespace
     return writer.combine_fingerprints(*_fingerprints(namespace, frozenset()))
 
@@ -332,9 +343,10 @@ def fingerprint(namespace: dict[str, Any] | None = None) -> str:
 def _fingerprints(
     namespace: dict[str, Any], left_out: frozenset[str]
 ) -> tuple[list[str], list[str]]:
-    """Of all components, and the names that are in none.
+    """Return the fingerprints of all components, and the sorted names that are in none.
 
-    ``left_out``: names that the snapshot to compare with does not hold.
+    A component all of whose names are in ``left_out`` (names that the snapshot to compare with
+    does not hold) counts as skipped.
     """
     pickled = pickle_all(namespace, user_names(namespace), Budget())
     skipped = {name for what, name in pickled.skipped if what == "name"}
@@ -355,11 +367,11 @@ def save(
     verify: str = "background",
     **options: Any,
 ) -> Report:
-    """Save a namespace; returns when it is durable.
+    """Save a namespace and return once the snapshot is durable.
 
-    ``verify``: read every new component back in another process, in the ``background`` (see
-    `inspect` for what it found), before returning (``wait``), or not (``off``). The other
-    options are those of `begin`.
+    ``verify`` says when another process reads every new component back: in the ``background``
+    (`inspect` then shows the results), before returning (``wait``), or never (``off``). The
+    other options are those of `begin`.
     """
     if verify not in ("background", "wait", "off"):
         raise ValueError(f"verify must be 'background', 'wait' or 'off', not {verify!r}.")
@@ -370,7 +382,7 @@ def save(
 
 
 def verify_saved(directory: Path, key: bytes | None, report: Report, wait: bool) -> None:
-    """Read a snapshot back; with ``wait`` the report's statuses are brought up to date."""
+    """Read a snapshot back in another process; with ``wait``, update the statuses of the report."""
     key = user_key() if key is None else key
     if all(status.status != UNVERIFIED for status in report.names.values()):
         return
@@ -392,7 +404,7 @@ def is_current(
     *,
     key: bytes | None = None,
 ) -> bool:
-    """Whether the last snapshot is what a save would give now (the process state left aside)."""
+    """Return whether a save would give the last snapshot again, process state left aside."""
     key = user_key() if key is None else key
     namespace = current_namespace() if namespace is None else namespace
     try:

@@ -1,8 +1,8 @@
-"""Writing a pickled namespace: what is hashed, written and made durable, and in which order.
+"""Writing a pickled namespace: hashing the data, writing it, and making it durable.
 
-Commit order: segment, fsync, head under a temporary name, fsync, rename, fsync of the directory,
-readable copy. The rename is the commit point; whatever is interrupted before it leaves the last
-snapshot as it was.
+Commit order: segment, fsync, head under a temporary name, fsync, atomic rename, fsync of the
+directory, readable copy of the manifest. The rename is the commit point: an interruption before it
+leaves the last snapshot as it was.
 """
 
 from __future__ import annotations
@@ -25,14 +25,19 @@ from .segments import Progress
 
 @dataclass
 class Job:
-    """All a writer needs; nothing in it is looked up anew, so that a forked child can do it.
+    """Everything a writer needs, so that a forked child need not use the user's objects.
 
-    ``manifest`` is complete but for extents, fingerprints and sizes. ``last`` is the manifest of
-    the head that is current now; ``last_intact`` false if there is a head that cannot be read.
-    ``under_way``: what was restored and is compared with its digests still (`altered.under_way`);
-    ``recipes`` of the names that this may find to hold altered data.
-    ``moment`` holds the fast digests of all buffers, in order, where these may change while they
-    are written (`hold_moment`): what is written must have them.
+    Attributes
+    ----------
+    manifest: complete except for extents, fingerprints and sizes.
+    last: manifest of the current head, or ``None``.
+    last_intact: false if there is a current head that cannot be read.
+    under_way: comparisons of restored data with its digests that are still running, each with the
+        names it concerns (`altered.under_way`).
+    recipes: recipes of the names that these comparisons may find to hold altered data.
+    verified: fingerprints of components that have been read back before.
+    moment: fast digests of all buffers, in order, if these may change while they are written
+        (`hold_moment`). The written bytes must match them.
     """
 
     directory: Path
@@ -49,16 +54,16 @@ class Job:
     moment: list[str] | None = None
 
     def hold_moment(self) -> None:
-        """Note what the buffers hold now, for a writer beside which the objects may change."""
+        """Record digests of all buffers, for a writer that runs while the objects may change."""
         self.moment = [packing.fast(b) for c in self.components for b in c.buffers]
 
 
 @dataclass
 class Written:
-    """What a writer reports back; JSON types, because it may come through a pipe.
+    """The result of a write, in JSON types because it may be sent through a pipe.
 
-    ``names``: name → status and size. ``altered``: entries of the manifest, of the names that were
-    found to hold altered data since they were pickled.
+    ``names`` maps a name to its status and size. ``altered`` maps names that were found, after
+    pickling, to hold altered data to their new manifest entries.
     """
 
     names: dict[str, tuple[str, int]]
@@ -83,7 +88,7 @@ def _written(manifest: Manifest, written: int, unchanged: bool) -> Written:
 
 
 def write(job: Job, progress: Progress) -> Written:
-    """Do the job. Raises `SnapshotWriteError`; the last snapshot is then untouched."""
+    """Write and commit the snapshot. After a `SnapshotWriteError` the last one is untouched."""
     data = job.directory / format.DATA_NAME
     segment = segments.SegmentWriter(data, _next_segment(data), progress)
     draft = job.directory / f".{format.HEAD_NAME}.{secrets.token_hex(4)}"
@@ -120,9 +125,9 @@ def write(job: Job, progress: Progress) -> Written:
 
 
 def _finish_comparisons(job: Job, progress: Progress) -> list[str]:
-    """Wait until what was restored is compared: nothing altered is taken over or called good.
+    """Wait for the running comparisons, so that altered data is neither reused nor called good.
 
-    Returns the names of which that was not known when they were pickled.
+    Marks the names that hold altered data as degraded and returns those found only now.
     """
     entries = job.manifest.names
     found: set[str] = set()
@@ -138,7 +143,7 @@ def _finish_comparisons(job: Job, progress: Progress) -> list[str]:
 
 
 def saved_with(manifest: Manifest, names: set[str]) -> list[str]:
-    """The names of the components that have one of ``names``."""
+    """Return all names of the components that contain one of ``names``."""
     entries = manifest.names
     components = {entries[name]["component"] for name in names if name in entries} - {None}
     return [name for name, entry in entries.items() if entry["component"] in components]
@@ -149,7 +154,7 @@ def _discard(segment: segments.SegmentWriter, draft: Path) -> None:
         segment.discard()
         draft.unlink()
     except OSError:
-        pass  # never written, or a disk that refuses everything; the next save cleans up
+        pass  # the draft was never written, or the disk fails; the next save cleans up
 
 
 def _next_segment(data: Path) -> str:
@@ -160,7 +165,7 @@ def _next_segment(data: Path) -> str:
 def _lay_out(
     job: Job, segment: segments.SegmentWriter, progress: Progress
 ) -> tuple[Manifest, HeadBuilder]:
-    """Write what is new to the segment and collect the rest in a head."""
+    """Write new data to the segment, and collect small streams in a head."""
     data = job.directory / format.DATA_NAME
     stored = segments.reusable(job.last, data)
     head = HeadBuilder()
@@ -188,7 +193,7 @@ def _lay_out(
 
     def place_stream(stream: bytes) -> Extent:
         if len(stream) >= segments.MIN_STREAM:
-            # Checked before each load, so by a hash that every Python has.
+            # A stream is checked before each load, so its hash is one that every Python has.
             return place(memoryview(stream), "sha256")
         return head.add(stream, digests.fast(stream))
 
@@ -224,7 +229,7 @@ def _lay_out(
 
 
 def fingerprint_of(manifest: Manifest) -> str:
-    """Of the namespace: the names, their components, and the reasons why names are left out."""
+    """Return the fingerprint of the namespace: of its components and of the names left out."""
     return combine_fingerprints(
         [component.fingerprint for component in manifest.components],
         [name for name, entry in manifest.names.items() if entry["component"] is None],
@@ -232,7 +237,7 @@ def fingerprint_of(manifest: Manifest) -> str:
 
 
 def combine_fingerprints(components: list[str], skipped: list[str]) -> str:
-    """A digest that does not depend on the order of names."""
+    """Combine fingerprints of components and skipped names, independently of their order."""
     parts = [*sorted(components), "skipped", *sorted(skipped), ""]
     return digests.fast("\0".join(parts).encode())
 
@@ -259,18 +264,18 @@ def _is_unchanged(job: Job, manifest: Manifest) -> bool:
 
 
 def _carry_verification(manifest: Manifest, last: Manifest) -> None:
-    """An unchanged snapshot keeps its place on disk, but may have been verified since."""
+    """Update ``last``, which stays the current snapshot, with what was verified since its save."""
     for name, entry in manifest.names.items():
         if name in last.names and entry["status"] == VERIFIED:
             last.names[name]["status"] = VERIFIED
 
 
 def _rotate(job: Job) -> None:
-    """The current head becomes the previous one.
+    """Keep the current head under a second name, before it is replaced.
 
-    One that is damaged or signed with another key is no generation of this snapshot: it is set
-    aside, unless something of our own is. One of which data is damaged is set aside too: the
-    previous one may be whole.
+    An intact head becomes ``previous``. A head that is damaged or signed with another key becomes
+    ``kept``, unless a head signed with our key is kept already. A head whose data is damaged
+    becomes ``kept`` too, because the previous generation may still be whole.
     """
     current = format.head_path(job.directory, "current")
     if not current.exists():
@@ -292,22 +297,22 @@ def _is_ours(path: Path, key: bytes) -> bool:
 
 
 def keep_head(source: Path, target: Path) -> None:
-    """Give a head a second name, atomically; it has its current name all the time."""
+    """Give a head a second name, atomically, while it keeps its current name."""
     draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         os.link(source, draft)
-    except OSError:  # a file system without hard links
+    except OSError:  # the file system has no hard links
         write_durably(draft, [source.read_bytes()])
     os.replace(draft, target)
-    draft.unlink(missing_ok=True)  # renaming between two names of one file does nothing
+    draft.unlink(missing_ok=True)  # POSIX: rename does nothing if both names are one file
 
 
 def _collect(job: Job, manifest: Manifest) -> None:
-    """Drop the segments that no head refers to.
+    """Delete the segments that no head refers to.
 
-    What another key has signed is believed as far as what is to be kept for it. A head without a
-    readable manifest can never be restored from, and needs nothing. Where the disk does not let it
-    be read, or another version of this library wrote it, nothing is dropped.
+    A head signed with another key keeps its segments too, so signatures are not checked here. A
+    head with a damaged manifest can never be restored and keeps none. If a head cannot be read from
+    disk, or was written by another version of this library, nothing is deleted.
     """
     needed = set(manifest.segments())
     for generation in format.generations(job.directory)[1:]:
@@ -328,7 +333,7 @@ def _collect(job: Job, manifest: Manifest) -> None:
 
 
 def write_durably(path: Path, parts: list[bytes | memoryview]) -> None:
-    """Create a file of mode 0600 and force it to disk."""
+    """Create a file with mode 0600, write it and fsync it."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         for part in parts:
@@ -338,7 +343,7 @@ def write_durably(path: Path, parts: list[bytes | memoryview]) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Make a rename durable (where directories can be synced)."""
+    """Fsync a directory, to make a rename in it durable (POSIX only)."""
     if os.name != "posix":
         return
     descriptor = os.open(directory, os.O_RDONLY)
@@ -349,7 +354,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def write_json(directory: Path, encoded: bytes, head: list[bytes | memoryview]) -> None:
-    """The manifest on its own, readable; a failure here costs nothing but convenience."""
+    """Write the readable copy of the manifest. Nothing depends on it, so errors are ignored."""
     hasher = digests.new(digests.STRONG)
     for part in head:
         hasher.update(part)
@@ -366,7 +371,7 @@ def write_json(directory: Path, encoded: bytes, head: list[bytes | memoryview]) 
 
 
 def prepare_directory(directory: Path) -> None:
-    """Make the directories (0700) and remove what interrupted writers left. Needs the lock."""
+    """Remove the temporary files of interrupted writers. The caller must hold the lock."""
     for path in (
         *directory.glob(f".{format.HEAD_NAME}.*"),
         *directory.glob(f".{format.JSON_NAME}.*"),
@@ -377,7 +382,7 @@ def prepare_directory(directory: Path) -> None:
 
 
 def make_directories(directory: Path) -> None:
-    """Create the directory and its data folder; refuse a symbolic link in place of the latter."""
+    """Create the directory and its data folder (0700); refuse a data folder that is a symlink."""
     data = directory / format.DATA_NAME
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
