@@ -1,7 +1,7 @@
-"""Where the prompt cache is told to write: four marks, so that the next request reads them.
+"""Placement of the four prompt cache breakpoints (``cache_control`` marks) of a request.
 
-The API looks back 20 positions from a mark for an entry written earlier; a run of ``tool_use``
-blocks, or of ``tool_result`` blocks, counts as one position. Entries are written only at marks.
+The API writes cache entries only at marks. From each mark it looks back 20 positions for an entry
+written earlier; a run of ``tool_use`` blocks, or of ``tool_result`` blocks, counts as one position.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 LOOK_BACK_MARK = 15
-"""Positions behind the last mark at which one more is set, inside the look-back of 20."""
+"""Positions before the last mark at which another one is set, well within the look-back of 20."""
 
 CACHEABLE = frozenset({"text", "image", "document", "tool_use", "tool_result", "compaction"})
 EPHEMERAL: dict[str, Any] = {"type": "ephemeral"}
@@ -17,25 +17,26 @@ ONE_HOUR: dict[str, Any] = {"type": "ephemeral", "ttl": "1h"}
 
 
 SYSTEM = -1
-"""In place of the index of a message: what stands in front of them all."""
+"""Used in place of a message index for the system prompt, which precedes all messages."""
 
 
 def place_marks(
     system: list[dict[str, Any]], messages: list[dict[str, Any]], first: int | None = SYSTEM
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Copies of ``system`` and ``messages`` with cache marks.
+    """Return copies of ``system`` and ``messages`` with cache marks.
 
-    The end of the system prompt (which covers the tools) lives an hour, so that a person's pause
-    does not lose it; the others live five minutes: the first message if it is a summary, one
-    about 15 positions back, and the last message.
+    The mark at the end of the system prompt, which also covers the tools, has a lifetime of one
+    hour, so that the entry survives a pause of the user. The others last five minutes: at the
+    first message if it is a summary, about 15 positions before the end, and at the last message.
 
-    Nothing but the marks differs from the input; blocks without a mark are shared with it.
+    Apart from the marks the copies equal the input; unmarked blocks are shared with it.
 
     Parameters
     ----------
     first:
-        Index of the first message that ends a beginning long enough for the cache, ``SYSTEM`` if
-        system prompt and tools are; none are placed in front of it. ``None``: none at all.
+        Index of the first message at whose end the request is long enough to be cached, or
+        ``SYSTEM`` if system prompt and tools alone are long enough. No mark is placed before it.
+        ``None``: no marks at all.
     """
     marked_system = list(system)
     if marked_system and first == SYSTEM:
@@ -73,7 +74,10 @@ def _last_cacheable(messages: list[dict[str, Any]], start: int) -> tuple[int, in
 def _back(
     messages: list[dict[str, Any]], last: tuple[int, int], positions: int
 ) -> tuple[int, int] | None:
-    """The cacheable block ``positions`` before ``last``; ``None`` if the context is shorter."""
+    """Return the cacheable block more than ``positions`` before ``last``, if there is one.
+
+    The result is a pair of message and block index.
+    """
     counted = 0
     previous_type = ""
     for message_index in range(last[0], -1, -1):

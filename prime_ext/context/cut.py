@@ -1,4 +1,4 @@
-"""Where a compaction cuts: what becomes the summary, what stays verbatim behind it."""
+"""The point at which a compaction cuts: summarise what precedes it, keep what follows verbatim."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ def cut_index(
     tokens: Sequence[int],
     keep_tail_tokens: int,
 ) -> int:
-    """Index of the first message that stays verbatim; ``len(messages)`` if none does.
+    """Return the index of the first message that stays verbatim; ``len(messages)`` if none does.
 
-    A user message that has no reply yet always stays, whatever its size: it is the question.
-    Beyond it as many of the newest messages stay as fit in ``keep_tail_tokens``. A call and its
-    result are never separated.
+    A final user message without a reply always stays, whatever its size, because it is the
+    question to answer. Otherwise as many of the newest messages stay as fit in
+    ``keep_tail_tokens``. A tool call and its result are never separated.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def cut_index(
     tokens:
         Size of each message.
     keep_tail_tokens:
-        Size of the verbatim tail at most.
+        Maximum size of the verbatim tail.
     """
     end = len(messages)
     kept = 0

@@ -1,7 +1,7 @@
-"""The ledger: exact details of the compacted records, kept by code so that no model can bend them.
+"""The ledger: exact details of the compacted records, extracted by code so that no model alters them.
 
-It grows with each compaction: what an earlier one has noted is taken over, what was compacted
-since is added. The summary turn shows as much as there is room for, the newest first.
+The ledger is cumulative: each compaction adds entries for the records compacted since the last
+one. The summary turn shows as much of it as fits, preferring the newest entries.
 """
 
 from __future__ import annotations
@@ -32,53 +32,56 @@ SHARES = {
     "Errors": 26,
     "Files read": 6,
 }
-"""Headings, in order, and how the room is divided where not everything fits."""
+"""Headings in their order, with the weights by which the room is divided if not everything fits."""
 
 ASKED = "What the user asked"
 
 MAX_ENTRIES = 400
-"""Of one heading; the oldest go."""
+"""Maximum number of entries under one heading; the oldest are dropped."""
 WHOLE_SHARE = 0.6
-"""Of the room for what the user asked, that the newest messages may take as they are."""
+"""Share of the room for user messages in which the newest ones are shown as they are."""
 ASKED_CHARS = 600
-"""Of a message as it is shown."""
+"""Maximum length of a user message as shown."""
 MARKER_CHARS = 40
-"""Of the line that says how many are left out."""
+"""Room for the line that says how many entries are left out."""
 STORED_CHARS = 3_000
-"""Of a message as it is kept, for the details in it."""
+"""Maximum length of a user message as stored; its exact details are extracted from this."""
 CHANGE_CHARS = 320
 ERROR_CHARS = 400
 
 _READING = ("read_file", "search_files")
 _WRITING = ("edit_file", "write_file")
 _OURS = ("compaction", "session")
-"""Where errors come from that say nothing of the work."""
+"""Values of ``Error.where`` that are skipped, because they say nothing about the user's work."""
 
 Entries = dict[str, tuple[int, str]]
-"""What an entry is about → the record's ``seq`` and the text; oldest first."""
+"""Subject of an entry → ``seq`` of its record and its text; oldest first."""
 
 
 class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What code has noted of the records up to ``through_seq``."""
+    """Entries of the records up to ``through_seq``, by heading."""
 
     through_seq: int = 0
     entries: dict[str, Entries] = {}
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Ledger:
-        """What ``to_dict`` gave; an empty ledger if it is of another shape."""
+        """Read the result of ``to_dict``; return an empty ledger if ``value`` is invalid."""
         try:
             return msgspec.convert(value, cls)
         except msgspec.ValidationError:
             return cls()
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the ledger as JSON values."""
         values: dict[str, Any] = msgspec.to_builtins(self)
         return values
 
     def extended(self, records: Iterable[AnyRecord], through_seq: int) -> Ledger:
-        """With what the records behind ``self.through_seq`` and up to ``through_seq`` say."""
+        """Return a ledger with the entries of ``records`` added.
+
+        Records outside of ``self.through_seq < seq <= through_seq`` are ignored.
+        """
         notes = _Notes({heading: dict(self.entries.get(heading, {})) for heading in SHARES})
         for record in records:
             if self.through_seq < record.seq <= through_seq:
@@ -91,7 +94,7 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
         return Ledger(through_seq, kept)
 
     def render(self, max_chars: int) -> str:
-        """The ledger as text of at most ``max_chars`` characters; empty if it has nothing."""
+        """Return the ledger as text of at most ``max_chars`` characters; may be empty."""
         lines = {
             heading: [_line(seq, shorten(text, _limit(heading))) for seq, text in entries.values()]
             for heading, entries in self.entries.items()
@@ -112,7 +115,7 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
         return "\n\n".join(parts)
 
     def _asked(self, whole: list[str], room: int) -> list[str]:
-        """The newest messages as they are, of the older ones the exact details alone."""
+        """Return the newest user messages as they are, and only the exact details of older ones."""
         kept: list[str] = []
         used = 0
         for (seq, text), line in reversed(
@@ -173,7 +176,7 @@ class _Notes:
         self._note("Cells changed", text, record.seq, text, CHANGE_CHARS)
 
     def _revert(self, record: Revert) -> None:
-        """What was taken back is not forgotten, but must not be taken for what is there."""
+        """Note a revert. The entries it reverts stay, so it must say that they no longer hold."""
         for heading, entries, key in (
             ("Cells changed", record.cells, "cell_id"),
             ("Files changed", record.files, "path"),
@@ -191,7 +194,7 @@ class _Notes:
             return
         entries = self.entries[heading]
         about = shorten(about, limit)
-        entries.pop(about, None)  # what happens again moves to its newest place
+        entries.pop(about, None)  # A repeated entry moves to the end.
         entries[about] = (seq, shorten(text.strip(), limit))
 
 
@@ -204,7 +207,7 @@ def _line(seq: int, text: str) -> str:
 
 
 def _change(old: object, new: object) -> str:
-    """The lines that are new, in one."""
+    """Return the lines of ``new`` that ``old`` lacks, joined to one line."""
     if not isinstance(new, str):
         return ""
     before = set(old.splitlines()) if isinstance(old, str) else set()
@@ -213,7 +216,7 @@ def _change(old: object, new: object) -> str:
 
 
 def _newest(lines: list[str], room: int) -> list[str]:
-    """As many of the newest lines as fit, and how many do not."""
+    """Return the newest lines that fit in ``room``, after a line that counts the others."""
     kept: list[str] = []
     used = 0
     more = MARKER_CHARS if sum(len(line) + 1 for line in lines) > room else 0

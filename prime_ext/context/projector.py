@@ -1,4 +1,4 @@
-"""Projecting a session that grows, without starting over at each request."""
+"""Incremental projection of a growing session."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from prime_ext.session.records import (
 )
 
 _REWRITES = (CompactionEnd, Prune, Settings)
-"""Records that can change what was projected from those before them."""
+"""Types of records that can change the projection of earlier records."""
 
 
 class Projector:
-    """Gives what ``project`` gives, at the cost of what was appended since the last time.
+    """Computes the same result as ``project``, but only projects newly appended records.
 
-    Messages that have not changed are the same objects as in the projection before.
+    Unchanged messages are the same objects as in the previous projection.
 
     Parameters
     ----------
     records:
-        Returns a session's records as ``project`` takes them. Records are only ever appended, or
-        all of them are replaced.
+        Returns a session's records in the form that ``project`` takes. Between two calls, records
+        may only have been appended, or the whole list replaced.
     log_path:
         See ``project``.
     """
@@ -49,12 +49,12 @@ class Projector:
         self._count = 0
         self._last: AnyRecord | None = None
         self._open: int | None = None
-        """Index of the newest record that began a message: its answer may still grow."""
+        """Index of the record that began the newest message, whose tool results may follow."""
         self._closed = 0
-        """How many messages stand before that one."""
+        """Number of messages before that message."""
 
     def now(self) -> Projection:
-        """The context as the records have it now."""
+        """Return the projection of the current records."""
         records = self._records()
         if len(records) == self._count and records[-1] is self._last and self._projection:
             return self._projection
@@ -63,14 +63,14 @@ class Projector:
             messages = [*self._projection.messages[: self._closed], *grown]
             self._projection = replace(self._projection, messages=messages)
         else:
-            # The list of before may have been replaced by a shorter one.
+            # The list may have been replaced by a shorter one.
             self._open = None
             self._projection = project(records, self._log_path)
         self._remember(records, self._projection)
         return self._projection
 
     def _goes_on(self, records: Sequence[AnyRecord]) -> bool:
-        """Whether all that is new belongs to the newest message or behind it."""
+        """Return whether all new records belong to the newest message or come after it."""
         if (
             self._open is None
             or len(records) < self._count
@@ -97,7 +97,7 @@ class Projector:
         self._count, self._last, self._open = len(records), records[-1], None
         for index in range(len(records) - 1, 0, -1):
             record = records[index]
-            # What stays behind a summary is projected otherwise than what comes after it.
+            # Records kept from before a compaction are projected differently from later ones.
             if record.seq <= rewritten:
                 return
             if isinstance(record, (UserMessage, AssistantMessage)):

@@ -1,7 +1,7 @@
-"""Pruning: old tool outputs give way to short previews, all else stays word for word.
+"""Pruning: replace old tool results by short previews and keep everything else verbatim.
 
-It needs no model, so nobody waits for it. It is worth it where old outputs are most of the
-context; else a summary frees more room for what it costs.
+Pruning needs no request to the model, so nobody waits for it. It pays off if old results make up
+most of the context; otherwise a summary frees more room for its cost.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from prime_ext.session.records import AnyRecord, ToolResult
 
 @dataclass(frozen=True)
 class Rates:
-    """What a token costs; a token of uncached input costs 1."""
+    """Prices of a token, relative to a token of uncached input."""
 
     cache_read: float = 0.1
     cache_write: float = 1.25
@@ -25,16 +25,16 @@ class Rates:
 
 @dataclass(frozen=True)
 class Pruning:
-    """A prune that could be done."""
+    """A possible prune and its result."""
 
     seqs: list[int]
-    """Records of the tool results that become previews."""
+    """``seq`` of the tool results that are replaced by previews."""
     first: int
-    """Index of the first message that changes: what stands before it stays in the cache."""
+    """Index of the first message that changes; the messages before it stay in the prompt cache."""
     messages: list[ProjectedMessage]
-    """The context's messages afterwards."""
+    """The messages of the context after the prune."""
     by_server: bool = False
-    """The model's server leaves them out; what is sent does not change."""
+    """Whether the model's server leaves the results out; the request then still contains them."""
 
 
 def pruning(
@@ -42,20 +42,20 @@ def pruning(
     records: Iterable[AnyRecord],
     keep_from: int,
 ) -> Pruning | None:
-    """Make every old output a preview; ``None`` if there is none that is long.
+    """Replace every long old tool result by its preview; ``None`` if there is none.
 
-    All at once, not only as many as are needed: each prune rewrites the cache behind its first
-    preview, so that few large ones are cheaper than many small ones.
+    All of them are replaced at once, not only as many as are needed: each prune invalidates the
+    prompt cache from its first preview on, so few large prunes are cheaper than many small ones.
 
     Parameters
     ----------
     messages:
         The context, oldest first.
     records:
-        What it was projected from.
+        The records that the context was projected from.
     keep_from:
-        Index of the first message whose outputs stay whole. Outputs that the model has not seen
-        yet stay whole as well.
+        Index of the first message whose results stay whole. Results that the model has not seen
+        yet also stay whole.
     """
     seen = max((i for i, m in enumerate(messages) if m.role == "assistant"), default=0)
     shown = list(records)
@@ -102,23 +102,27 @@ def is_cheaper(
     written_after_summary: int,
     rates: Rates,
 ) -> bool:
-    """Whether a prune costs less than a summary for each token of room that it makes.
+    """Return whether a prune costs less than a summary for each token that it frees.
 
-    A prune has the API write its cache anew from the first preview on. A summary has it read the
-    whole context once from the cache, write the summary, and cache what begins anew.
+    After a prune, the API writes the prompt cache again from the first preview on. For a summary,
+    it reads the whole context from the cache, generates the summary, and then caches the new
+    context.
 
     Parameters
     ----------
     before:
-        Tokens of the context.
+        Size of the context.
     unchanged:
-        Tokens in front of the first preview, system prompt and tools among them.
+        Size of what precedes the first preview, including system prompt and tools.
     after_prune, after_summary:
-        Tokens of the context after either.
+        Size of the context after a prune or a summary.
     summary_output:
-        Tokens of the summary.
+        Size of the summary.
     written_after_summary:
-        Tokens that are cached anew after a summary: the summary turn and what stays behind it.
+        Size of what is written to the cache after a summary: the summary turn and the verbatim
+        tail.
+    rates:
+        Prices of a token. All sizes are in tokens.
     """
     prune = rates.cache_write * max(0, after_prune - unchanged)
     summary = (

@@ -1,4 +1,4 @@
-"""The sections of a summary: written as Markdown within so many characters, and read back."""
+"""The sections of a summary: rendering as Markdown of limited length, and parsing."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ SECTIONS = (
     "Next steps",
 )
 
-# How the characters are shared where not everything fits. What a section does not need goes to
-# the others.
+# Weights by which the room is divided if not everything fits. Room that a section does not need
+# goes to the others.
 _SHARES = {
     "Goal": 22,
     "Constraints": 8,
@@ -31,33 +31,33 @@ _SHARES = {
 _ITEM_CHARS = {"Goal": 1_500, "Commands and values": 1_200, "State of work": 1_000}
 _ITEM_CHARS_ELSE = 500
 
-# How the items begin that are read back, to go on with a request or the tour.
+# Prefixes of items that are parsed again, to continue an open request or the tour.
 OPEN_REQUEST = "Open request: "
 DONE_CALL = "Done for it: "
 TOUR_STEP = "/tour step "
 
 LEFT_OUT = " … "
-"""Stands where the middle of a text was left out."""
+"""Replaces the omitted middle of a text."""
 
 _HEADING = re.compile(r"^#{1,4} +(.+?):?\s*$")
 
 
 def render(items: dict[str, list[str]], max_chars: int) -> str:
-    """Write a summary.
+    """Render a summary.
 
     Parameters
     ----------
     items:
-        For each of ``SECTIONS`` its items, oldest first; they may have several lines. The last
-        item of the goals is the last request.
+        The items of each of ``SECTIONS``, oldest first; an item may have several lines. The last
+        item of the section "Goal" is the last request.
     max_chars:
-        Characters of the result at most.
+        Maximum characters of the result.
 
     Returns
     -------
     str
-        Markdown with a heading for each section that is not empty. Where not everything fits, a
-        section keeps its newest items and says how many it left out.
+        Markdown with a heading for each section that is not empty. If not everything fits, a
+        section keeps its newest items and says how many were left out.
     """
     if max_chars <= 0:
         return ""
@@ -70,13 +70,16 @@ def render(items: dict[str, list[str]], max_chars: int) -> str:
     text = "\n\n".join(parts)
     if text and len(text) <= max_chars:
         return text
-    # Room for headings is short: the last request alone.
+    # There is not even room for headings: return the last request alone.
     last = items["Goal"][-1] if items["Goal"] else ""
     return shorten(last, max_chars)
 
 
 def share_out(need: Mapping[str, int], room: int, shares: Mapping[str, int]) -> dict[str, int]:
-    """Divide ``room`` by ``shares``; what one does not need goes to the others."""
+    """Divide ``room`` in proportion to ``shares``, giving no name more than its ``need``.
+
+    Room that one name does not need goes to the others.
+    """
     unsettled = {name for name, wanted in need.items() if wanted}
     given = dict.fromkeys(need, 0)
     while unsettled:
@@ -94,7 +97,7 @@ def share_out(need: Mapping[str, int], room: int, shares: Mapping[str, int]) -> 
 
 
 def _budgets(items: dict[str, list[str]], max_chars: int) -> dict[str, int]:
-    """Characters for each section: its share, and what the others leave over."""
+    """Return the characters of each section: its share and a part of what others do not need."""
     need = {
         section: sum(len(_item(item, _limit(section))) + 1 for item in items[section])
         for section in SECTIONS
@@ -103,7 +106,7 @@ def _budgets(items: dict[str, list[str]], max_chars: int) -> dict[str, int]:
     room = max(0, max_chars - headings)
     budgets = share_out(need, room, _SHARES)
     if items["Goal"]:
-        # The last request is what the work is about: it may take half of everything.
+        # The last request matters most, so it may take half of the whole summary.
         wanted = len(_item(items["Goal"][-1], max_chars)) + 1
         missing = min(wanted, max_chars // 2) - budgets["Goal"]
         if missing > 0:
@@ -116,7 +119,8 @@ def _budgets(items: dict[str, list[str]], max_chars: int) -> dict[str, int]:
 
 
 def _section(section: str, items: list[str], budget: int) -> str:
-    """The newest items that fit; of the goals also the first, which is what it all began with."""
+    """Return the newest items that fit. Of "Goal" the first item is preferred too: it says what the
+    session began with."""
     if not items or budget <= 4:
         return ""
     limit = _limit(section)
@@ -153,9 +157,9 @@ def _limit(section: str) -> int:
 
 
 def _item(text: str, limit: int) -> str:
-    """``text`` as a list item of ``limit`` characters at most, lines behind the first indented."""
+    """Return ``text`` as a list item of at most ``limit`` characters, continuation lines indented."""
     if text.startswith(DONE_CALL):
-        limit = max(limit, 1_600)  # it is read back, so it is whole or not there
+        limit = max(limit, 1_600)  # It will be parsed again, so it must not be shortened.
     room = limit
     while room > 4:
         item = "- " + "\n".join(
@@ -169,7 +173,10 @@ def _item(text: str, limit: int) -> str:
 
 
 def parse(text: str) -> Iterator[tuple[str | None, str]]:
-    """Items of a summary with the section each stands under; prose makes an item a paragraph."""
+    """Yield the items of a summary, each with its section (``None`` before the first heading).
+
+    Outside of lists, each paragraph is an item.
+    """
     section: str | None = None
     lines: list[str] = []
     listed = False
@@ -204,7 +211,7 @@ def parse(text: str) -> Iterator[tuple[str | None, str]]:
 
 
 def condensed(text: str, max_chars: int) -> str:
-    """A summary of any length within ``max_chars``, each of its sections shortened."""
+    """Shorten a summary to ``max_chars``, section by section."""
     items: dict[str, list[str]] = {section: [] for section in SECTIONS}
     for section, item in parse(text):
         items[section or "State of work"].append(item)
@@ -212,7 +219,7 @@ def condensed(text: str, max_chars: int) -> str:
 
 
 def shorten(text: str, limit: int) -> str:
-    """``text`` with its middle left out if it is longer than ``limit``."""
+    """Return ``text``, with its middle left out if it is longer than ``limit`` characters."""
     if len(text) <= limit:
         return text
     if limit <= 1:

@@ -1,5 +1,7 @@
-"""What a model's server does to a context instead of us: which results it leaves out, which
-summary it made. Decisions only; whether it can is asked elsewhere."""
+"""Context editing and compaction by the model's server, as decisions without I/O.
+
+Whether the server supports either is decided elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,11 @@ CLEAR_TOOL_USES = "clear_tool_uses_20250919"
 
 
 def edits(messages: Sequence[ProjectedMessage]) -> list[dict[str, Any]]:
-    """What a request that holds ``messages`` asks its server to leave out of them.
+    """Return the context edits that a request with ``messages`` asks for.
 
-    The server knows no records: it is told how many of the newest calls keep their results. That
-    number grows with each call, so that it is always the same results that are left out, and the
-    prompt cache holds.
+    The server does not know our records, so the edit says how many of the newest calls keep their
+    results. That number grows with each call, so the same results are left out in every request
+    and the prompt cache stays valid.
     """
     if not is_edited(messages):
         return []
@@ -31,13 +33,13 @@ def edits(messages: Sequence[ProjectedMessage]) -> list[dict[str, Any]]:
 
 
 def is_edited(messages: Sequence[ProjectedMessage]) -> bool:
-    """Whether anything is left out of them: if so, of the oldest results."""
+    """Return whether results are left out, which always includes the oldest ones."""
     oldest = next((message for message in messages if message.is_answer), None)
     return oldest is not None and bool(oldest.cleared)
 
 
 def was_edited(asked: Sequence[dict[str, Any]], applied: Sequence[dict[str, Any]]) -> bool:
-    """Whether the server did what it was asked, by what it says itself."""
+    """Return whether the server reports that it applied the edits, if any were asked for."""
     done = sum(
         edit.get("cleared_tool_uses") or 0
         for edit in applied
@@ -49,11 +51,11 @@ def was_edited(asked: Sequence[dict[str, Any]], applied: Sequence[dict[str, Any]
 def clearing(
     messages: Sequence[ProjectedMessage], records: Iterable[AnyRecord], keep_from: int
 ) -> Pruning | None:
-    """Like ``pruning``, by the model's server: it leaves the results out, and no preview stays.
+    """Like ``pruning``, but have the model's server leave the results out, without previews.
 
-    All results in front of ``keep_from`` go, the short ones too, since the server can only be
-    told where to begin; those that the model has not seen, and those of the newest reply with
-    calls, stay. Thinking stays valid.
+    All results before ``keep_from`` are left out, even short ones, since the server can only be
+    told how many of the newest to keep. Results that the model has not seen, and those of the
+    newest reply with tool calls, stay. Thinking blocks stay valid.
     """
     seen = max((i for i, m in enumerate(messages) if m.role == "assistant"), default=0)
     newest = max((i for i, m in enumerate(messages) if m.is_answer), default=0)
@@ -78,10 +80,11 @@ def clearing(
 
 
 def keeps_thinking(messages: Sequence[ProjectedMessage], cut: int) -> bool:
-    """Whether the thinking of what stays behind a block for ``messages[:cut]`` stays valid.
+    """Return whether the thinking in ``messages[cut:]`` stays valid after a compaction block.
 
-    It does if what stays follows on what was summarised as another message, and is sent as it was.
-    What code wrote behind an earlier block is written anew, and so may not be among it.
+    The block replaces ``messages[:cut]``. The thinking stays valid if the cut does not separate
+    two messages of the same role, and if the kept messages are sent unchanged. The part that code
+    adds to a summary is rewritten at each compaction, so it must not be among them.
     """
     return (
         0 < cut < len(messages)
