@@ -20,7 +20,13 @@ MAX_RECIPES = 8
 MAX_RECIPE_CHARS = 1500
 """Of all recipes together. `session_search` and the notebook have the rest."""
 
+RESTORE_STOPPED = "restoring was stopped before it had ended"
+"""Reason of an offer behind a restore that was cut off."""
+
 _FRESH = "No variable of before is defined in the kernel"
+_UNKNOWN = (
+    "Restoring the variables of before was stopped: look which are defined before you use them"
+)
 
 
 def restore_event(record: Restore, offer: Restore | None = None) -> str:
@@ -35,8 +41,8 @@ def restore_event(record: Restore, offer: Restore | None = None) -> str:
     cause = CAUSES.get(record.trigger)
     if record.outcome == "offered":
         return (
-            f"{cause or CAUSES['resume']} {_FRESH}. The user is offered to restore the last "
-            "snapshot and has not done so yet."
+            f"{cause or CAUSES['resume']} {_what_is_there(record)}. The user is offered to restore "
+            "the last snapshot and has not done so yet."
         )
     if record.outcome in ("failed", "skipped"):
         reason = f" ({record.reason.rstrip('.')})" if record.reason else ""
@@ -54,9 +60,13 @@ def withdrawn_event(offer: Restore, removed: Snapshot) -> str:
     if removed.trigger == "off":
         why = "the user has switched saving off for this notebook"
     return (
-        f"{CAUSES.get(offer.trigger, CAUSES['resume'])} {_FRESH}. What had been saved of them was "
-        f"deleted ({why}), so it is not on offer any more."
+        f"{CAUSES.get(offer.trigger, CAUSES['resume'])} {_what_is_there(offer)}. What had been "
+        f"saved of them was deleted ({why}), so it is not on offer any more."
     )
+
+
+def _what_is_there(offer: Restore) -> str:
+    return _UNKNOWN if offer.reason == RESTORE_STOPPED else _FRESH
 
 
 def _told(record: Restore, offer_taken: bool) -> list[str]:

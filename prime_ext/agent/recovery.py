@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from prime_ext.agent.kernel_events import restore_event
+from prime_ext.agent.completed import completed
+from prime_ext.agent.kernel_events import RESTORE_STOPPED, restore_event
 from prime_ext.agent.recipes import lacking, with_lost_names, with_recipes
 from prime_ext.agent.restore_policy import decide
 from prime_ext.errors import PrimeError
 from prime_ext.kernel.restoring import DAMAGED
 from prime_ext.session.records import AnyRecord, Restore, Settings, Snapshot
+from prime_ext.within import within
 
 if TYPE_CHECKING:
     from prime_ext.kernel.notebook_kernel import NotebookKernel
@@ -25,6 +27,9 @@ _CHANGED = ("ok", "partial", "offered", "removed")
 """Outcomes after which another process holds the state, or none does."""
 
 RESTORING_MESSAGE = "Restoring the kernel's variables"
+
+STOP_SECONDS = 5.0
+"""Stop waits no longer for a kernel that is to end its loading."""
 
 FOREIGN = (
     "what was saved was signed by another server, so it was not loaded. If you trust it, stop this "
@@ -235,6 +240,10 @@ class KernelRecovery:
         self._seeing_to = True
         try:
             return await self._restored_or_told(trigger, turn)
+        except asyncio.CancelledError:
+            # The loss counts as seen to: nothing else would bring the variables back.
+            await completed(self._tell_stopped(trigger))
+            raise
         finally:
             self._seeing_to = False
 
@@ -252,6 +261,19 @@ class KernelRecovery:
             reason = "restoring is switched off"
             record = Restore(outcome="skipped", mode="cold", trigger=trigger, reason=reason)
         return restore_event(self._write(record, turn))
+
+    async def _tell_stopped(self, trigger: str) -> None:
+        """Offer what was not restored; outside of the turn: the next message tells the model."""
+        if self._keeper.off is not None or decide(self._mode(), trigger) == "leave":
+            return
+        if self._is_offered():
+            return
+        try:
+            offer = await self._offer(trigger)
+            if offer.snapshot_id is not None:
+                self._write(msgspec.structs.replace(offer, reason=RESTORE_STOPPED), None)
+        except PrimeError as error:
+            self._log.warning("What was not restored could not be offered: %s", error.message)
 
     def _write(self, record: Restore, turn: str | None) -> Restore:
         stored = self._session.append(msgspec.structs.replace(record, turn=turn))
@@ -305,10 +327,31 @@ class KernelRecovery:
 
     async def _restored(self, trigger: str) -> Restore:
         try:
-            return await self.explained(await self._keeper.restore(trigger, "cold"))
+            return await self.explained(await self._brought_back(trigger))
         except PrimeError as failure:
             reason = failure.message
         except Exception as failure:  # the state library runs foreign code
             self._log.exception("Restoring the kernel's variables failed")
             reason = repr(failure)
         return Restore(outcome="failed", mode="cold", trigger=trigger, reason=reason)
+
+    async def _brought_back(self, trigger: str) -> Restore:
+        """Restore; if the task is cancelled, end what the kernel loads as well."""
+        given_up = asyncio.Event()
+        restoring = asyncio.create_task(self._keeper.restore(trigger, "cold", given_up=given_up))
+        try:
+            await asyncio.wait({restoring})
+        except asyncio.CancelledError:
+            given_up.set()
+            await completed(self._end(restoring))
+            raise
+        return restoring.result()
+
+    async def _end(self, restoring: asyncio.Task[Restore]) -> None:
+        try:
+            # While it is still awaited: only then is it known what is to be ended.
+            await within(STOP_SECONDS, self._kernel.stop_loading())
+        except (PrimeError, asyncio.TimeoutError) as error:
+            self._log.info("The kernel was not asked to end its loading: %s", error)
+        restoring.cancel()
+        await asyncio.gather(restoring, return_exceptions=True)

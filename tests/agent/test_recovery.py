@@ -461,6 +461,43 @@ async def test_what_is_typed_during_a_restore_is_sent_behind_it(
     assert "7" in session.api.requests[-1].tool_result_text
 
 
+async def test_a_restore_that_is_stopped_is_offered_and_the_model_knows(
+    new_session: NewSession, jp_serverapp: ServerApp, notebook: str, tmp_path: Path
+) -> None:
+    session = await new_session()
+    gate = tmp_path / "gate"
+    code = (
+        "class Slow:\n    def __reduce__(self): return (slow, ())\n"
+        f"def slow(path={str(gate)!r}):\n"
+        "    import os, time\n"
+        "    while os.path.exists(path): time.sleep(0.01)\n"
+        "    return object.__new__(type('Slow', (), {}))\n"
+        "slowly = Slow(); x = 7"
+    )
+    snapshot = await saved(session, code)
+    gate.touch()
+    restoring = asyncio.ensure_future(
+        session.frame(lambda f: f["type"] == "progress" and f.get("what") == "kernel")
+    )
+    after = session.session.log.last_seq
+    session.api.enqueue(reply(call("run_code", code="import os; os._exit(1)")))
+    await session.send("Run it.")
+    await restoring
+    await session.stop()
+    offer = await session.record("restore", after=after)
+    assert (offer.outcome, offer.trigger) == ("offered", "crash")
+    assert offer.snapshot_id == snapshot.snapshot_id
+    await session.record("turn_end", after=after, status="interrupted")
+    await session.idle()
+    # The kernel does not go on with the loading, which would last as long as the gate is there.
+    assert "True" in await ran(session, "print('x' not in dir())")
+    told = str(session.api.requests[-1].messages)
+    assert "was stopped: look which are defined" in told
+    gate.unlink()
+    await session.service.restore(session.session, offer.snapshot_id, None, False, "ada")
+    assert "7" in await ran(session, "print(x)")
+
+
 async def test_a_missing_name_comes_with_the_code_that_made_it(
     new_session: NewSession, jp_serverapp: ServerApp, notebook: str, tmp_path: Path
 ) -> None:
