@@ -1,8 +1,8 @@
-"""A summary by extraction: what a conversation said and did, without a model and without a guess.
+"""Extractive summary of a conversation, made without a model.
 
-It is the offline agent's way of compacting and the last resort for every other model. What it
-keeps, it keeps letter for letter; what it leaves out stays in the session's records. The same
-messages always give the same text.
+The offline agent compacts this way, and it is the last resort for every other model. What the
+summary keeps is quoted verbatim; what it leaves out stays in the session's records. The result is
+deterministic.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from prime_ext.context.sections import (
 from prime_ext.context.traceback_text import TRACEBACK, error_line, places
 
 _DONE_CHARS = 300
-"""Of the result of a call for an open request."""
+"""Maximum length of the result of a call that was made for an open request."""
 _OUTPUT_CHARS = 600
 """Outputs up to this length are kept whole."""
 _LOOKING = (
@@ -66,7 +66,7 @@ _CONSTRAINT = re.compile(
     re.I,
 )
 _NOTHING = re.compile(r"\W*(?:none|nothing|n/a)\W*", re.I)
-"""What a model writes under a heading for which it has found nothing."""
+"""Matches what models write under a heading that has no content."""
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'`(])|\n+")
 _TOUR = re.compile(r"\bTour (\d+) of (\d+)\b|^/tour step (\d+) of (\d+)", re.M)
 
@@ -77,19 +77,19 @@ def digest(messages: Iterable[Mapping[str, Any]], *, max_chars: int) -> str:
     Parameters
     ----------
     messages:
-        Messages API messages, oldest first. An earlier summary turn is merged into the result,
-        not quoted in it. Content of an unknown shape is skipped.
+        Messages in the Messages API's shape, oldest first. An earlier summary turn is merged into
+        the result, not quoted. Content of an unknown shape is skipped.
     max_chars:
-        Characters of the result at most.
+        Maximum characters of the result.
 
     Returns
     -------
     str
-        Markdown with the headings of ``SECTIONS``, without those that would be empty. The last
-        user message is kept, shortened in its middle only if it alone fills half of the room.
+        Markdown with the headings of ``SECTIONS``, except for empty sections. The last user
+        message is kept, and shortened in the middle only if it alone takes half of the room.
     """
     notes = _Notes()
-    entries: Iterable[object] = messages  # a log of long ago may hold anything
+    entries: Iterable[object] = messages  # An old log may hold other shapes.
     for message in entries:
         if not isinstance(message, Mapping):
             continue
@@ -110,7 +110,8 @@ class _Call:
 
     @property
     def noted(self) -> bool:
-        """Not a look that can be had again: only its short result is worth the room."""
+        """Whether the call is worth keeping. Calls that only look at something can be repeated, so
+        they are kept only if their result is short."""
         return self.name not in _LOOKING or len(self.outcome or "") <= _DONE_CHARS
 
     def line(self) -> str:
@@ -120,24 +121,25 @@ class _Call:
 
 
 def shortened(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """A call's arguments as the line of an open request gives them."""
+    """Return a call's arguments with long strings shortened, as ``_Call.line`` shows them."""
     return {k: shorten(v, 600) if isinstance(v, str) else v for k, v in arguments.items()}
 
 
 @dataclass
 class _Notes:
-    """What is worth keeping, gathered message by message."""
+    """Collects what is worth keeping, message by message."""
 
     items: dict[str, dict[str, None]] = field(
         default_factory=lambda: {section: {} for section in SECTIONS}
     )
-    """Section → items in order; a dict, so that a repeated item moves to its newest place."""
+    """Section → its items in order. The items are keys of a dict, so that a repeated item moves to
+    the end."""
     request: str | None = None
     answered: bool = True
     calls: dict[str, _Call] = field(default_factory=dict)
-    """Calls since the last request, by id."""
+    """Calls since the last user request, by id."""
     carried: list[str] = field(default_factory=list)
-    """Call lines of an earlier summary whose request is still open."""
+    """Lines of calls from an earlier summary, made for a request that is still open."""
     last_text: str = ""
 
     def add(self, section: str, item: str) -> None:
@@ -254,7 +256,7 @@ class _Notes:
             self.add("Files and cells", f"{call.name}{where}{': failed' if failed else ''}")
 
     def _output(self, call: _Call, text: str) -> None:
-        """A short output whole, since its numbers may matter; of a long one its named values."""
+        """Keep a short output with numbers whole, and only the named values of a long one."""
         if not re.search(r"\d", text):
             return
         if len(text) > _OUTPUT_CHARS:
@@ -281,7 +283,7 @@ class _Notes:
     # --- an earlier summary --------------------------------------------------------------------
 
     def _merge(self, text: str) -> None:
-        """Take an earlier summary's items over, as the oldest of their sections."""
+        """Take over the items of an earlier summary, as the oldest items of their sections."""
         last = _LAST_MESSAGE.search(text)
         section = "State of work"
         for line_section, item in parse(_ASIDE.sub("", text)):
@@ -308,8 +310,8 @@ class _Notes:
                 self.add("State of work", line)
         elif self.last_text:
             self.add("State of work", f"Last reply: {shorten(self.last_text, 700)}")
-        # What stands last in its section is what goes out last: the place of the tour here, and
-        # the newest request among the goals.
+        # The last item of a section is dropped last. These are the tour's step, and the newest
+        # request among the goals.
         for item in [i for i in self.items["State of work"] if i.startswith(TOUR_STEP)]:
             self.add("State of work", item)
         found = {section: list(items) for section, items in self.items.items()}

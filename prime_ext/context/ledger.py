@@ -1,4 +1,4 @@
-"""The ledger: exact details of the compacted records, extracted by code so that no model alters them.
+"""The ledger: exact details of the compacted records, extracted by code instead of a model.
 
 The ledger is cumulative: each compaction adds entries for the records compacted since the last
 one. The summary turn shows as much of it as fits, preferring the newest entries.

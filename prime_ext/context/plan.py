@@ -1,4 +1,4 @@
-"""What is to be done about a context's size: decisions only, no I/O."""
+"""Decisions about the size of a context, without I/O: when to make a note, prune or wait."""
 
 from __future__ import annotations
 
@@ -12,40 +12,41 @@ from prime_ext.context.prune import Pruning, Rates, is_cheaper, pruning
 from prime_ext.session.records import AnyRecord
 
 GROWTHS_AHEAD = 2
-"""A note takes about as long as so many requests."""
+"""Requests that are typically made while a note is being written."""
 
 Prune = Callable[[Sequence[ProjectedMessage], Iterable[AnyRecord], int], Pruning | None]
-"""See ``pruning``."""
+"""Signature of ``pruning``."""
 
 LEAP_OUTPUT = 8_000
-"""Tokens that a reply beyond the threshold has room for: few are longer."""
+"""Tokens reserved for a reply above the threshold; few replies are longer."""
 
 LARGEST_ERROR = 0.25
-"""Of an estimate, as a share of what it is an estimate of: the kind of text may be a new one."""
+"""Assumed maximum error of a token estimate, as a share of the estimated part."""
 
 FRESH_TOKENS = 18_000
-"""What a compaction aims to leave to be cached anew: the summary turn and the tail. It is to be
-20,000 at most with what one more request adds, which is seen too late."""
+"""Target for the tokens that are written to the prompt cache after a compaction: the summary turn
+and the verbatim tail. One more request may be added before a compaction is due, and the sum should
+stay below 20,000."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A context and its sizes, in tokens."""
+    """A context and its sizes in tokens."""
 
     messages: Sequence[ProjectedMessage]
     sizes: Sequence[int]
-    """Of each message."""
+    """Size of each message."""
     overhead: int
-    """System prompt and tools."""
+    """Size of system prompt and tools."""
     total: int
-    """The whole, as the next request would send it."""
+    """Size of the next request."""
 
 
 def prefire_point(limits: Limits, fast_growth: int) -> int:
-    """Size at which the note is begun: early enough to be ready at the threshold.
+    """Return the context size at which the note is started, so that it is ready at the threshold.
 
-    Where the context grows by leaps it is earlier than the configured margin, but never so early
-    that a compaction would bring it about at once.
+    If the context grows fast, this is below ``limits.prefire_at``, but always above the size that
+    a compaction leaves; otherwise every compaction would be followed by a note at once.
     """
     early = limits.threshold - GROWTHS_AHEAD * fast_growth
     return max(min(limits.prefire_at, early), min(limits.prefire_at, limits.landing + 1))
@@ -54,21 +55,22 @@ def prefire_point(limits: Limits, fast_growth: int) -> int:
 def leap_room(
     limits: Limits, crossed_at: int, unreported: int, fast_growth: int, *, stops_at_window: bool
 ) -> int:
-    """Size up to which requests may go on beyond the threshold, while a note is being made.
+    """Return the size up to which requests may continue above the threshold during a note.
 
-    The prompt must fit in the window whatever the estimate is wrong by, and a reply behind it. And
-    it must not grow by more than a tenth of the threshold, which may have been set for its own
-    sake.
+    The prompt and a reply must fit in the window even if the estimate is too low. The context must
+    also not grow by more than a tenth of the threshold, which the user may have set on purpose.
 
     Parameters
     ----------
     crossed_at:
-        Size at which the threshold was found to be crossed.
+        Size of the context when it was found to be above the threshold.
     unreported:
-        Tokens of the size that no reply has reported yet.
+        Part of the size that is an estimate, because no reply has reported it yet, in tokens.
+    fast_growth:
+        Tokens that the next request may add.
     stops_at_window:
-        A reply that reaches the window's end is cut off there. Of another model it is not known
-        that it takes a prompt which leaves no room for the largest reply.
+        Whether the model stops a reply at the end of the window. Other models may refuse a prompt
+        that leaves no room for the largest possible reply.
     """
     reply = max(min(LEAP_OUTPUT, limits.max_output), fast_growth)
     if not stops_at_window:
@@ -78,39 +80,39 @@ def leap_room(
 
 
 def tail_room(limits: Limits, overhead: int, note_tokens: int) -> int:
-    """Tokens that may follow a note verbatim, so that what is cached anew stays small."""
+    """Return the tokens that should follow a note verbatim at most, to limit cache writes."""
     fresh = FRESH_TOKENS - limits.added_tokens(overhead) - note_tokens
-    if overhead < limits.min_cache_tokens:  # too short to be cached by itself
+    if overhead < limits.min_cache_tokens:  # System prompt and tools are too short to be cached.
         fresh -= overhead
     return min(limits.keep_tail, max(fresh, limits.keep_tail // 4))
 
 
 def may_follow(tail: int, note_tokens: int, limits: Limits, overhead: int) -> bool:
-    """Whether ``tail`` tokens may follow a note verbatim, so that it takes the prefix's place."""
+    """Return whether a note can replace its prefix with ``tail`` tokens verbatim after it."""
     room = limits.landing - overhead - note_tokens - limits.added_tokens(overhead)
-    # Where not even the note lands alone, a request for a shorter one would not help either.
+    # If the note alone exceeds the landing size, asking for a shorter one would not help either.
     return tail <= limits.keep_tail and (tail <= room or room <= 0)
 
 
 def wants_rolling(tail: int, to_go: int, room: int, keep_tail: int, fast_growth: int) -> bool:
-    """Whether the note must be rolled forward now, to be ready before its tail is too long.
+    """Return whether the note must be rolled forward now, before its tail gets too long.
 
     Parameters
     ----------
     tail:
-        Tokens that have come since the note.
+        Tokens added since the note.
     to_go:
-        Tokens up to the threshold.
+        Tokens left up to the threshold.
     room:
         Tokens that should follow a note at most, see ``tail_room``.
     keep_tail:
-        Tokens with which it can still take the prefix's place.
+        Tokens that may follow a note at most, see ``may_follow``.
     fast_growth:
-        What the next request may add.
+        Tokens that the next request may add.
     """
     if to_go <= fast_growth:
-        # The next request may cross the threshold before the model has rolled the note forward.
-        # It is worth it only where the note could not be used as it is, or not well.
+        # The next request may cross the threshold before the rolled note is ready. Rolling pays
+        # off only if the note could not be used as it is, or only with a tail that is too long.
         return tail > room or tail + fast_growth > keep_tail
     return tail + to_go > room and tail > max(room - fast_growth, room // 2)
 
@@ -123,18 +125,18 @@ def choose_prune(
     size_of: Callable[[Sequence[ProjectedMessage]], int],
     prune: Prune = pruning,
 ) -> tuple[Pruning, int] | None:
-    """The prune that suffices at the threshold, and the size it leaves; ``None`` if none does.
+    """Return a sufficient prune and the context size after it; ``None`` if there is none.
 
-    It suffices if the context lands under ``limits.landing`` once it has grown to the threshold,
-    taking it that what comes can be pruned as well as what is there; and if a summary would not
-    make room more cheaply.
+    A prune suffices if it would bring the context below ``limits.landing`` at the threshold, and
+    if a summary would not free room more cheaply. Content added up to the threshold is assumed to
+    be as prunable as the present content.
 
     Parameters
     ----------
     size_of:
-        Counts messages that are not in the context.
+        Returns the tokens of messages that are not in the context.
     prune:
-        Makes it: by previews, or by what the model's server leaves out.
+        Makes the prune: with previews (``pruning``), or by the model's server (``clearing``).
     """
     cut = cut_index(context.messages, context.sizes, limits.keep_tail)
     found = prune(context.messages, records, cut)
@@ -153,7 +155,7 @@ def choose_prune(
     stays = 1 - freed / max(1, sum(context.sizes[:cut]))
     if freed <= 0 or after + stays * still_to_come > limits.landing:
         return None
-    summary_tokens = limits.summary_tokens(context.overhead) // 2  # few are as long as they may
+    summary_tokens = limits.summary_tokens(context.overhead) // 2  # Few use all of their room.
     fresh = summary_tokens + limits.added_tokens(context.overhead) + tail
     cheaper = is_cheaper(
         before=context.total,

@@ -1,4 +1,7 @@
-"""From records to what the model is sent: the same records always give the same bytes."""
+"""Projection of records to the context that the model is sent.
+
+Deterministic: the same records always give the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -29,36 +32,37 @@ LOST_RESULT = (
     "No result was recorded: the call was cut off before it ended. What it may have done is "
     "unknown; look before you do it again."
 )
-"""What a ``tool_use`` is answered with if its result never reached the log."""
+"""Text of the ``tool_result`` for a call whose result never reached the log."""
 
 CLEARED = [{"type": "text", "text": "[This old output was left out.]"}]
-"""About what a server says in place of a result that it leaves out."""
+"""Approximation of the text by which a server replaces a result that it leaves out."""
 
 THINKING = frozenset({"thinking", "redacted_thinking"})
-"""Types of blocks that are bound to what stands before them."""
+"""Types of blocks that are valid only after exactly the messages they were written after."""
 
 
 @dataclass(frozen=True)
 class ProjectedMessage:
-    """One message of the context, and the records it stands for."""
+    """One message of the context, and the records that it was made from."""
 
     role: str
     content: list[Block]
     first_seq: int
-    """First record in it; a compaction that keeps this message keeps from here."""
+    """First of its records. A compaction that keeps this message keeps the records from here."""
     last_seq: int
+    """Last of its records."""
     usage: dict[str, Any] | None = None
-    """What the API reported with it, on assistant messages."""
+    """Usage as the API reported it; assistant messages only."""
     sent_at: float | None = None
-    """When the request that it answers was sent, in seconds since the epoch, if that is known."""
+    """Time at which the request for this reply was sent, in seconds since the epoch, if known."""
     seconds: float = 0.0
-    """How long that request took."""
+    """Duration of that request."""
     cleared: frozenset[str] = frozenset()
-    """Ids of the calls whose results the model's server leaves out of it."""
+    """Ids of the calls whose results in this message the model's server leaves out."""
 
     @property
     def is_summary(self) -> bool:
-        """Whether it stands for what a compaction has replaced, or is code's part of that."""
+        """Whether it is a summary turn or a compaction block, in place of compacted messages."""
         first = self.content[0]
         return first["type"] == "compaction" or (
             first["type"] == "text" and str(first["text"]).startswith(OPEN)
@@ -66,17 +70,17 @@ class ProjectedMessage:
 
     @property
     def is_answer(self) -> bool:
-        """Whether it holds the results of calls, and so belongs to the message before it."""
+        """Whether it holds tool results, and so must follow the message before it."""
         return self.role == "user" and any(b["type"] == "tool_result" for b in self.content)
 
     @cached_property
     def wire(self) -> dict[str, Any]:
-        """The message in the Messages API's shape. It is shared: copy it before a change."""
+        """The message in the Messages API's shape. It is shared; copy it before changing it."""
         return {"role": self.role, "content": self.content}
 
     @property
     def read(self) -> dict[str, Any]:
-        """The message as the model reads it."""
+        """The message as the model reads it, without the results that its server leaves out."""
         if not self.cleared:
             return self.wire
         content = [
@@ -88,7 +92,7 @@ class ProjectedMessage:
 
 @dataclass(frozen=True)
 class Projection:
-    """The context: what the next request holds before cache marks are placed."""
+    """The context: content of the next request, before cache marks are placed."""
 
     provider: str
     model: str
@@ -97,7 +101,7 @@ class Projection:
     messages: list[ProjectedMessage]
 
     def wire_messages(self) -> list[dict[str, Any]]:
-        """All messages in the Messages API's shape, in a list of the caller's own."""
+        """Return all messages in the Messages API's shape, in a new list."""
         return list(self._wire)
 
     @cached_property
@@ -111,22 +115,21 @@ def project(records: Sequence[AnyRecord], log_path: str | None = None) -> Projec
     Parameters
     ----------
     records:
-        ``session_start`` first, then the records since the one that the last successful
-        compaction keeps from, in order of ``seq``; that compaction's end among them. Older
-        records may be present, they are left out.
+        ``session_start``, then all records from the first one that the last successful compaction
+        keeps, in order of ``seq`` and including its ``compaction_end``. Older records are ignored.
     log_path:
-        Where the log is now; a summary that was written elsewhere names the place of then.
+        Current path of the log, which replaces the one in the summary if the session was moved.
 
     Returns
     -------
     Projection
         Valid by the Messages API's rules for any input: every ``tool_use`` has its
-        ``tool_result`` in the message right behind it, in the order of the calls; no blank text.
+        ``tool_result`` in the next message, in the order of the calls, and no text is blank.
 
     Raises
     ------
     ValueError
-        ``records`` does not begin with ``session_start``.
+        If ``records`` does not begin with ``session_start``.
     """
     if not records or not isinstance(records[0], SessionStart):
         raise ValueError("A session's records begin with session_start.")
@@ -147,7 +150,7 @@ def project(records: Sequence[AnyRecord], log_path: str | None = None) -> Projec
 
 
 def last_compaction(records: Sequence[AnyRecord]) -> CompactionEnd | None:
-    """The compaction the context stands on: the last that wrote a summary."""
+    """Return the last successful compaction that wrote a summary, with which the context begins."""
     for record in reversed(records):
         if isinstance(record, CompactionEnd) and record.outcome == "ok" and record.summary:
             return record
@@ -155,13 +158,16 @@ def last_compaction(records: Sequence[AnyRecord]) -> CompactionEnd | None:
 
 
 def _behind(records: Sequence[AnyRecord], compaction: CompactionEnd) -> Iterator[AnyRecord]:
-    """The records that the context consists of."""
+    """Return the records of the context that ``compaction`` begins."""
     begin = min(compaction.kept_from_seq or compaction.seq, compaction.seq)
     return (record for record in records if record.seq >= begin)
 
 
 def refused_at(records: Iterable[AnyRecord]) -> int | None:
-    """The record from which on the model's server is asked for nothing but replies."""
+    """Return the ``seq`` from which on context editing and compaction by the server are off.
+
+    ``None`` if ``records`` holds no ``settings`` record that turned them off.
+    """
     for record in records:
         if isinstance(record, Settings) and record.server_side is False:
             return record.seq
@@ -171,9 +177,10 @@ def refused_at(records: Iterable[AnyRecord]) -> int | None:
 def _behind_block(
     block: Block, messages: list[ProjectedMessage], summary: ProjectedMessage, compacted: int
 ) -> list[ProjectedMessage]:
-    """``block``, what was kept, code's part of the summary, and what came since.
+    """Return ``block``, the kept messages, the summary turn, and the messages since the compaction.
 
-    Between the block and what was kept there must be nothing, or its thinking would not be valid.
+    The summary turn holds what code adds to the block. Nothing may stand between the block and the
+    kept messages, or their thinking would be invalid.
     """
     since = next(
         (
@@ -183,7 +190,7 @@ def _behind_block(
         ),
         len(messages),
     )
-    # The numbers of the messages go up.
+    # The `seq` of the messages must not decrease.
     code = replace(summary, first_seq=compacted, last_seq=compacted)
     first = ProjectedMessage("assistant", [block], summary.first_seq, summary.last_seq)
     return [first, *messages[:since], code, *messages[since:]]
@@ -192,10 +199,11 @@ def _behind_block(
 def _kept(
     records: Sequence[AnyRecord], compaction: CompactionEnd, refused: int | None = None
 ) -> list[AnyRecord]:
-    """What stands in the context beside the summary.
+    """Return the records of the context other than the summary, without invalid thinking.
 
-    Thinking is bound to what stood before it. That has been replaced for what was kept; for what
-    came since, if the summary is not sent any more as it was then.
+    Thinking is valid only after the messages it was written after. For kept messages the
+    compaction has replaced those; for later messages they have changed if the server's block is
+    now sent as text.
     """
     kept_from = compaction.kept_from_seq
     bound = compaction.seq
@@ -211,19 +219,19 @@ def _kept(
 
 
 def _without_thinking(record: AnyRecord) -> AnyRecord:
-    """Thinking is bound to what stood before it, and that has just been replaced."""
+    """Return ``record`` without its thinking blocks."""
     if not isinstance(record, AssistantMessage):
         return record
     return msgspec.structs.replace(record, content=without_thinking(record.content))
 
 
 def without_thinking(content: Sequence[Block]) -> list[Block]:
-    """``content`` as it can be sent behind another beginning than it was written behind."""
+    """Return ``content`` without thinking blocks, so that it can follow any other messages."""
     return [block for block in content if block["type"] not in THINKING]
 
 
 def _after(head: Projection, records: Sequence[AnyRecord], compaction: CompactionEnd) -> Projection:
-    """Model, system prompt and tools as the compaction froze them anew."""
+    """Return ``head`` with model, system prompt and tools as compactions have frozen them."""
     frozen = head
     for record in records:
         if record.seq > compaction.seq:
@@ -240,7 +248,10 @@ def _after(head: Projection, records: Sequence[AnyRecord], compaction: Compactio
 
 
 def _with_model(head: Projection, records: Sequence[AnyRecord]) -> Projection:
-    """A model chosen before the first reply counts at once: nothing is cached yet."""
+    """Return ``head`` with the model chosen before the first reply.
+
+    A choice takes effect at once until then, because nothing is cached yet.
+    """
     for record in records:
         if isinstance(record, AssistantMessage):
             break
@@ -256,14 +267,14 @@ def _with_model(head: Projection, records: Sequence[AnyRecord]) -> Projection:
 def _summary_message(
     compaction: CompactionEnd, log_path: str | None, *, with_block: bool
 ) -> ProjectedMessage:
-    """The summary turn; ``with_block`` has it say what the server's block says."""
+    """Return the summary turn; with ``with_block`` it includes the text of the server's block."""
     text = compaction.summary or ""
     if compaction.block is not None and with_block:
         text = with_body(text, str(compaction.block["content"]))
     if log_path is not None:
         text = with_log_path(text, log_path)
-    # It stands for what is in front of the first record that was kept, not for its own place:
-    # the numbers of the messages go up from here.
+    # The summary replaces the records before the first kept one, so its `seq` is the one before
+    # that, and the `seq` of the messages increase.
     kept_from = compaction.kept_from_seq
     seq = compaction.seq if kept_from is None else min(kept_from, compaction.seq) - 1
     return ProjectedMessage("user", [{"type": "text", "text": text}], first_seq=seq, last_seq=seq)
@@ -272,12 +283,13 @@ def _summary_message(
 def project_messages(
     records: Iterable[AnyRecord], refused: int | None = None
 ) -> list[ProjectedMessage]:
-    """The messages that ``records`` stand for, without a summary in front of them.
+    """Project ``records`` to messages, without a summary before them.
 
     Parameters
     ----------
     refused:
-        The record from which on previews stand for what the model's server had left out.
+        ``seq`` from which on previews replace the results that the model's server had left out;
+        ``None`` if the server still leaves them out.
     """
     records = list(records)
     prunes = [r for r in records if isinstance(r, Prune)]
@@ -317,7 +329,7 @@ def _reply(record: AssistantMessage, content: list[Block]) -> ProjectedMessage:
     seconds = record.duration_ms / 1000
     sent_at = None
     if record.ts:
-        # Python 3.10 does not know the Z.
+        # `fromisoformat` of Python 3.10 does not accept the Z.
         ended = datetime.fromisoformat(record.ts.replace("Z", "+00:00"))
         sent_at = ended.timestamp() - seconds
     return ProjectedMessage(
@@ -334,7 +346,7 @@ def _reply(record: AssistantMessage, content: list[Block]) -> ProjectedMessage:
 def _answer(
     content: list[Block], results: dict[str, ToolResult], pruned: frozenset[int], seq: int
 ) -> ProjectedMessage | None:
-    """The user message that answers the calls in ``content``, in their order."""
+    """Return the user message with the results of the calls in ``content``, in their order."""
     blocks: list[Block] = []
     seqs = [seq]
     for call in content:
@@ -348,8 +360,8 @@ def _answer(
         else:
             body = preview(result) if result.seq in pruned else sendable(result.content)
             block["content"] = body or [{"type": "text", "text": "(no output)"}]
-            # The API takes nothing but text in an error. A run that drew before it failed says so
-            # in its text.
+            # The API accepts only text in a result with `is_error`. The text of a failed run with
+            # images says by itself that it failed.
             if result.is_error and all(b["type"] == "text" for b in result.content):
                 block["is_error"] = True
             seqs.append(result.seq)
@@ -360,8 +372,11 @@ def _answer(
 
 
 def sendable(content: Sequence[Block]) -> list[Block]:
-    """``content`` as the API takes it: without blank text, and with a note where an image would
-    be refused. One refused block would make every later request fail."""
+    """Return ``content`` in a form that the API accepts.
+
+    Blank text is dropped, and an image that would be refused is replaced by a short text. A refused
+    block would make every later request fail.
+    """
     blocks: list[Block] = []
     for block in content:
         if block.get("type") == "image":
@@ -377,7 +392,7 @@ def _note(reason: str) -> Block:
 
 
 def open_calls(records: Sequence[AnyRecord]) -> list[Block]:
-    """``tool_use`` blocks that no ``tool_result`` record answers, in order."""
+    """Return the ``tool_use`` blocks that have no ``tool_result`` record, in order."""
     answered = {r.tool_use_id for r in records if isinstance(r, ToolResult)}
     return [
         block

@@ -1,4 +1,4 @@
-"""Noticing that the context fills up again as fast as it is compacted, and with what."""
+"""Detection of a context that fills up again right after each compaction."""
 
 from __future__ import annotations
 
@@ -8,55 +8,58 @@ from dataclasses import dataclass
 from prime_ext.context.projection import ProjectedMessage
 
 FEW_REQUESTS = 3
-"""A context that is full again after so many requests was refilled at once."""
+"""A context that is full again after at most this many requests was refilled quickly."""
 
 MAX_REFILLS = 3
-"""Compactions in a row, each after so few requests, before it is given up."""
+"""Number of consecutive quick refills after which automatic compaction gives up."""
 
 
 class RefillGuard:
-    """Counts requests and automatic compactions."""
+    """Counts requests and automatic compactions, to stop compactions that do not help."""
 
     def __init__(self) -> None:
         self._requests = FEW_REQUESTS + 1
-        """Since the last compaction."""
+        """Requests since the last compaction."""
         self._quick = 0
-        """Compactions in a row that came after few requests."""
+        """Consecutive compactions that each came after few requests."""
 
     def requested(self) -> None:
-        """A request was answered."""
+        """Count a request that was answered."""
         self._requests += 1
 
     def compacted(self) -> None:
-        """The context was compacted because it was full."""
+        """Count a compaction that was made because the context was full."""
         self._quick = self._quick + 1 if self._requests <= FEW_REQUESTS else 1
         self._requests = 0
 
     def relax(self) -> None:
-        """A person has acted: begin to count anew."""
+        """Reset the count of compactions, because the user has acted."""
         self._quick = 0
 
     @property
     def gives_up(self) -> bool:
-        """Whether one more compaction would go on with what has not helped."""
+        """Whether another compaction would most likely not help either."""
         return self._quick >= MAX_REFILLS and self._requests <= FEW_REQUESTS
 
 
 @dataclass(frozen=True)
 class Contributor:
-    """What a part of the context consists of."""
+    """A kind of content, and its part of the context."""
 
     name: str
     """``results of read_file``, ``the user's messages`` or ``the model's replies``."""
     tokens: int
     largest_seq: int
-    """The record of the largest message of it."""
+    """``seq`` of the largest message of this kind."""
 
 
 def largest_contributor(
     messages: Sequence[ProjectedMessage], sizes: Sequence[int]
 ) -> Contributor | None:
-    """What takes most of the context; ``None`` if it is empty. ``sizes`` are in tokens."""
+    """Return the kind of content that takes most of the context; ``None`` if that is empty.
+
+    ``sizes`` are the sizes of ``messages`` in tokens.
+    """
     tokens: dict[str, int] = {}
     largest: dict[str, tuple[int, int]] = {}
     calls: dict[str, str] = {}

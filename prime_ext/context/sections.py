@@ -157,7 +157,7 @@ def _limit(section: str) -> int:
 
 
 def _item(text: str, limit: int) -> str:
-    """Return ``text`` as a list item of at most ``limit`` characters, continuation lines indented."""
+    """Return ``text`` as a list item of at most ``limit`` characters; later lines are indented."""
     if text.startswith(DONE_CALL):
         limit = max(limit, 1_600)  # It will be parsed again, so it must not be shortened.
     room = limit
