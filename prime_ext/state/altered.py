@@ -1,8 +1,8 @@
-"""Data of a restore that is compared with its digest after it was handed out.
+"""Comparing restored data with its digests after the load has returned.
 
-To read a large array takes longer than to map it, so a thread does that while the notebook goes on.
-What turns out to be altered was in use by then. The objects that hold it are remembered, so that no
-later snapshot calls them what was saved.
+Reading a large array takes longer than mapping it, so a thread compares the data while the notebook
+goes on. Data found to be altered may have been used by then. The objects that hold it are
+remembered, so that no later snapshot presents them as intact.
 """
 
 from __future__ import annotations
@@ -19,32 +19,35 @@ from .segments import Progress, SegmentReader
 ALTERED = "its data was altered on the disk before it was restored; make it anew"
 
 CHECKED_WHOLE = 64 * 1024 * 1024
-"""Bytes of a snapshot that are all compared before use: 15 ms with BLAKE3, 40 with SHA-256."""
+"""Snapshots up to this many bytes are compared entirely before use, which takes 15 ms with BLAKE3
+and 40 ms with SHA-256."""
 
 CHECKED_FIRST = 16 * 1024 * 1024
-"""Of a larger one: a quarter of that, for the many small things beside the large ones."""
+"""Bytes of a larger snapshot compared before use: enough for its many small extents."""
 
 Unchecked = dict[tuple[str, int], tuple[Extent, set[str]]]
 """Segment and offset → extent, and the names that were loaded from it."""
 
 _holders: dict[str, Callable[[], Any]] = {}
-"""Name → refers to the object that it had when that turned out to hold altered data."""
+"""Name → reference to the object with altered data that the name was bound to."""
 
 _under_way: list[Comparison] = []
 
 
 def at_once(manifest: Manifest) -> int:
-    """Bytes of mapped data to compare before use."""
+    """Return how many bytes of mapped data to compare before use."""
     return CHECKED_WHOLE if manifest.total_bytes <= CHECKED_WHOLE else CHECKED_FIRST
 
 
 class Comparison:
-    """Of what was restored with its digests, in a thread.
+    """A thread that compares restored data with its digests.
 
     Parameters
     ----------
-    values: what was restored; the names among them that hold altered data are remembered.
-    alarm: told, once for each segment, the problem and the names.
+    reader: the reader whose segments the data was mapped from.
+    unchecked: the extents to compare.
+    values: the restored values by name.
+    alarm: called with the problem and the names concerned, once for each damaged segment.
     """
 
     def __init__(
@@ -79,9 +82,9 @@ class Comparison:
             _under_way.remove(self)
 
     def finish(self, progress: Progress) -> set[str]:
-        """The names that were restored with altered data, once all is compared.
+        """Wait for the comparison and return the names that were restored with altered data.
 
-        A forked child has no such thread: it compares itself what was not when it was forked.
+        The thread does not exist in a forked child, which therefore compares the rest itself.
         """
         self.thread.join()
         for segment in list(self._left):
@@ -93,10 +96,10 @@ class Comparison:
         del self._left[segment]
 
     def _compare(self, segment: str, progress: Progress = lambda _slow: None) -> set[str]:
-        """The names that hold altered data of a segment."""
+        """Return the names that hold altered data of a segment."""
         found: set[str] = set()
         if segment in self._pristine.problems:
-            return found  # dropped by a save meanwhile; what is mapped is all there is of it
+            return found  # a save has unlinked it meanwhile, so it cannot be opened for comparison
         for extent, names in self._left[segment]:
             try:
                 self._pristine.checked(extent, progress)
@@ -107,27 +110,27 @@ class Comparison:
         return found
 
     def concerns(self, namespace: dict[str, Any]) -> set[str]:
-        """The names that still refer to the objects of which it compares the data."""
+        """Return the names that still refer to the objects whose data is compared."""
         return _still(self._holders, namespace)
 
 
 def under_way(namespace: dict[str, Any]) -> list[tuple[Comparison, set[str]]]:
-    """The comparisons that go on, each with the names of which a save is to know what it finds."""
+    """Return the running comparisons, each with the names that still refer to its objects."""
     return [(comparison, comparison.concerns(namespace)) for comparison in list(_under_way)]
 
 
 def remember(name: str, value: Any) -> None:
-    """That a name was restored from a snapshot which says this of it."""
+    """Remember a value as altered, because the snapshot that it came from said so."""
     _holders[name] = _reference(value)
 
 
 def holding(namespace: dict[str, Any]) -> set[str]:
-    """The names whose objects are still those that hold altered data."""
+    """Return the names that still refer to objects with altered data."""
     return _still(_holders, namespace)
 
 
 def _still(holders: dict[str, Callable[[], Any]], namespace: dict[str, Any]) -> set[str]:
-    """The names that refer to the same objects as then."""
+    """Return the names that still refer to the remembered objects."""
     missing = object()
     return {
         name

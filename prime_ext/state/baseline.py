@@ -1,8 +1,9 @@
-"""What restored components look like when they are pickled again, in the process they came to.
+"""Fingerprints of restored components, as this process pickles them.
 
-A class lists its attributes in another order after it was made anew, a set of strings has another
-order in each process, equal strings are no longer one string. So the streams differ from the saved
-ones though nothing has changed. Here the difference is learnt once, right after a restore.
+A class lists its attributes in another order after it was made again, a set of strings has another
+order in each process, and equal strings are no longer one object. So the streams differ from the
+saved ones although nothing has changed. This module pickles the components once, right after a
+restore, and remembers which new fingerprint stands for which saved one.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from .time_budget import Budget
 
 _LARGEST_STREAM = 256 * 1024
 _LARGEST_SUM = 8 * 1024 * 1024
-"""Bytes of streams: pickling that much again is not felt. Larger ones are plain data for the most
-part, which pickle alike everywhere."""
+"""Bytes of streams that can be pickled again without a noticeable delay. Larger components are
+mostly plain data, which pickles the same everywhere."""
 
 _saved_as: dict[str, str] = {}
 
 
 def learn(namespace: dict[str, Any], manifest: Manifest) -> None:
-    """Pickle what has just been restored; to be called before any other code runs."""
+    """Learn the fingerprints of what has just been restored, before any other code runs."""
     _saved_as.clear()
     records: dict[Any, ComponentRecord] = {}
     total = 0
@@ -42,7 +43,10 @@ def learn(namespace: dict[str, Any], manifest: Manifest) -> None:
 
 
 def saved_as(fingerprint: str) -> str:
-    """The fingerprint in the snapshot of a component that is as it was restored."""
+    """Return the fingerprint that the snapshot has for an unchanged restored component.
+
+    Any other fingerprint is returned as it is.
+    """
     return _saved_as.get(fingerprint, fingerprint)
 
 
@@ -51,7 +55,10 @@ def _roots(roots: Sequence[Any]) -> tuple[tuple[str, str], ...]:
 
 
 def _fingerprint(component: Component, record: ComponentRecord) -> str:
-    """As `Component.fingerprint`, without reading large buffers: they are the ones just mapped."""
+    """Return `Component.fingerprint`, taking the digests of buffers from the snapshot if possible.
+
+    The buffers are the ones just mapped, so they need not be read.
+    """
     if len(component.buffers) != len(record.buffers):
         return component.fingerprint()
     fast = [digests.fast(component.stream)]

@@ -1,8 +1,8 @@
-"""The library as one string, for processes that do not have it installed.
+"""This library as one string of Python source, for processes that do not have it installed.
 
-Kernels often run in an environment of their own, with another Python. They get these sources
-sent along; the verifier's process starts from them too. The result is one module,
-``_prime_state``, which is also the name that snapshots call restorers by.
+Kernels often run in an environment of their own, with another Python, so the sources are sent to
+them. The verifier's process starts from the same string. Running it creates one module,
+``_prime_state``, which is also the name by which snapshots refer to restorers.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from pathlib import Path
 from .restorers import ALIAS
 
 LEFT_OUT = ("importing", "magics")
-"""Modules that make sense only where the package is installed."""
+"""Modules that are of use only where the package is installed."""
 
 
 def sources() -> dict[str, str]:
-    """Module name → source text of this package."""
+    """Return module name → source text of this package."""
     carried = getattr(sys.modules.get(ALIAS), "__carried__", None)
     if carried is not None and __name__.startswith(ALIAS):
         found: dict[str, str] = carried
@@ -34,12 +34,12 @@ def sources() -> dict[str, str]:
 
 
 def code() -> str:
-    """Python source that makes ``sys.modules["_prime_state"]`` the library, and nothing else.
+    """Return Python source that installs this library as ``sys.modules["_prime_state"]``.
 
-    Runs in any Python from 3.9 on, in a dictionary of its own:
-    ``exec(code, {"__name__": "_prime_state_loader"})``. In an older one it raises
-    ``RuntimeError`` with a message for the user. Run again it does nothing if the same sources
-    are in place.
+    Run the source in a dictionary of its own:
+    ``exec(code, {"__name__": "_prime_state_loader"})``. It needs Python 3.9 or newer; an older
+    Python raises ``RuntimeError`` with a message for the user. The source is idempotent: it does
+    nothing if the same sources are installed already.
     """
     packed = base64.b85encode(zlib.compress(json.dumps(sources()).encode("utf-8"), 9))
     return f"{_INSTALLER}\ninstall({packed.decode('ascii')!r}, {ALIAS!r})\n"

@@ -1,4 +1,4 @@
-"""The text of the cells that have run, and what they imported."""
+"""The source of the cells that have run, and the submodules that they imported."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LONGEST = 100_000
 
 
 def texts(namespace: dict[str, Any]) -> Iterator[str]:
-    """All cells of IPython's namespace, those outside of the history included."""
+    """Yield the source of all cells run in IPython's namespace, also those not in the history."""
     found = shell()
     if found is None or found.user_ns is not namespace:
         return
@@ -29,7 +29,7 @@ def texts(namespace: dict[str, Any]) -> Iterator[str]:
 
 
 def parsed(text: str) -> list[ast.AST]:
-    """All nodes of a cell; none if it is not Python, or too long to be typed by hand."""
+    """Return all AST nodes of a cell; none if it is not Python or longer than `_LONGEST`."""
     try:
         return list(ast.walk(ast.parse(text))) if len(text) <= _LONGEST else []
     except (SyntaxError, ValueError, RecursionError):
@@ -37,9 +37,9 @@ def parsed(text: str) -> list[ast.AST]:
 
 
 def submodules(namespace: dict[str, Any]) -> list[str]:
-    """Modules that are in use by way of their package, as after ``import xml.dom.minidom``.
+    """Return submodules used through their package, as after ``import xml.dom.minidom``.
 
-    Importing the package, which is what the namespace names, does not always import them.
+    The namespace refers only to the package, and importing that does not always import them.
     """
     named = {name for text in texts(namespace) for name in _imported_in(text)}
     return sorted(

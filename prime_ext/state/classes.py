@@ -1,9 +1,9 @@
 """Classes that the notebook defined: saved by value, in two steps.
 
-*Skeletons* (metaclass, bases, slots) of all classes are made first, so that anything may refer
-to any class. Their contents follow as roots of components. Making a skeleton runs no
-``__init_subclass__`` and no metaclass code: a registry that such a hook filled is restored as
-data, and running the hook again would fill it twice.
+The *skeletons* (metaclass, bases, slots) of all classes are restored first, so that any object can
+refer to any class. The contents of the classes follow as roots of components. Making a skeleton
+runs neither ``__init_subclass__`` nor Python code of a metaclass: a registry filled by such a hook
+is restored as data, and running the hook again would fill it twice.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from .restorers import current, restorer
 
 try:
     _abc: Any = importlib.import_module("_abc")
-except ImportError:  # an interpreter whose abc is pure Python
+except ImportError:  # this interpreter's abc is written in Python
     _abc = None
 
 _HEAP_TYPE = 1 << 9
 
 
-# These have no name in any module; a class that has one tells where they are.
+# The metaclasses of ctypes have no public name, but a class made with each of them has one.
 _CTYPES_METACLASSES: dict[type, str] = {
     type(getattr(ctypes, name)): name
     for name in ("Structure", "Union", "Array", "_Pointer", "_SimpleCData", "_CFuncPtr")
@@ -42,7 +42,7 @@ _CTYPES_METACLASSES: dict[type, str] = {
 
 
 class ClassKeys:
-    """Gives each class of the process a key that stays its own, also after a restore."""
+    """Gives each class of the process a key, which the class keeps when it is restored."""
 
     def __init__(self) -> None:
         self._keys: dict[int, tuple[weakref.ref[type], str]] = {}
@@ -62,7 +62,7 @@ class ClassKeys:
         self._live[key] = reference
 
     def live(self, key: str) -> type | None:
-        """The class with this key, if this process has it."""
+        """Return the class with this key if it is alive in this process."""
         reference = self._live.get(key)
         return None if reference is None else reference()
 
@@ -71,11 +71,15 @@ KEYS = ClassKeys()
 
 
 def saved_key(pickler: Reducing, cls: type) -> str | None:
-    """The key of a class that has to be saved by value; None for one that can be imported."""
+    """Return the key of a class that has to be saved by value; None for any other class.
+
+    Pickles the skeleton of a class that is met for the first time. Raises `pickle.PicklingError`
+    for a class that cannot be saved.
+    """
     if is_importable(pickler, cls) or not cls.__flags__ & _HEAP_TYPE:
         return None
     if not (module_of(cls) and module_of(type(cls))):
-        return None  # Cython's own types, which every module made with it brings along
+        return None  # a type of Cython's runtime, which every Cython module brings along
     if cls in _CTYPES_METACLASSES:
         return None
     key = KEYS.key(cls)
@@ -107,7 +111,7 @@ def _pickled_skeleton(context: SaveContext, key: str, cls: type) -> bytes:
 
 @makes_plans
 def plan_broken(pickler: Reducing, kind: type) -> Plan | None:
-    """Instances of a class that cannot be saved are lost as a whole."""
+    """Plan a placeholder for each instance of a class that cannot be saved."""
     try:
         saved_key(pickler, kind)
     except pickle.PicklingError as error:
@@ -150,7 +154,7 @@ def restore_ctypes_metaclass(base: str) -> type:
 
 
 def skeleton(key: str, cls: type) -> tuple[Any, ...]:
-    """Arguments of `restore_skeleton`."""
+    """Return the arguments of `restore_skeleton` for a class."""
     slots = None
     basics = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
     if structs.is_struct_class(type(cls)):
@@ -179,9 +183,10 @@ def restore_skeleton(
     slots: tuple[str, ...] | None,
     struct: dict[str, Any] | None = None,
 ) -> type:
-    """An empty class with its metaclass and bases, made without running their hooks.
+    """Make an empty class with its metaclass and bases, without running their hooks.
 
-    ``struct``: what a class of msgspec cannot be without.
+    ``struct``: the description of a msgspec struct class (`structs.description`), which cannot be
+    made empty.
     """
     body = dict(basics)
     if slots is not None:
@@ -201,9 +206,9 @@ def restore_skeleton(
 
 @contextmanager
 def hooks_held_back(bases: tuple[type, ...]) -> Iterator[None]:
-    """No ``__init_subclass__`` of a base has anything to do while a class is made.
+    """Replace every base's ``__init_subclass__`` by a no-op while a class is made.
 
-    ``type.__new__`` leaves no other way to keep them from running.
+    ``type.__new__`` offers no other way to keep these hooks from running.
     """
     hooks = {
         base: vars(base)["__init_subclass__"]
@@ -233,7 +238,7 @@ def _builtin_new(meta: type) -> Any:
 
 
 def _builtin_init(meta: type) -> Any:
-    """What an extension's metaclass does after ``type.__new__``, and nothing of Python's."""
+    """Return the first ``__init__`` of a metaclass that is written in C; Python's are skipped."""
     for base in type.mro(meta):
         candidate = vars(base).get("__init__")
         if isinstance(candidate, types.WrapperDescriptorType):
@@ -255,10 +260,10 @@ _NOT_CONTENT = (
 
 
 def contents(cls: type) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]], list[Any]]:
-    """Methods, other attributes, and classes registered with an ABC.
+    """Return a class's methods, its other attributes, and the classes registered with an ABC.
 
-    Methods come first in the stream: attributes may hold instances of the class, and these may
-    need its methods while they are restored.
+    Methods come first in the stream: attributes may hold instances of the class, which may need
+    its methods while they are restored.
     """
     methods: list[tuple[str, Any]] = []
     attributes: list[tuple[str, Any]] = []
@@ -281,18 +286,19 @@ def contents(cls: type) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]], l
 
 
 def fill(cls: type, attributes: list[tuple[str, Any]]) -> None:
-    """Set attributes as they were, bypassing a metaclass's ``__setattr__``."""
+    """Set the attributes of a class, bypassing a ``__setattr__`` written in Python."""
     structured = issubclass(cls, (ctypes.Structure, ctypes.Union))
     if structured:
-        # Only the metaclass of ctypes turns these into a memory layout; _fields_ comes last.
+        # setattr, because the metaclass of ctypes turns these into a memory layout. _fields_ is
+        # last: it needs the others.
         layout = [pair for pair in attributes if pair[0] in ("_pack_", "_anonymous_", "_align_")]
-        if "_fields_" not in vars(cls):  # final once set
+        if "_fields_" not in vars(cls):  # it cannot be set twice
             layout += [pair for pair in attributes if pair[0] == "_fields_"]
         for name, value in layout:
             setattr(cls, name, value)
         hidden = ("_pack_", "_anonymous_", "_align_", "_fields_")
         attributes = [pair for pair in attributes if pair[0] not in hidden]
-    # The one of the metaclass's built-in base: some of these insist on their own.
+    # The __setattr__ of the metaclass's built-in base, because some refuse type.__setattr__.
     set_attribute = next(
         vars(base)["__setattr__"]
         for base in type.mro(type(cls))
@@ -303,9 +309,9 @@ def fill(cls: type, attributes: list[tuple[str, Any]]) -> None:
 
 
 def bases_first(classes: dict[str, type], pickler: Reducing) -> list[str]:
-    """Keys in an order in which bases and metaclasses precede what is made of them.
+    """Return the keys in an order in which bases and metaclasses precede the classes they make.
 
-    Looking at a base may discover classes that no stream has mentioned yet.
+    Visiting a base may add classes to the pickler's context that no stream has referred to yet.
     """
     order: list[str] = []
     seen: set[str] = set()

@@ -1,10 +1,10 @@
-"""Whether what was read back is what was saved.
+"""Comparing a component that was read back with the one that was saved.
 
-The component is pickled again and the two streams are compared: byte by byte, and if that fails,
-by what they consist of. The order in a set and the sharing of equal strings may differ between
-two processes although nothing is wrong; and a library may complete an object while it loads it,
-as NumPy gives each masked array a fill value in the place of None. So everything saved but None
-must be there again, and more may be.
+The component is pickled again and the two streams are compared: byte by byte and, if they differ,
+as multisets of operations. The order in a set and the sharing of equal strings may differ between
+two processes although nothing is wrong. A library may also complete an object while it loads it:
+NumPy replaces the fill value None of a masked array. So everything saved except None must be
+there again, and there may be more.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .pickling import ComponentPickler, PythonPickler, SaveContext
 from .recipes import type_name
 
 LARGEST_COMPARED = 32 * 1024 * 1024
-"""Bytes of a stream up to which it is taken apart; it takes about a second for a megabyte."""
+"""Largest stream, in bytes, whose operations are compared; that takes about a second per MB."""
 
 _NOT_COUNTED = frozenset(
     """
@@ -36,7 +36,7 @@ _TEXT = frozenset({"SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8"})
 
 
 def type_differs(value: Any, expected: str) -> str:
-    """What to say if the value is of another type than the one that was saved."""
+    """Return a problem if the value has another type than the saved one, else an empty string."""
     found = type_name(value)
     stand_ins = ("SandboxedResource", "Unrestorable", "Lost")
     if found == expected or type(value).__name__ in stand_ins:
@@ -45,20 +45,20 @@ def type_differs(value: Any, expected: str) -> str:
 
 
 def differs(loader: Loader, record: ComponentRecord) -> str:
-    """What to say if the loaded component does not pickle as it was saved."""
+    """Return a problem if the loaded component does not pickle as it was saved, else ''."""
     if record.tier == "dill":
-        return ""  # dill's streams are not stable; that they load, with the right type, must do
+        return ""  # dill's streams are not stable: loading with the right type has to suffice
     context = SaveContext(loader.context.namespace, classes=dict(loader.context.classes))
-    # What held the owner of a view when it was saved may hold it no more; it was saved anyway.
+    # The save kept the owner of a view if something else held it, which may not be loaded here.
     context.keeps_owners = True
     kind = PythonPickler if record.tier == "python" else ComponentPickler
     try:
         roots = [("class" if what == "class" else "name", value) for what, value in record.roots]
         again = dump(context, roots, kind)
     except RecursionError:
-        return ""  # loaded, with the right type; too deep to be compared here
+        return ""  # it loaded with the right type, but is nested too deeply to be compared here
     expected = sorted(extent.fast for extent in record.buffers)
-    # The saving process may have had another algorithm at hand than this one prefers.
+    # The saving process may have used another algorithm than this one prefers.
     algorithm = record.stream.fast.partition(":")[0]
     found = sorted(digests.fast(buffer.raw(), algorithm) for buffer in again.buffers)
     original = bytes(loader.stream(record.stream))
@@ -72,13 +72,16 @@ def differs(loader: Loader, record: ComponentRecord) -> str:
 
 
 def _consists_of(stream: bytes) -> Counter[Any]:
-    """The operations of a stream with their arguments, without order, equal strings as one."""
+    """Return the operations of a stream with their arguments, regardless of order.
+
+    A reference to a string counts as the string itself.
+    """
     found: Counter[Any] = Counter()
     texts: dict[int, str] = {}
     count = 0
     latest: Any = None
     file = io.BytesIO(stream)
-    while file.tell() < len(stream):  # a component is several pickles with one memo
+    while file.tell() < len(stream):  # a component consists of several pickles with one memo
         for operation, argument, _ in pickletools.genops(file):
             name = operation.name
             if name == "MEMOIZE":
@@ -101,5 +104,5 @@ def _hashable(argument: Any) -> Any:
     if isinstance(argument, bytearray):
         return bytes(argument)
     if isinstance(argument, float) and math.isnan(argument):
-        return "nan"  # which does not equal itself
+        return "nan"  # NaN does not equal itself
     return argument

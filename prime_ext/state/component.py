@@ -1,4 +1,4 @@
-"""One component: names that are pickled together, and what came out."""
+"""One component: names and classes that are pickled together, and the result."""
 
 from __future__ import annotations
 
@@ -16,11 +16,21 @@ from .sharing import memo_of
 class Component:
     """A pickled component.
 
-    ``tier`` is ``c``, ``python``, ``dill`` or ``salvage``; ``cost`` the seconds it took;
-    ``packed`` the order of ``buffers`` in the stream if the first of them is a pack;
-    ``alternative`` what dill made of it, of which nobody knows yet whether it loads;
-    ``shares`` for each name its share of losses and notes, where that is known; ``shared`` objects
-    that others may have in common with it, in the place of a pickler that knows them.
+    Attributes
+    ----------
+    roots: ``(kind, value)``, where kind is ``name``, ``class`` or ``patch``, in stream order.
+    stream: the pickles of all roots, one after the other, with one memo.
+    buffers: its out-of-band buffers; the first may be a pack (`packing`).
+    tier: how it was pickled: ``c``, ``python``, ``dill`` or ``salvage``.
+    used_classes: keys of the saved classes it refers to.
+    losses: the objects that were replaced by placeholders.
+    notes: remarks for the user about objects in it.
+    cost: seconds that pickling took.
+    packed: the order in which the stream takes buffers, if the first of them is a pack.
+    alternative: dill's version of it, until another process has shown whether that loads.
+    shares: for each name its share of losses and notes, where that is known.
+    pickler: the pickler that made it, whose memo lists its objects.
+    shared: without a pickler, the objects that other components may share with it.
     """
 
     roots: list[Any]
@@ -38,25 +48,25 @@ class Component:
     shared: list[Any] = field(default_factory=list)
 
     def memo(self) -> dict[int, tuple[int, Any]]:
-        """Id → (number, object), of what the component consists of."""
+        """Return id → (number, object) for the objects of the component."""
         if self.pickler is None:
             return {id(value): (0, value) for value in self.shared}
         return memo_of(self.pickler)
 
     def fingerprint(self) -> str:
-        """Digest of the content, comparable within one process and its snapshots."""
+        """Return a digest of the content, comparable within one process and its snapshots."""
         fast = [digests.fast(self.stream), *map(packing.fast, self.buffers)]
         return combine(self.roots, fast)
 
 
 def combine(roots: list[Any], fast: list[str]) -> str:
-    """A component's fingerprint from its roots and the digests of its stream and buffers."""
+    """Combine a component's roots and the digests of its stream and buffers to a fingerprint."""
     parts = [" ".join(root) for root in roots]
     return digests.fast("\0".join([*parts, *fast, ""]).encode())
 
 
 def dump(context: SaveContext, roots: list[Any], kind: Any) -> Component:
-    """Pickle roots one after the other with one memo."""
+    """Pickle the roots one after the other with one memo, by a pickler of class ``kind``."""
     file = io.BytesIO()
     pickler = kind(file, context)
     pickler.outlet.packs = True
@@ -78,7 +88,7 @@ def dump(context: SaveContext, roots: list[Any], kind: Any) -> Component:
 
 
 def contents_digest(namespace: dict[str, Any], contents: Any) -> str | None:
-    """Digest of loose objects, to compare two versions of them; None if they do not pickle."""
+    """Return a digest of objects outside of a component; None if they cannot be pickled."""
     file = io.BytesIO()
     pickler = ComponentPickler(file, SaveContext(namespace))
     try:
@@ -91,7 +101,7 @@ def contents_digest(namespace: dict[str, Any], contents: Any) -> str | None:
 
 
 def _parts(context: SaveContext, roots: list[Any]) -> Iterator[Any]:
-    """What is dumped for each root: a name's value; a class's methods, then the rest."""
+    """Yield what is pickled for each root: a value, or a class's methods and then the rest."""
     for what, value in roots:
         if what == "name":
             yield context.namespace[value]

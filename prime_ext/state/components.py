@@ -1,9 +1,9 @@
 """Connected components: names that share an object are pickled together.
 
 Each root (a name, or a class of the notebook) is first pickled on its own. The pickler's memo
-then lists every object of the root; roots whose memos meet in an object whose identity matters
-are pickled again, as one component with one memo. Thereby identity holds across names, and a
-change to one variable concerns its component only.
+then lists every object of the root. Roots whose memos have an object in common whose identity
+matters are pickled again, as one component with one memo. This preserves identity across names,
+and a change to one variable changes only its own component.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _QUICK = 0.2
 
 @dataclass
 class Pickled:
-    """The whole namespace, pickled. ``skipped`` maps roots to the reason."""
+    """The pickled namespace. ``skipped`` maps each root that is in no component to the reason."""
 
     components: list[Component]
     skeletons: bytes
@@ -66,7 +66,7 @@ class Pickled:
 
 @dataclass
 class Hints:
-    """What the last save of this process found out: saves a second pass over the same objects."""
+    """Groups and costs of roots in the last save, which spare the next one pickling them twice."""
 
     groups: list[list[Any]] = field(default_factory=list)
     costs: dict[Any, float] = field(default_factory=dict)
@@ -78,11 +78,11 @@ _hints: dict[int, Hints] = {}
 def pickle_all(
     namespace: dict[str, Any], names: list[str], budget: Budget, in_place: bool = True
 ) -> Pickled:
-    """Pickle the names with all reducers in place, minding what the last time was like."""
+    """Pickle the names with all reducers registered, using the hints of the last save."""
     reducers.load()
     restorers.publish()
     if id(namespace) not in _hints:
-        _hints.clear()  # a process has one namespace that is saved again and again
+        _hints.clear()  # a process saves one namespace again and again: keep no others
     hints = _hints.setdefault(id(namespace), Hints())
     context = SaveContext(namespace, in_place=in_place)
     return pickle_namespace(context, names, budget, hints)
@@ -91,7 +91,7 @@ def pickle_all(
 def pickle_namespace(
     context: SaveContext, names: list[str], budget: Budget, hints: Hints
 ) -> Pickled:
-    """Pickle the names, and the classes they turn out to need."""
+    """Pickle the names, the patches to modules, and the classes that they need."""
     work = _Work(context, budget)
     with Quiet(), watch():
         with work.alarm:
@@ -108,7 +108,8 @@ def pickle_namespace(
 
 
 class _Work:
-    """The state of one `pickle_namespace`: attempts, and which of them belong together."""
+    """The state of one `pickle_namespace` call: the components pickled so far (*attempts*), and a
+    union-find structure of which of them share objects."""
 
     def __init__(self, context: SaveContext, budget: Budget) -> None:
         self.context = context
@@ -134,7 +135,8 @@ class _Work:
         wanted = set(roots)
         grouped: set[Any] = set()
         together = {root: group for group in hints.groups for root in group}
-        # What was slow last time comes last: it is what a total budget should cost.
+        # Roots that were slow last time come last: they should be the ones to exceed the total
+        # budget.
         for root in sorted(roots, key=lambda root: hints.costs.get(root, 0.0)):
             if root in grouped:
                 continue
@@ -148,9 +150,9 @@ class _Work:
         self._merge(grouped)
 
     def _take(self, roots: list[Any]) -> None:
-        """Pickle roots that belong together, the quick way if there is one."""
+        """Pickle roots that belong together, as plain code if they are that (`plain_code`)."""
         if len(roots) > 1:
-            # Always in the same order: the stream shows whether something has changed.
+            # Always in the same order, because streams are compared to detect changes.
             roots = sorted(roots, key=_order)
         found = self._plain.pickled(roots)
         if found is None:
@@ -160,13 +162,13 @@ class _Work:
             self._add(Component(roots, stream, [], used_classes=used, shared=shared))
 
     def _pair_classes(self, roots: list[Any]) -> None:
-        """A class that is saved by value goes with its name: one component less."""
+        """Pair each class that is saved by value with its name, to get one component for both."""
         registrar = ComponentPickler(io.BytesIO(), self.context)
         for what, name in roots:
             value = self.context.namespace.get(name) if what == "name" else None
             key = None
             if isinstance(value, type):
-                with suppress(pickle.PicklingError):  # met again, and reported, when it is pickled
+                with suppress(pickle.PicklingError):  # raised again, and reported, on pickling
                     key = classes.saved_key(registrar, value)
             if key is not None and ("class", key) not in self._partner:
                 self._partner["class", key] = "name", name
@@ -185,10 +187,10 @@ class _Work:
         return True
 
     def _attempt_classes(self, done: set[Any]) -> None:
-        """Pickle the contents of classes that were met; these may need further classes."""
+        """Pickle the contents of the classes found so far, and of those that they need in turn."""
         while len(self.context.classes) > self._classes_seen:
             known = self.context.classes
-            # The newest come first: skipping all the others each time would be quadratic.
+            # From the end, where the new ones are: skipping the old ones would be quadratic.
             new = list(islice(reversed(known), len(known) - self._classes_seen))[::-1]
             self._classes_seen = len(known)
             for root in [("class", key) for key in new if ("class", key) not in done]:
@@ -200,11 +202,11 @@ class _Work:
         try:
             component = self._pickle(roots)
         except BaseException as error:
-            self.alarm.pause()  # it may have gone off while it was being paused
+            self.alarm.pause()  # it may have fired before `_pickle` could pause it
             if is_interrupt(error):
                 raise
             if len(roots) > 1:
-                # Better without their shared identity than not at all.
+                # Saving each root without the shared identity is better than saving none.
                 self._apart.update(roots)
                 for root in roots:
                     self._attempt([root])
@@ -241,7 +243,11 @@ class _Work:
         self._owner.update(dict.fromkeys(memo, index))
 
     def _note_large(self) -> None:
-        """Compare the large attempts with the rest; the largest by a proof that needs no copy."""
+        """Find the objects that large attempts share with others.
+
+        For the largest attempt, `is_apart` often proves without listing its memo that there are
+        none.
+        """
         large = sorted(self._large, key=lambda index: len(self._attempts[index].stream))
         self._large = []
         for index in large[:-1]:
@@ -262,7 +268,7 @@ class _Work:
         self._parent[self._find(one)] = self._find(other)
 
     def _merge(self, done: set[Any]) -> None:
-        """Pickle anew, as one, the attempts that share an object."""
+        """Pickle the attempts that share an object again, as one component."""
         while True:
             self._note_large()
             groups: dict[int, list[int]] = {}
@@ -271,9 +277,9 @@ class _Work:
             if all(len(members) == 1 for members in groups.values()):
                 return
             before = self._attempts
-            # Attempts that stay keep their memo entries; the merged ones are noted anew.
+            # Start over: note the attempts that stay, then pickle and note the merged ones.
             self._attempts, self._parent, self._owner, self._large = [], [], {}, []
-            self._shared_freely = set()  # ids of what the merged attempts kept alive
+            self._shared_freely = set()  # the merged attempts kept these objects alive
             keep = [members[0] for members in groups.values() if len(members) == 1]
             for index in keep:
                 self._add(before[index])
@@ -298,7 +304,7 @@ class _Work:
             self.alarm.renew(2 * seconds + 5, at_once=True)
             try:
                 component = self._pickle_deep(roots, seconds)
-            except RecursionError as error:  # not deep, but without an end
+            except RecursionError as error:  # the nesting has no end
                 component = self._salvage(roots, error)
         except BaseException as error:
             if is_interrupt(error):
@@ -311,7 +317,7 @@ class _Work:
         return component
 
     def _dump(self, roots: list[Any], kind: Any) -> Component:
-        """As `dump`; risky kinds of objects are first tried out in a forked child."""
+        """Call `dump`, after trying out risky types of objects in a forked child (`risk`)."""
         while True:
             try:
                 return dump(self.context, roots, kind)
@@ -326,7 +332,7 @@ class _Work:
                     remember_failure(needed.kind, problem)
 
     def _pickle_deep(self, roots: list[Any], seconds: float) -> Component:
-        """On a stack of its own; the C pickler where its limit allows, else the Python one."""
+        """Pickle in a thread with a deep stack, by the C pickler or else by the Python one."""
 
         def work() -> Component:
             with suppress(RecursionError):
@@ -336,7 +342,7 @@ class _Work:
         return deep_stack.run(work, seconds)
 
     def _salvage(self, roots: list[Any], cause: BaseException) -> Component:
-        # A component that is only large gets no more than the time it has had already.
+        # A component that is merely large does not get more time than for the first attempt.
         seconds = min(self.budget.left(), self.budget.per_root)
         if seconds <= 0:
             raise cause
@@ -367,7 +373,7 @@ class _Work:
         return component
 
     def attribute_losses(self) -> None:
-        """Find out what of a component's losses and notes is whose, where that is quick."""
+        """Attribute losses and notes to the names of their component, where that is quick."""
         for component in self._attempts:
             names = [name for what, name in component.roots if what == "name"]
             pickler = component.pickler
@@ -386,7 +392,7 @@ class _Work:
                 self.alarm.pause()
 
     def skeletons(self) -> tuple[bytes, list[str]]:
-        """All classes without their contents, in an order in which they can be made."""
+        """Return the pickled skeletons of all classes, bases first, and the keys of the classes."""
         registrar = ComponentPickler(io.BytesIO(), self.context)
         order = classes.bases_first(self.context.classes, registrar)
         return pickle.dumps([self.context.skeletons[key] for key in order], PROTOCOL), order

@@ -1,4 +1,4 @@
-"""Stopping Python code that takes too long."""
+"""Time limits for Python code."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from typing import Any
 
 
 class DeadlineExceeded(BaseException):
-    """Not an ``Exception``: the code being stopped must not take it for one of its own."""
+    """The time is up. Not an ``Exception``, so that the stopped code does not handle it."""
 
 
 _REPEAT_SECONDS = 0.25
-"""The alarm repeats, for code that swallows the first one with a bare ``except``."""
+"""Interval at which the alarm repeats, for code that swallows it with a bare ``except``."""
 
 _RENEW_SECONDS = 0.5
-"""A deadline younger than this is not set anew: thousands of variables would pay for it."""
+"""A deadline set less than this ago is not renewed, which saves time with thousands of names."""
 
 
 class deadline:  # noqa: N801 - reads as a function, as in contextlib
     """Raise `DeadlineExceeded` in a ``with`` block after ``seconds``.
 
-    In the main thread of a POSIX system this also ends waits inside C functions that handle
-    signals (``time.sleep``, locks, sockets). Elsewhere it takes effect at the next bytecode.
-    A C function that never looks at signals cannot be stopped by either.
+    In the main thread of a POSIX system the exception comes from a signal, which also ends waits
+    in C functions that handle signals (``time.sleep``, locks, sockets). Elsewhere it is raised at
+    the thread's next bytecode. A C function that never checks for signals cannot be stopped.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -50,7 +50,11 @@ class deadline:  # noqa: N801 - reads as a function, as in contextlib
         self._alarm.stop()
 
     def renew(self, seconds: float | None = None, at_once: bool = False) -> None:
-        """Count from now on; within half a second of the last time this may do nothing."""
+        """Start counting again from now.
+
+        To be cheap, this may do nothing if the deadline was set less than half a second ago;
+        ``at_once`` makes sure.
+        """
         wanted = max(self._seconds if seconds is None else seconds, 0.001)
         if wanted < self._seconds or wanted != self._last:
             at_once = True
@@ -60,12 +64,12 @@ class deadline:  # noqa: N801 - reads as a function, as in contextlib
             self._set(wanted)
 
     def pause(self) -> None:
-        """Raise nothing until `renew`: for what happens between the things that may take long."""
+        """Raise nothing until `renew` is called."""
         self._alarm.armed = False
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Stand still inside the block, and count anew after it."""
+        """Pause inside the block, and start counting again after it."""
         seconds = self._last
         self.pause()
         yield
@@ -95,12 +99,12 @@ class _SignalAlarm:
     def stop(self) -> None:
         self.armed = False
         signal.setitimer(signal.ITIMER_REAL, 0)
-        # None: a handler that C code has installed; Python cannot put that one back.
+        # None means a handler installed by C code, which Python cannot restore.
         before = signal.SIG_DFL if self._handler_before is None else self._handler_before
         signal.signal(signal.SIGALRM, before)
         remaining, interval = self._timer_before
         if remaining:
-            # An outer deadline, or an alarm the user has set: it goes on where it was.
+            # An outer deadline or the user's own alarm continues with its remaining time.
             left = remaining - (time.monotonic() - self._started)
             signal.setitimer(signal.ITIMER_REAL, max(left, 0.001), interval)
 
@@ -132,7 +136,7 @@ class _ThreadAlarm:
     def stop(self) -> None:
         with self._changed:
             self._active = False
-            _raise_in(self._target, None)  # one that is pending but was not delivered yet
+            _raise_in(self._target, None)  # cancel an exception that was not delivered yet
             self._changed.notify()
 
 

@@ -1,4 +1,4 @@
-"""A stack that is long enough for objects nested thousands of levels deep."""
+"""Running code on a stack that is large enough for objects nested thousands of levels deep."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _T = TypeVar("_T")
 
 
 def run(work: Callable[[], _T], seconds: float) -> _T:
-    """The result of ``work``, done in a thread with a deep stack, while this one waits.
+    """Run ``work`` in a thread with a large stack, wait for it, and return its result.
 
-    Raises what it raises, and `DeadlineExceeded` after ``seconds``.
+    Raises the exception of ``work``, or `DeadlineExceeded` after ``seconds``.
     """
     results: list[_T] = []
     errors: list[BaseException] = []
@@ -41,7 +41,7 @@ def run(work: Callable[[], _T], seconds: float) -> _T:
         stop_thread(thread)
         thread.join(1.0)
     if not thread.is_alive():
-        # Lowering the limit under a thread that is deeper than that aborts the process.
+        # Lowering the limit while a thread's stack is deeper than that would abort the process.
         sys.setrecursionlimit(limit)
     if errors:
         raise errors[0]

@@ -1,4 +1,4 @@
-"""Whether what dill has pickled can be used: only if another process could read it back."""
+"""Deciding whether dill's version of a component is used: if another process can load it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .recipes import type_name
 
 
 def judge(pickled: Pickled, seconds: float = 30.0) -> None:
-    """Read the dill versions of components back; use them where that works."""
+    """Read dill's versions of components back, and use those that can be loaded."""
     undecided = [c for c in pickled.components if c.alternative is not None]
     if not undecided:
         return
@@ -30,7 +30,7 @@ def judge(pickled: Pickled, seconds: float = 30.0) -> None:
 
 
 def _read_back(pickled: Pickled, candidates: list[Component], seconds: float) -> set[str]:
-    """Fingerprints of the candidates that another process could load, with the right types."""
+    """Return the fingerprints of candidates that another process loaded with the right types."""
     with tempfile.TemporaryDirectory(prefix="prime-state-dill-") as name:
         directory, key = Path(name) / "state", secrets.token_bytes(32)
         writer.make_directories(directory)

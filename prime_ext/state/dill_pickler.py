@@ -1,8 +1,8 @@
-"""Tier 2: dill, for what the first tier cannot pickle.
+"""Tier 2: dill, for objects that the first tier cannot pickle.
 
-dill takes some types more, but its streams do not always load. So its result is used only for
-kinds of objects of which another process has read an example back (see `dill_judge`); the
-verdict holds for the life of this process.
+dill supports more types, but its streams cannot always be loaded. So its result is used only for
+combinations of types of which another process has read an example back (`dill_judge`). The verdict
+holds for the life of this process.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import Any
 from .pickling import Loss, Reducing
 
 VERDICTS: dict[frozenset[str], bool] = {}
-"""Types that the first tier lost → whether dill's version of such a component was read back."""
+"""Types that the first tier lost → whether dill's version of such a component could be loaded."""
 
 
 def kinds_lost(losses: list[Loss]) -> frozenset[str]:
-    """The types of the objects for which another tier may do better."""
+    """Return the names of the types of lost objects that another tier may be able to pickle."""
     return frozenset(loss.what for loss in losses if not loss.final)
 
 
 @functools.lru_cache(maxsize=1)
 def pickler_class() -> Any:
-    """A pickler with our reducers on top of dill's; None where dill is not installed.
+    """Return a pickler class with our reducers on top of dill's; None if dill is not installed.
 
-    Ours come first: dill would give a function a private copy of its globals, and its way with
-    open files truncates them when they are loaded.
+    Our reducers come first: dill would give a function a private copy of its globals, and would
+    truncate open files when they are loaded.
     """
     try:
         dill: Any = importlib.import_module("dill")

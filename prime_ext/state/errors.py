@@ -1,10 +1,10 @@
-"""What can go wrong with a snapshot, as exceptions that say what to do."""
+"""The exceptions of this library. Their messages say what to do."""
 
 from __future__ import annotations
 
 
 class SnapshotError(Exception):
-    """Base of everything this library raises on purpose."""
+    """Base class of this library's exceptions."""
 
 
 class SnapshotMissing(SnapshotError):
@@ -12,7 +12,10 @@ class SnapshotMissing(SnapshotError):
 
 
 class SnapshotRefused(SnapshotError):
-    """The snapshot was not made with this key. Nothing in it was unpickled."""
+    """The snapshot was altered, was signed with another key, or is not a regular file.
+
+    Nothing in it was unpickled.
+    """
 
 
 class SnapshotCorrupt(SnapshotError):
@@ -20,7 +23,7 @@ class SnapshotCorrupt(SnapshotError):
 
 
 class SnapshotTooNew(SnapshotCorrupt):
-    """Another version of this library made the snapshot."""
+    """The snapshot has the format of another version of this library."""
 
 
 class SnapshotBusy(SnapshotError):

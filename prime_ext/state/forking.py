@@ -1,4 +1,4 @@
-"""Whether this process may be forked, and trying something out in a fork."""
+"""Forking this process: when it is safe, and how to try something out in a child."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SURVIVED = b"."
 
 
 def is_safe() -> bool:
-    """Whether a fork of this process can be expected to reach its end."""
+    """Return whether a forked child of this process can be expected to finish its work."""
     if sys.platform != "linux" or not hasattr(os, "fork"):
         return False
     return not _cuda_in_use() and available_memory() >= _LEAST_FREE_BYTES
@@ -43,7 +43,7 @@ def _cuda_in_use() -> bool:
 
 
 def available_memory() -> int:
-    """Bytes that can still be had without swapping, as far as the system tells."""
+    """Return how many bytes can be allocated without swapping; 4 GiB if that is unknown."""
     try:
         with open("/proc/meminfo", "rb") as file:
             for line in file:
@@ -55,13 +55,14 @@ def available_memory() -> int:
 
 
 def quiet_fork() -> int:
-    """`os.fork` with interrupts held back, which the child keeps, and without Python's warning."""
+    """Fork with SIGINT and SIGALRM blocked, which they stay in the child, and without a warning."""
     blocked = {signal.SIGINT, signal.SIGALRM}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
     pid = 0
     try:
         with warnings.catch_warnings():
-            # Python 3.12 warns of forking with threads; the children here run none of their code.
+            # Python 3.12 warns about forking with threads: a lock that another thread holds is
+            # never released in the child. Children here are killed when they hang.
             warnings.simplefilter("ignore")
             pid = os.fork()
         return pid
@@ -71,10 +72,11 @@ def quiet_fork() -> int:
 
 
 def trial(action: Callable[[], object], seconds: float) -> str:
-    """Do something in a forked child with limited memory, to see whether it survives.
+    """Run ``action`` in a forked child with limited memory, to see whether it survives.
 
-    Returns an empty string if it did, or if the child hung (a lock that another thread held at
-    the fork does that, and says nothing about this process); else what happened to it.
+    Returns the problem, or an empty string if the child survived. A child that hung also gives an
+    empty string, unless its memory had grown a lot: the likely cause is a lock that another
+    thread held at the fork, which says nothing about this process.
     """
     reading, writing = os.pipe()
     pid = quiet_fork()
@@ -83,7 +85,7 @@ def trial(action: Callable[[], object], seconds: float) -> str:
     os.close(writing)
     ready, _, _ = select.select([reading], [], [], seconds)
     grown = 0
-    # What ends the process by itself, from wherever, leaves no time to say so.
+    # Code that ends the process by itself never gets to write this byte.
     survived = bool(ready) and os.read(reading, 1) == _SURVIVED
     if not ready:
         grown = _size(pid) - _size(os.getpid())
@@ -103,16 +105,16 @@ def trial(action: Callable[[], object], seconds: float) -> str:
 
 
 def _size(pid: int) -> int:
-    """Bytes of address space of a process."""
+    """Return the size of a process's address space in bytes."""
     with open(f"/proc/{pid}/statm", "rb") as file:
         pages = int(file.read().split()[0])
     return pages * int(resource.getpagesize())
 
 
 def _attempt(action: Callable[[], object], reading: int, writing: int) -> None:
-    """In the child; never returns."""
+    """Run the action in the child and exit; never returns."""
     code = 0
-    gc.disable()  # finalizers of the user's objects are not to run twice
+    gc.disable()  # finalizers of the user's objects must not run twice
     try:
         os.close(reading)
         _limit_memory()
@@ -122,7 +124,7 @@ def _attempt(action: Callable[[], object], reading: int, writing: int) -> None:
     except MemoryError:
         code = _OUT_OF_MEMORY
     except BaseException:  # noqa: S110
-        pass  # the parent will meet the same error, and can deal with it
+        pass  # the parent will get the same error, and can handle it
     finally:
         os.write(writing, _SURVIVED)
         os._exit(code)

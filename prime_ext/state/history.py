@@ -1,9 +1,9 @@
 """The history of a notebook's cells: ``In``, ``Out`` and the last results.
 
-It goes with the process state, as far as that is cheap and exact: the text of the cells, and
-those results that are the value of a variable, or small plain data. Nothing is run again. It is
-put back into a kernel that has not run a cell yet; there counting goes on where it stopped, so
-that ``Out[3]`` is what the notebook shows beside ``[3]``.
+The history is saved with the process state, as far as that is cheap and exact: the source of the
+cells, and those results that are the value of a variable or small plain data. It is restored only
+into a kernel that has not run a cell yet, without running anything again. The execution count
+continues where it stopped, so that ``Out[3]`` is what the notebook shows beside ``[3]``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .pickling import ComponentPickler, ComponentUnpickler, SaveContext
 from .plans import module_of
 
 MOST_TEXT = 2_000_000
-"""Characters of cells that are kept; the oldest cells are left empty."""
+"""Largest number of characters of source kept; beyond it the oldest cells are saved empty."""
 
 MOST_RESULTS = 100
 LARGEST_RESULT = 64 * 1024
@@ -33,19 +33,19 @@ _PLAIN_MODULES = frozenset(
 _ATOMS = (type(None), bool, int, float, complex, str, bytes)
 
 _refused: dict[int, int] = {}
-"""Number of a result that is large or not plain → its id: finding that out once is enough."""
+"""Number of a result that is large or not plain → its id, so that it is not tried again."""
 
 
 earlier: list[str] = []
-"""Cells of the process whose snapshot was loaded here: they tell how its variables were made."""
+"""Source of the cells run by the process whose snapshot was loaded here."""
 
 
 class _NotPlain(Exception):
-    """A result that is more than plain data."""
+    """The result is not plain data."""
 
 
 class _ResultPickler(ComponentPickler):
-    """Takes plain data only: a figure's line, say, would drag the figure along."""
+    """Pickles plain data only: a line of a plot, for example, would drag its figure along."""
 
     def reducer_override(self, value: Any) -> Any:
         kind = type(value)
@@ -56,11 +56,11 @@ class _ResultPickler(ComponentPickler):
 
 
 def capture(context: SaveContext) -> dict[str, Any] | None:
-    """The history as plain data; None outside of IPython.
+    """Return the history as plain data; None outside of IPython.
 
-    ``inputs`` are the texts of ``In``, ``raw`` those that differ before IPython's transformation,
-    by number; ``results`` are ``(number, name)`` or ``(number, stream)``; ``last`` holds the
-    numbers of ``_``, ``__`` and ``___``.
+    ``inputs`` is the source in ``In``; ``raw`` maps the number of a cell to its source before
+    IPython's transformation, where that differs; ``results`` holds ``(number, name)`` or
+    ``(number, stream)`` pairs; ``last`` holds the numbers of ``_``, ``__`` and ``___``.
     """
     found = shell()
     if found is None or found.user_ns is not context.namespace:
@@ -122,9 +122,9 @@ def _small(context: SaveContext, value: Any) -> bytes | None:
 
 
 def restore(history: dict[str, Any] | None, namespace: dict[str, Any], loaded: set[str]) -> None:
-    """Put the history back; ``loaded`` are the names that have the value of the snapshot.
+    """Restore the history. ``loaded``: the names that now have their value from the snapshot.
 
-    Called while the snapshot's load context is the current one.
+    Call this inside `restorers.loading`, with the context of the snapshot's load.
     """
     found = shell()
     if history is None or found is None or found.user_ns is not namespace:
@@ -146,7 +146,7 @@ def restore(history: dict[str, Any] | None, namespace: dict[str, Any], loaded: s
     results: dict[int, Any] = {}
     for number, what in history["results"]:
         if isinstance(what, bytes):
-            with suppress(Exception):  # a library that is not there any more
+            with suppress(Exception):  # its library may be missing by now
                 results[number] = ComponentUnpickler(what, ()).load()
         elif what in loaded:
             results[number] = namespace[what]
