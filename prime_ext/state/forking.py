@@ -55,7 +55,7 @@ def available_memory() -> int:
 
 
 def quiet_fork() -> int:
-    """Fork with SIGINT and SIGALRM blocked, which they stay in the child, and without a warning."""
+    """Fork without Python's warning; SIGINT and SIGALRM stay blocked in the child."""
     blocked = {signal.SIGINT, signal.SIGALRM}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
     pid = 0

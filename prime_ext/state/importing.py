@@ -1,4 +1,4 @@
-"""Taking in a snapshot that was signed with another key, because a person vouches for it."""
+"""Importing a snapshot that was signed with another key, on the user's explicit trust."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ def import_foreign(
 ) -> Manifest:
     """Copy the snapshot in ``source`` to ``directory`` and sign it with ``key``.
 
-    Whoever calls this vouches for it: loading it will run whatever code it holds. Nothing is
-    unpickled here. All of it is compared with its digests on the way, so that a damaged copy is
-    not signed. A snapshot that ``directory`` holds becomes its previous generation.
-    ``after_generation``: the copy gets a higher number.
+    The caller must trust the source: loading the snapshot will run whatever code it contains.
+    Nothing is unpickled here. All data is compared with its digests while it is copied, so that
+    no damaged copy is signed. A snapshot that ``directory`` already holds becomes its previous
+    generation. The copy gets a higher generation than ``after_generation``.
 
     Raises `SnapshotMissing` and `SnapshotCorrupt` for the source, `SnapshotBusy` and
-    `SnapshotWriteError` for the target, ``LookupError`` where the digest's package is missing.
+    `SnapshotWriteError` for the target, and ``LookupError`` if the package for a digest is not
+    installed.
     """
     head = format.read_head(Path(os.path.abspath(source)), None)
     check_streams(head)
@@ -48,7 +49,7 @@ def import_foreign(
             manifest = _moved(head, reader, segment)
             manifest.generation = max(manifest.generation, after_generation + 1)
             builder = HeadBuilder()
-            builder.add(head.streams())  # all of them at once: each stays where it was
+            builder.add(head.streams())  # all at once, so that each keeps its offset
             segment.finish()  # completes the digests
             encoded = manifest.encode()
             parts = builder.finish(encoded, key)
@@ -67,9 +68,9 @@ def import_foreign(
 
 
 def check_streams(head: Head) -> None:
-    """Compare what lies in a head of another key with its digests: no signature speaks for it.
+    """Compare the streams in a head with their digests, because its signature cannot be checked.
 
-    Raises `SnapshotCorrupt`. A digest that this Python lacks is left out.
+    Raises `SnapshotCorrupt`. A stream whose digest algorithm is not installed is not compared.
     """
     for extent in head.manifest.extents():
         if extent.where == format.IN_HEAD and extent.fast:
@@ -82,7 +83,7 @@ def check_streams(head: Head) -> None:
 
 
 def _moved(head: Head, reader: SegmentReader, segment: SegmentWriter) -> Manifest:
-    """The manifest with its extents where they lie now; nothing was read back here yet."""
+    """Copy all extents to the segment and return the manifest for them, with nothing verified."""
     moved: dict[tuple[str, int], Extent] = {}
 
     def move(extent: Extent) -> Extent:

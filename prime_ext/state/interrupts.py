@@ -1,6 +1,6 @@
-"""Telling the user's interrupt from an object that raises ``KeyboardInterrupt`` by itself.
+"""Distinguishing the user's interrupt from an object that raises ``KeyboardInterrupt`` itself.
 
-The first ends what is being done, the second is one more object that cannot be pickled.
+The user's interrupt ends the save or load. The other is just an object that cannot be pickled.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 
 
 class _Watched:
-    """Whether interrupts are looked out for now, and whether one has come."""
+    """Whether a `watch` block is active, and whether SIGINT has arrived in it."""
 
     now = False
     came = False
 
 
 class watch:  # noqa: N801 - reads as a function, as in contextlib
-    """Note interrupts inside a ``with`` block; they take effect as before."""
+    """Record interrupts inside a ``with`` block; the handler before is still called."""
 
     def __enter__(self) -> None:
         self._watches = False
@@ -27,10 +27,10 @@ class watch:  # noqa: N801 - reads as a function, as in contextlib
         if _Watched.now or threading.current_thread() is not threading.main_thread():
             return
         if self._before is None:
-            return  # C code has taken over, and may raise what it likes
+            return  # the handler was installed by C code, which Python could not restore
         self._watches = _Watched.now = True
         _Watched.came = False
-        if callable(self._before):  # else it is ignored, or ends the process
+        if callable(self._before):  # otherwise SIGINT is ignored or ends the process
             signal.signal(signal.SIGINT, self._note)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
@@ -44,5 +44,5 @@ class watch:  # noqa: N801 - reads as a function, as in contextlib
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether an exception is the user's interrupt, as far as can be told."""
+    """Return whether an exception is the user's interrupt; outside of `watch` this is a guess."""
     return isinstance(error, KeyboardInterrupt) and (_Watched.came or not _Watched.now)

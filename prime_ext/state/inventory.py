@@ -1,4 +1,4 @@
-"""The live inventory: what is in the namespace, told without running any of the user's code."""
+"""The live inventory: a description of the namespace, made without running the user's code."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ _SIZED = (list, tuple, dict, set, frozenset, bytearray, range)
 
 
 def inventory(namespace: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-    """One entry per user name: ``name``, ``type``, ``shape`` (list, or None), ``length`` (or
-    None), ``size`` (bytes, or None if unknown), ``repr``.
+    """Return one entry per user name.
 
-    Only built-in types and well-known libraries are asked; an object of a class of the user's
-    own is described by its class, because its ``__len__`` or ``__repr__`` may do anything.
+    An entry has ``name``, ``type``, ``shape`` (a list of int, or None), ``length`` (or None),
+    ``size`` (bytes, or None if unknown) and ``repr``. Only objects of built-in types and of
+    well-known libraries are inspected. An object of a user-defined class is described by its class
+    alone, because its ``__len__`` or ``__repr__`` may do anything.
     """
     namespace = current_namespace() if namespace is None else namespace
     return [describe_value(name, namespace[name]) for name in user_names(namespace)]
 
 
 def describe_value(name: str, value: Any) -> dict[str, Any]:
-    """The entry of one name."""
+    """Return the entry of one name."""
     entry: dict[str, Any] = {
         "name": name,
         "type": type_name(value),
@@ -48,7 +49,7 @@ def describe_value(name: str, value: Any) -> dict[str, Any]:
         else:
             _describe_library(entry, value)
     except Exception:  # noqa: S110
-        pass  # an object in the middle of being changed by a thread: the type is told anyway
+        pass  # a thread may be changing the object right now; the entry still has the type
     return entry
 
 

@@ -1,8 +1,8 @@
-"""What libraries lend to the objects they make: a default list, an empty path, a constant.
+"""Objects of libraries that many user objects refer to: a default list, an empty path, a constant.
 
-Two frames hold the same list of ``NDFrame``, two figures the same path of ``MarkerStyle``. That
-says nothing about the frames or the figures. Were it taken for sharing, all frames of a notebook
-would be one component, and a change to one of them would write them all.
+Two data frames hold the same list of ``NDFrame``, two figures the same path of ``MarkerStyle``.
+That does not make the frames or the figures belong together. If such *lent* objects counted as
+shared, all frames of a notebook would be one component, and a change to one would write them all.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .plans import module_of
 from .reducers_functions import module_is_importable
 
 _MOST_PARTS = 100
-"""Objects that a library's constant may consist of; what is larger may well hold the user's."""
+"""Largest number of objects in a library's constant; a larger one may well hold user objects."""
 
 _MOST_SETTINGS = 2000
 _NO_OBJECT = (
@@ -34,12 +34,12 @@ _NO_OBJECT = (
 
 
 def is_lent(context: SaveContext, shared: Any) -> bool:
-    """Whether an object is known to be a library's, or a part of one."""
+    """Return whether an object is known to be a library's own, or a part of one."""
     return id(shared) in context.lent
 
 
 def lend(context: SaveContext, ids: Iterable[int]) -> None:
-    """Find out which of these objects, all met while pickling, are a library's own."""
+    """Find out which objects, among those with these ids, are a library's own."""
     if not ids:
         return
     _survey(context)
@@ -49,7 +49,7 @@ def lend(context: SaveContext, ids: Iterable[int]) -> None:
 
 
 def _survey(context: SaveContext) -> None:
-    """Note what the classes met so far, and the modules they are in, keep as attributes."""
+    """Collect the attributes of the library classes pickled so far, and of their modules."""
     new = list(islice(context.plans, context.planned, None))
     context.planned = len(context.plans)
     for kind in new:
@@ -66,7 +66,7 @@ def _survey(context: SaveContext) -> None:
 
 
 def _is_of_library(context: SaveContext, name: str) -> bool:
-    """Whether a module is part of an installation, and not one that the user works on."""
+    """Return whether a module is part of an installed library, not a file of the user's."""
     module = sys.modules.get(name)
     if module is None or name in ("__main__", "builtins"):
         return False
@@ -86,7 +86,7 @@ def _note(context: SaveContext, attributes: Any) -> None:
 
 
 def _parts(context: SaveContext, found: Any) -> dict[int, Any]:
-    """All objects a library's object is made of; none if it may hold something of the user's."""
+    """Return all objects that a library's object contains; none if it may hold user objects."""
     pickler = ComponentPickler(io.BytesIO(), context)
     try:
         pickler.dump(found)

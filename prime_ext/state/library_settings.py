@@ -1,4 +1,5 @@
-"""Settings of the standard library that a notebook makes once: warnings, logging, locale."""
+"""Settings of the standard library that a notebook typically makes once: warnings, logging,
+locale."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ _PLAIN_FORMATTERS = (type(None), logging.Formatter)
 
 
 def warning_filters() -> list[tuple[Any, ...]]:
-    """The filters as plain data: a category by the name it has in its module."""
+    """Return the warning filters as plain data; a category becomes its module and qualname."""
     found = []
     filters: Any = warnings.filters
     for action, message, category, module, line in filters:
@@ -28,14 +29,14 @@ def warning_filters() -> list[tuple[Any, ...]]:
 
 
 def set_warning_filters(filters: list[tuple[Any, ...]]) -> None:
-    """Make the filters what they were. One for a category that is not known here is left out."""
+    """Set the warning filters. A filter for a category that does not exist here is left out."""
     made: list[Any] = []
     for action, message, (owner, name), module, line in filters:
         category = getattr(sys.modules.get(owner, builtins), name, None)
         if isinstance(category, type) and issubclass(category, Warning):
             made.append((action, _compiled(message), category, _compiled(module), line))
     if made != warnings.filters:
-        warnings.resetwarnings()  # tells the interpreter that the list has changed
+        warnings.resetwarnings()  # also invalidates the interpreter's cache of the filters
         warnings.filters[:] = made  # type: ignore[index]
 
 
@@ -48,7 +49,10 @@ def _compiled(value: Any) -> Any:
 
 
 def read_logging(namespace: dict[str, Any]) -> dict[str, Any]:
-    """What was set for loggers: levels, propagation, and handlers as far as they can be told."""
+    """Return the settings of all loggers as plain data: levels, propagation, and handlers.
+
+    A handler that `_told` cannot describe is left out.
+    """
     loggers = _loggers()
     return {
         "levels": {name: logger.level for name, logger in loggers.items() if logger.level},
@@ -63,7 +67,7 @@ def read_logging(namespace: dict[str, Any]) -> dict[str, Any]:
 
 
 def lost_handlers(namespace: dict[str, Any]) -> list[str]:
-    """Handlers of the notebook's loggers that a snapshot cannot hold."""
+    """Describe the handlers of the notebook's loggers that a snapshot cannot contain."""
     held, written = list(namespace.values()), list(cells.texts(namespace))
     return [
         f"a {type(handler).__name__} of the logger {name or 'root'!r}"
@@ -83,7 +87,10 @@ def _loggers() -> dict[str, logging.Logger]:
 
 
 def _is_own(name: str) -> bool:
-    """Whether a logger is none of a module, which has given it its handlers by itself."""
+    """Return whether a logger belongs to the notebook.
+
+    A logger named like a loaded module belongs to that module, which sets its handlers itself.
+    """
     package = name.partition(".")[0]
     return package == "__main__" or package not in sys.modules
 
@@ -93,7 +100,10 @@ def _is_written(name: str, texts: list[str]) -> bool:
 
 
 def _told(handler: logging.Handler, logger: str, namespace: dict[str, Any]) -> Any:
-    """A handler as plain data: the variable that holds it, or how it is made."""
+    """Return a handler as plain data: the variable that holds it, or how to make it.
+
+    Returns None for a handler that cannot be described.
+    """
     variable = next((name for name, value in namespace.items() if value is handler), None)
     if variable is not None:
         return "variable", variable
@@ -111,7 +121,10 @@ def _told(handler: logging.Handler, logger: str, namespace: dict[str, Any]) -> A
 
 
 def set_logging(state: dict[str, Any], namespace: dict[str, Any]) -> None:
-    """Set what was set again; a logger that has handlers gets none but those of variables."""
+    """Apply the settings of `read_logging`.
+
+    A logger that already has handlers gets only the handlers that variables hold.
+    """
     for name, level in state["levels"].items():
         logging.getLogger(name).setLevel(level)
     for name in state["silent"]:
@@ -131,7 +144,7 @@ def set_logging(state: dict[str, Any], namespace: dict[str, Any]) -> None:
 
 def _handler(kind: str, where: Any, level: int, text: Any) -> logging.Handler:
     if kind == "file":
-        # Delayed: restoring writes to no file; the first message to log does.
+        # With delay, the first message opens the file, not the restore.
         made: logging.Handler = logging.FileHandler(where[0], encoding=where[1], delay=True)
     else:
         made = logging.StreamHandler(getattr(sys, where))
@@ -142,11 +155,11 @@ def _handler(kind: str, where: Any, level: int, text: Any) -> logging.Handler:
 
 
 def read_locale() -> dict[str, str]:
-    """The locale of each category."""
+    """Return the locale of each category."""
     return {name: locale.setlocale(getattr(locale, name)) for name in _CATEGORIES}
 
 
 def set_locale(state: dict[str, str]) -> None:
-    """Raises `locale.Error` for one that this machine does not have."""
+    """Set the locale of each category. Raises `locale.Error` if this machine does not have it."""
     for name, value in state.items():
         locale.setlocale(getattr(locale, name), value)

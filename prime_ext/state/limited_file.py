@@ -1,4 +1,4 @@
-"""A place to pickle into what is kept only if it is small."""
+"""An in-memory file with a size limit, for pickles that are kept only if they are small."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 
 class TooLarge(Exception):
-    """More was written than there is room for."""
+    """The write would exceed the limit."""
 
 
 class LimitedFile(io.BytesIO):
-    """Raises `TooLarge` from ``limit`` bytes on, which ends the pickling."""
+    """A file that raises `TooLarge` beyond ``limit`` bytes, which ends the pickling."""
 
     def __init__(self, limit: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Which live objects stay when a snapshot is loaded, and which names are to be loaded."""
+"""Deciding which names of a snapshot to load, and which live objects to keep."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ def decide(
     overwrite: bool,
     report: Report,
 ) -> list[str]:
-    """Which of the names to load; the others get their line in the report here."""
+    """Return the names to load, and add the status of all others to the report.
+
+    A live object that is as it was saved is kept. One that differs is kept too, unless
+    ``overwrite`` is set.
+    """
     live = set(user_names(namespace))
     present = [n for n in wanted if n in live and manifest.names[n]["component"] is not None]
     same = _unchanged(manifest, namespace, present) if present else set()
@@ -45,7 +49,7 @@ def decide(
 
 
 def _unchanged(manifest: Manifest, namespace: dict[str, Any], present: list[str]) -> set[str]:
-    """The names among ``present`` whose components are as they were saved."""
+    """Return the names whose components, if they contain one of ``present``, are as saved."""
     saved = {record.fingerprint for record in manifest.components}
     pickled = pickle_all(namespace, user_names(namespace), Budget())
     found: set[str] = set()

@@ -30,11 +30,12 @@ _POLL_SECONDS = 0.02
 
 @contextmanager
 def exclusive(directory: Path, timeout: float) -> Iterator[None]:
-    """Hold the directory's lock, waiting up to ``timeout`` seconds.
+    """Hold the directory's lock, waiting up to ``timeout`` seconds for it.
 
-    filelock and the fallback both use ``flock`` on POSIX, so that kernels with and without
-    filelock exclude each other. A forked writer inherits the open lock file and thereby keeps
-    the lock if its parent dies in the meantime.
+    filelock and the fallback both use ``flock`` on POSIX, so kernels with and without filelock
+    exclude each other. A forked writer inherits the open lock file, so it keeps the lock even if
+    its parent dies in the meantime. Raises `SnapshotBusy`, or `SnapshotWriteError` if the
+    directory cannot be locked.
     """
     path = directory / LOCK_NAME
     busy = SnapshotBusy(
@@ -90,20 +91,21 @@ def _acquire(descriptor: int, kind: int, timeout: float) -> bool:
 
 
 def wait_for_writer(directory: Path, timeout: float) -> bool:
-    """For readers: whether no writer is at work, or none is any more within ``timeout`` seconds.
+    """Wait, before reading, until no writer is at work; return false after ``timeout`` seconds.
 
-    A forked writer outlives its kernel, so what lies there right after a crash may be about to be
-    replaced. Nothing is locked afterwards, and no file is made: the directory may be read-only.
+    A forked writer outlives its kernel, so right after a crash the snapshot may be about to be
+    replaced. The lock is not held afterwards. No file is created, as the directory may be
+    read-only.
     """
     if fcntl is None:
-        return True  # nothing forks there, so that no writer outlives its kernel
+        return True  # there is no fork on such a system, so no writer outlives its kernel
     try:
         descriptor = os.open(directory / LOCK_NAME, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError:
-        return True  # nobody has ever written here, or whoever has is none of our business
+        return True  # nobody has written here, or the lock file is not ours to read
     try:
         return _acquire(descriptor, fcntl.LOCK_SH, timeout)
     except OSError:
-        return True  # a file system without locks
+        return True  # the file system does not support locks
     finally:
         os.close(descriptor)

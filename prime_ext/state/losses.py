@@ -1,4 +1,4 @@
-"""Which of the values that were loaded together hold placeholders."""
+"""Attributing placeholders and lost objects to the names of a component."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .unrestorable import Unrestorable
 
 
 class _Finder(ComponentPickler):
-    """Meets every object that a value is made of; nothing of what it writes is used."""
+    """Visits every object of a value and finds the first placeholder. Its output is not used."""
 
     found: str = ""
 
@@ -26,9 +26,9 @@ class _Finder(ComponentPickler):
 
 
 def placeholder_in(value: Any, namespace: dict[str, Any], otherwise: str) -> str:
-    """Why something in a value is a placeholder; empty if nothing is.
+    """Return the reason of the first placeholder in a value; an empty string if it has none.
 
-    ``otherwise`` is the answer for a value that cannot be looked through.
+    Returns ``otherwise`` for a value that cannot be pickled, and so not be searched.
     """
     finder = _Finder(io.BytesIO(), SaveContext(namespace))
     try:
@@ -40,7 +40,7 @@ def placeholder_in(value: Any, namespace: dict[str, Any], otherwise: str) -> str
 
 @dataclass
 class Share:
-    """What there is to tell of one value: the losses and notes in it, the classes that it uses."""
+    """One root's part of its component's losses, notes and used classes."""
 
     losses: list[Loss]
     notes: list[str]
@@ -48,7 +48,7 @@ class Share:
 
 
 class _Searcher(ComponentPickler):
-    """Meets every object that a value is made of, and tells which of those lost are among them."""
+    """Visits every object of a value and records the losses among them."""
 
     lost: dict[int, Loss]  # type: ignore[assignment]
 
@@ -63,9 +63,10 @@ class _Searcher(ComponentPickler):
 def shares(
     context: SaveContext, roots: list[Any], lost: list[tuple[Any, Loss]], notes: list[str]
 ) -> dict[str, Share]:
-    """The share of each name of a component in what is lost from it and noted of it.
+    """Return the part that each name of a component has in its losses and notes.
 
-    What is found in no root is everybody's. A name that cannot be looked through is left out.
+    Losses and notes found in no root are attributed to every name. A name whose value cannot be
+    searched is left out.
     """
     found = {root: _share(context, root, lost) for root in map(tuple, roots)}
     known = [share for share in found.values() if share is not None]
@@ -104,7 +105,10 @@ def _share(
 
 
 def _with_classes(share: Share, found: dict[Any, Share | None]) -> list[Share] | None:
-    """A share and those of the classes of the group that it uses, directly or not."""
+    """Return a share and those of the component's classes that it uses, directly or indirectly.
+
+    Returns None if one of these classes could not be searched.
+    """
     parts = [share]
     seen: set[str] = set()
     pending = set(share.classes)
