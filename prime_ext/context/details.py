@@ -1,4 +1,4 @@
-"""The exact details of a text: what a summary would bend and a search would need."""
+"""Extraction of exact details from a text, which summaries tend to alter and searches need."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _DETAIL = re.compile(
     re.X,
 )
 _SMALL = re.compile(r"\d{1,2}|\d [A-Za-z]+")
-"""Counts and ordinals that say nothing by themselves."""
+"""Matches small counts and ordinals, which mean nothing by themselves."""
 
 
 def details(text: str) -> list[str]:
-    """Quoted text, paths, flags, settings, errors, numbers and identifiers in ``text``, in order.
+    """Return quoted text, paths, flags, settings, errors, numbers and identifiers of ``text``.
 
-    Each once, none that stands inside another.
+    They are in order of appearance, without duplicates and without overlaps.
     """
     found = (match[0].strip() for match in _DETAIL.finditer(text))
     return list(dict.fromkeys(part for part in found if part and not _SMALL.fullmatch(part)))

@@ -1,4 +1,7 @@
-"""Which images the Messages API takes; one that it refuses would make every later request fail."""
+"""Checks that the Messages API will accept an image.
+
+An image that the API refuses would make every later request of the session fail.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +14,20 @@ from typing import Any
 from prime_ext.context.image_size import image_format, image_size
 
 MAX_SIDE = 2_000
-"""Pixels. Twenty images may be larger, up to 8,000, but the next one would spoil them all, and
-what has been sent once must not change."""
+"""Maximum width and height in pixels. The API accepts up to 8,000 in requests with at most twenty
+images, but one more image would make all of them invalid, and messages must not change later."""
 MAX_CHARS = 5 * 1024 * 1024
-"""Of base64."""
+"""Maximum length of the base64 data."""
 HEADER_CHARS = 4_096
-"""Of base64 that tell the size of all but a JPEG with a large preview in it."""
+"""Base64 characters that suffice to read the size, except for JPEGs with a large embedded
+preview."""
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
-"""Python decodes more than this, such as line ends; the API does not."""
+"""Base64 as the API accepts it. Python's decoder also accepts other characters, e.g. line feeds."""
 
 
 def decoded_size(data: str) -> tuple[int, int] | None:
-    """Width and height of an image in base64; ``None`` if it cannot be read."""
+    """Return width and height in pixels of a base64 image; ``None`` if they cannot be read."""
     for chars in (HEADER_CHARS, len(data)):
         size = _size(data, chars)
         if size is not None or chars >= len(data):
@@ -32,7 +36,7 @@ def decoded_size(data: str) -> tuple[int, int] | None:
 
 
 def refusal(block: Mapping[str, Any]) -> str | None:
-    """Why an ``image`` block cannot be sent, for the model; ``None`` if it can."""
+    """Return why an ``image`` block cannot be sent, worded for the model; ``None`` if it can."""
     source = block.get("source") or {}
     if source.get("type") != "base64":
         return None

@@ -1,4 +1,4 @@
-"""A note made ahead of need: a summary of a prefix of the context, and what it was made from."""
+"""A note: a summary of a prefix of the context, made ahead of time, and its fingerprint."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from prime_ext.context.summary import CLOSE, OPEN
 from prime_ext.session.records import Block
 
 PROMPT_VERSION = 2
-"""Grows with every change of the instruction that a note is made by."""
+"""Version of the summary instruction, incremented with every change. Part of the fingerprint."""
 
 CACHE_SECONDS = 280.0
-"""Life of an entry in the prompt cache, five minutes, less the time a request may take to begin."""
+"""Lifetime of a prompt cache entry (five minutes) minus the time a request may take to start."""
 
 
 @dataclass(frozen=True)
@@ -30,19 +30,20 @@ class Note:
     through_seq: int
     fingerprint: str
     waited_tokens: int = 0
-    """Tokens of the request for it, if anyone waited for that."""
+    """Tokens of the request for the note, if anyone waited for it; otherwise 0."""
     block: Block | None = None
-    """The note as the model's server made and signed it, if it did."""
+    """Compaction block, if the model's server made and signed the note."""
     made_of: Projection | None = field(default=None, repr=False, compare=False)
-    """What its fingerprint was taken of, no more; ``None`` if that comes from the log."""
+    """The prefix that the fingerprint was computed from; ``None`` if the note was read from the
+    log."""
 
 
 def prefix_length(messages: Sequence[ProjectedMessage], tokens: Sequence[int], share: float) -> int:
-    """How many of the oldest messages a note covers: about ``share`` of the tokens.
+    """Return how many of the oldest messages a note covers, about ``share`` of all tokens.
 
-    The prefix is one that a request has sent as a whole, and that the prompt cache still holds:
-    entries are written at the ends of requests and live for five minutes. Of those it is the one
-    that comes nearest to ``share``; 0 if nothing was sent yet.
+    Among the prefixes that are the whole content of an earlier request and are still in the prompt
+    cache, the one nearest to ``share`` is chosen. (Cache entries are written at the end of each
+    request and live for five minutes.) 0 if no request was sent yet.
     """
     ends = _request_ends(messages)
     live = [end for end in ends if _is_cached(messages[end], messages[ends[-1]])]
@@ -52,9 +53,10 @@ def prefix_length(messages: Sequence[ProjectedMessage], tokens: Sequence[int], s
 
 
 def rolled_length(messages: Sequence[ProjectedMessage], tokens: Sequence[int], leave: int) -> int:
-    """How many of the oldest messages a note that is rolled forward covers.
+    """Return how many of the oldest messages a rolled note covers.
 
-    As few as leave at most ``leave`` tokens verbatim behind them; failing that, all that was sent.
+    That is the shortest prefix sent by a request that leaves at most ``leave`` tokens after it, or
+    the longest one sent if none does.
     """
     ends = _request_ends(messages)
     before = list(accumulate(tokens, initial=0))
@@ -63,7 +65,7 @@ def rolled_length(messages: Sequence[ProjectedMessage], tokens: Sequence[int], l
 
 
 def _request_ends(messages: Sequence[ProjectedMessage]) -> list[int]:
-    """Lengths of the prefixes that requests have sent: each ends where its reply begins."""
+    """Return the lengths of the prefixes that requests have sent, each up to its reply."""
     return [index for index, message in enumerate(messages) if index and _is_reply(message)]
 
 
@@ -72,19 +74,19 @@ def _is_reply(message: ProjectedMessage) -> bool:
 
 
 def _is_cached(reply: ProjectedMessage, newest: ProjectedMessage) -> bool:
-    """Whether the entry that the request of ``reply`` wrote is still there after ``newest``."""
+    """Return whether the cache entry of the request for ``reply`` still exists after ``newest``."""
     if reply is newest or reply.sent_at is None or newest.sent_at is None:
         return True
     return newest.sent_at - reply.sent_at + newest.seconds < CACHE_SECONDS
 
 
 def split(messages: Sequence[ProjectedMessage], note: Note) -> int:
-    """Index of the first message that the note does not cover."""
+    """Return the index of the first message that the note does not cover."""
     return sum(1 for message in messages if message.last_seq <= note.through_seq)
 
 
 def as_message(note: Note) -> ProjectedMessage:
-    """The note as the message that stands for what it covers."""
+    """Return the note as a message that replaces the messages it covers."""
     if note.block is not None:
         return ProjectedMessage("assistant", [note.block], 0, note.through_seq)
     text = f"{OPEN}\n{note.text}\n{CLOSE}"
@@ -92,22 +94,22 @@ def as_message(note: Note) -> ProjectedMessage:
 
 
 def behind(note: Note, messages: Sequence[ProjectedMessage]) -> list[ProjectedMessage]:
-    """The note, and ``messages`` as they can follow on it."""
-    if note.block is not None:  # for the server, it is the very messages that it stands for
+    """Return the note as a message, followed by ``messages`` without invalid thinking."""
+    if note.block is not None:  # To the server, a block is equivalent to the original messages.
         return [as_message(note), *messages]
     return [as_message(note), *map(bare, messages)]
 
 
 def bare(message: ProjectedMessage) -> ProjectedMessage:
-    """A message without thinking, to stand behind another beginning than it was written behind."""
+    """Return the message without thinking, so that it can follow any other messages."""
     return replace(message, content=without_thinking(message.content))
 
 
 def fingerprint(projection: Projection, length: int) -> str:
-    """SHA-256 of all that a note on the first ``length`` messages depends on.
+    """Return the fingerprint of a note on the first ``length`` messages: a SHA-256 in hex.
 
-    Any change of those messages, of model, system prompt or tools, or of the instruction makes
-    another fingerprint; what is appended behind them does not.
+    It changes with those messages, the model, the system prompt, the tools and the
+    summary instruction, but not with later messages.
     """
     digest = hashlib.sha256()
     for part in (
@@ -122,12 +124,12 @@ def fingerprint(projection: Projection, length: int) -> str:
 
 
 def prefix(projection: Projection, length: int) -> Projection:
-    """What a note on the first ``length`` messages is made of."""
+    """Return the projection with only its first ``length`` messages."""
     return replace(projection, messages=projection.messages[:length])
 
 
 def holds(note: Note, projection: Projection) -> bool:
-    """Whether the note still says what the context's prefix says, by its fingerprint.
+    """Return whether the note's fingerprint still matches the prefix of the context.
 
     Takes about 10 ms for 300,000 tokens.
     """
@@ -136,10 +138,10 @@ def holds(note: Note, projection: Projection) -> bool:
 
 
 def is_made_of(note: Note, projection: Projection) -> bool:
-    """Whether the context begins with the very objects that the fingerprint was taken of.
+    """Return whether the context begins with the same objects that the fingerprint was made from.
 
-    Nothing changes them in place, which is proven at each request; so the note holds without
-    another look at what they say. ``False`` says nothing.
+    If so, the note holds without computing the fingerprint again, because messages are never
+    changed in place (``PrefixProof`` checks this at each request). If not, the note may still hold.
     """
     made_of = note.made_of
     if made_of is None or len(made_of.messages) > len(projection.messages):

@@ -25,8 +25,8 @@ LARGEST_ERROR = 0.25
 
 FRESH_TOKENS = 18_000
 """Target for the tokens that are written to the prompt cache after a compaction: the summary turn
-and the verbatim tail. One more request may be added before a compaction is due, and the sum should
-stay below 20,000."""
+and the verbatim tail. The next request adds to them before the size is checked again; together they
+should stay below 20,000."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class Measured:
 def prefire_point(limits: Limits, fast_growth: int) -> int:
     """Return the context size at which the note is started, so that it is ready at the threshold.
 
-    If the context grows fast, this is below ``limits.prefire_at``, but always above the size that
-    a compaction leaves; otherwise every compaction would be followed by a note at once.
+    If the context grows fast, this is earlier than ``limits.prefire_at``, but not so early that the
+    size right after a compaction (up to ``limits.landing``) would already start the next note.
     """
     early = limits.threshold - GROWTHS_AHEAD * fast_growth
     return max(min(limits.prefire_at, early), min(limits.prefire_at, limits.landing + 1))

@@ -1,4 +1,4 @@
-"""Proof that each request begins with the one before it, byte for byte."""
+"""Check that each request begins with the previous one, byte for byte."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ import msgspec
 
 @dataclass(frozen=True)
 class Break:
-    """Where a request differs from the beginning that the one before it gave it."""
+    """The point at which a request differs from the previous one."""
 
     message: int | None
-    """Index of the first message that differs; ``None`` if system prompt or tools do, or if the
+    """Index of the first message that differs; ``None`` if system prompt or tools differ, or if a
     message was changed in place."""
 
 
 class PrefixProof:
-    """Compares what is sent with what was sent, by hash.
+    """Compares each request with the previous one, by hash.
 
-    What does not begin with what came before is read from no cache and paid for in full, so a
-    break that no compaction explains is a fault. Cache marks are not part of what is compared.
+    A request that does not begin with the previous one cannot be read from the prompt cache and
+    costs its full price, so a break that is not caused by a compaction is a bug. Cache marks are
+    not compared.
     """
 
     def __init__(self) -> None:
@@ -38,10 +39,15 @@ class PrefixProof:
         tools: Sequence[dict[str, Any]],
         messages: Sequence[dict[str, Any]],
     ) -> Break | None:
-        """Compare a request with the one before, and remember it; ``None`` if it begins with it.
+        """Compare a request with the previous one, and remember it for the next comparison.
 
-        All shapes are the Messages API's, without cache marks. Takes about 5 ms for 300,000
-        tokens; may be called in a thread.
+        The arguments have the Messages API's shapes, without cache marks. Takes about 5 ms for
+        300,000 tokens; may be called in a thread.
+
+        Returns
+        -------
+        Break or None
+            ``None`` if the request begins with the previous one.
         """
         before, before_head, before_digest = self._sent, self._head, self._digest
         count = len(before)
@@ -56,7 +62,7 @@ class PrefixProof:
         return Break(None if self._head != before_head else _first_difference(before, messages))
 
     def reset(self) -> None:
-        """The context was rewritten on purpose: the next request begins anew."""
+        """Forget the previous request, because the context was rewritten on purpose."""
         self._sent = []
         self._digest = None
 

@@ -1,4 +1,4 @@
-"""The text of the summary turn: what the model wrote, and what code adds to it."""
+"""The text of the summary turn: the model's summary, and the parts that code adds to it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SUMMARY_ABOVE = (
     "<summary_above>\nThe summary itself stands at the head of the conversation. What follows "
     "was added to it by code.\n</summary_above>"
 )
-"""In place of what the model wrote, where its server made a block of that."""
+"""Replaces the summary in the summary turn if the model's server made it a block of its own."""
 
 INSTRUCTION = """\
 The conversation above is about to be replaced by a summary that you write now. After that you \
@@ -62,12 +62,12 @@ Answer with the summary only."""
 
 @dataclass(frozen=True)
 class Inventory:
-    """The live variables as they were read from the kernel."""
+    """The live variables of the kernel at a point in time."""
 
     variables: Sequence[dict[str, Any]]
-    """``name``, ``type``, ``shape`` and ``size`` of each."""
+    """``name``, ``type``, ``shape`` and ``size`` (in bytes) of each variable."""
     read_at: datetime
-    """In UTC."""
+    """Time at which they were read, in UTC."""
 
 
 CUT_OFF = ("max_tokens", "model_context_window_exceeded")
@@ -81,22 +81,22 @@ extraction differ, the extraction is right. Take from it what still matters and 
 
 
 def why_no_summary(text: str, stop_reason: str, called: bool) -> str | None:
-    """Why a reply cannot stand for the conversation; ``None`` if it can.
+    """Return why a reply cannot be used as a summary; ``None`` if it can.
 
     Parameters
     ----------
     text:
-        What the model answered, without surrounding space.
+        Text of the reply, without surrounding whitespace.
     stop_reason:
-        The API's.
+        Stop reason as the API reported it.
     called:
-        Whether it called a tool instead of, or after, answering.
+        Whether the reply contains a tool call.
     """
     if not text:
         return "The model answered without a summary."
     if stop_reason == "refusal":
         return "The model declined to summarise."
-    # What lacks most of the headings that were asked for is a remark, or breaks off early.
+    # A text that lacks most of the requested headings is only a remark, or it was cut off early.
     if (called or stop_reason in CUT_OFF) and len(_HEADING.findall(text)) < ENOUGH_HEADINGS:
         return (
             "The model went on with the work instead of summarising."
@@ -107,16 +107,16 @@ def why_no_summary(text: str, stop_reason: str, called: bool) -> str | None:
 
 
 def instruction(extra: str | None, extraction: str = "", *, max_words: int) -> str:
-    """The request for a summary.
+    """Return the instruction that asks the model for a summary.
 
     Parameters
     ----------
     extra:
-        What the person asked it to look after.
+        The user's wishes for the summary, if any.
     extraction:
-        What code took from the raw records, to set right what summaries of summaries have bent.
+        Extraction from the raw records, to correct errors that repeated summaries have introduced.
     max_words:
-        Length of the summary.
+        Maximum length of the summary.
     """
     parts = [f"{INSTRUCTION} Write at most {max_words} words."]
     if extra and extra.strip():
@@ -137,21 +137,21 @@ def summary_turn(
     first_seq: int,
     last_seq: int,
 ) -> str:
-    """The whole text of the summary turn.
+    """Return the complete text of the summary turn.
 
     Parameters
     ----------
     body:
-        What the model, or the extraction, wrote; with what in it is not verified. Behind
-        ``SUMMARY_ABOVE`` the latter alone.
+        The summary, followed by the list of its unverified values. If the model's server made the
+        summary a block, ``SUMMARY_ABOVE`` followed by that list.
     ledger:
-        Exact details that code has kept; empty if there are none.
+        Text of the ledger; may be empty.
     last_user_message:
-        Verbatim, if it is not kept behind the summary.
+        The user's last message, if it is not kept verbatim after the summary.
     inventory:
-        ``None`` if the kernel could not be asked.
+        The live variables; ``None`` if the kernel could not be asked.
     kernel_note:
-        One sentence on the state of the kernel that is true.
+        Sentence about the state of the kernel, see the function of that name.
     log_path:
         Path of ``session.jsonl``.
     first_seq, last_seq:
@@ -178,17 +178,17 @@ def summary_turn(
 
 
 def with_body(summary: str, body: str) -> str:
-    """A summary turn that holds ``body`` itself, not only a hint that it stands above."""
+    """Return the summary turn with ``body`` in place of the hint that the summary stands above."""
     return summary.replace(SUMMARY_ABOVE, _clean(body).strip(), 1)
 
 
 def with_log_path(summary: str, log_path: str) -> str:
-    """A summary turn whose hint names the log's place of now."""
+    """Return the summary turn with ``log_path`` as the path of the log in its recovery hint."""
     return _LOG_PATH.sub(lambda match: f"{match[1]}{log_path}{match[3]}", summary, count=1)
 
 
 def _clean(text: str) -> str:
-    """``text`` without the tags of a summary turn, which it could otherwise close or forge."""
+    """Return ``text`` without the tags of a summary turn, so that it cannot close or forge them."""
     while _TAGS.search(text):
         text = _TAGS.sub("", text)
     return text
@@ -215,15 +215,15 @@ def _inventory(inventory: Inventory | None) -> str:
 
 
 def kernel_note(state: dict[str, Any], *, listed: bool) -> str:
-    """One or two true sentences about the kernel, for the model.
+    """Return one or two sentences for the model about the state of the kernel.
 
     Parameters
     ----------
     state:
         ``kernel_state`` of a ``compaction_end``: ``status`` is ``current``, ``busy``, ``stale``
-        or ``none``; ``reason`` says why nothing is saved, if that is so.
+        or ``none``; ``reason``, if given, says why there is no snapshot.
     listed:
-        Whether the live variables are listed behind it: they can be read while a cell runs.
+        Whether a list of the live variables follows; it can be made even while a cell runs.
     """
     status = state.get("status", "none")
     reason = str(state.get("reason") or "")

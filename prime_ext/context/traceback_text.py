@@ -1,4 +1,4 @@
-"""What an error's text says: the exception's own line, and where it occurred."""
+"""Parsing of tracebacks: the line of the exception, and the places where it occurred."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ TRACEBACK = "Traceback (most recent call last)"
 
 
 def error_line(text: str) -> str:
-    """The last line that names an exception; failing that, the first that is not blank."""
+    """Return the last line that names an exception, or else the first line that is not blank."""
     lines = without_escapes(text).splitlines()
     named = next((m[1] for line in reversed(lines) if (m := _ERROR_LINE.match(line))), None)
     return named or next((line.strip() for line in lines if line.strip()), "")
 
 
 def places(text: str) -> list[str]:
-    """Cells and files (``path:line``) of a traceback, outermost first, each once."""
+    """Return the cells and files (``path:line``) of a traceback, outermost first, each once."""
     found = (
         match["cell"] or match["bare"] or f"{match['quoted']}:{match['line']}"
         for match in _PLACE.finditer(without_escapes(text))

@@ -1,7 +1,8 @@
-"""Which exact values of a summary stand in none of the records it was made from.
+"""Detection of exact values in a summary that occur nowhere in its sources.
 
-A model that summarises now and then invents a path, rounds a number or bends a name. What it
-wrote is compared with what it had read, and what does not occur there is listed behind the summary.
+A model that summarises sometimes invents a path, rounds a number or alters a name. The summary is
+compared with everything that the model had read, and values that do not occur there are listed at
+its end.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ OPEN = "<unverified>"
 CLOSE = "</unverified>"
 
 MAX_LISTED = 200
-"""A text with more of them is not to be relied on at all, which is then said."""
+"""Maximum number of listed values. If there are more, the list says so."""
 
 _BLOCK = re.compile(r"\n*<unverified>.*?(?:</unverified>|\Z)", re.S)
-# A word with a slash in it is a path if anything but letters says so: "and/or" is none.
+# A word with one slash counts as a path only if it also has a digit, "_" or ".": not "and/or".
 _PATH = re.compile(
     r"(?<![\w/.~-])(?:(?:~|\.{1,2})?/(?:[\w.@+-]+/)*[\w.@+-]*\w"
     r"|(?=[\w.@+/-]*(?:[\d_.]|/[^/\s]+/))(?:[\w.@+-]+/)+[\w.@+-]*\w)"
@@ -35,22 +36,22 @@ _TERM = re.compile(
     r"step|part|s|ec|co|l|f|r)-?\d+",
     re.I,
 )
-"""Types, encodings, formats, quantiles and quarters: what a text says of its own accord."""
+"""Common terms that end with a number and need no source: types, encodings, quantiles, quarters."""
 _CODE = re.compile(r"```.*?(?:```|\Z)|`([^`\n]+)`", re.S)
 
 
 def unverified(text: str, sources: Sequence[str]) -> list[str]:
-    """The paths, numbers and identifiers in ``text`` that no source has, each once.
+    """Return the paths, numbers and identifiers in ``text`` that occur in no source, each once.
 
-    Numbers of one digit and numbers of a list are passed over. A number counts as known if it is
-    written otherwise in a source: ``1,234`` and ``1234.0`` are the same.
+    Single digits and the numbers of numbered lists are ignored. Numbers are compared by value:
+    ``1,234`` and ``1234.0`` are the same.
 
     Parameters
     ----------
     text:
-        What a model wrote.
+        Text that a model wrote.
     sources:
-        All that it had read.
+        All texts that the model had read.
     """
     known = "\n".join(sources)
     numbers = {_value(number) for number in _NUMBER.findall(known)}
@@ -74,7 +75,7 @@ def unverified(text: str, sources: Sequence[str]) -> list[str]:
 
 
 def source_texts(contents: Iterable[Sequence[Block]]) -> Iterator[str]:
-    """All text that stands in messages' contents; an earlier summary as far as it is trusted."""
+    """Yield all texts in the contents of messages; of earlier summaries only the trusted parts."""
     made_by_server: list[str] = []
     distrusted: list[str] = []
     for content in contents:
@@ -89,18 +90,18 @@ def source_texts(contents: Iterable[Sequence[Block]]) -> Iterator[str]:
                 yield from _strings(block["input"])
             elif block["type"] == "tool_result":
                 yield from source_texts([block["content"]])
-    # Its flags stand behind it, in the part that code has added.
+    # The unverified values of a block are listed in a later message, in the part that code adds.
     for text in made_by_server:
         yield _without(text, distrusted)
 
 
 def _stands_in(path: str, known: str) -> bool:
-    """Whether a path occurs as it is, or as the end of a longer one."""
+    """Return whether a path occurs in ``known`` by itself or as the end of a longer path."""
     return re.search(rf"(?<![\w.-]){re.escape(path)}(?![\w/]|[.-]\w)", known) is not None
 
 
 def flagged(text: str, values: Sequence[str]) -> str:
-    """``text`` with a list of ``values`` behind it that are not to be relied on."""
+    """Return ``text`` followed by a list of its unverified ``values``, if there are any."""
     if not values:
         return text
     listed = ", ".join(f"`{value}`" for value in values[:MAX_LISTED])
@@ -112,7 +113,7 @@ def flagged(text: str, values: Sequence[str]) -> str:
 
 
 def trusted(summary: str) -> str:
-    """An earlier summary without what it was flagged for, as a source for the next."""
+    """Return an earlier summary without its flagged values, for use as a source of the next."""
     return _without(_BLOCK.sub("", summary), _flagged_values(summary))
 
 
@@ -121,8 +122,11 @@ def _flagged_values(summary: str) -> list[str]:
 
 
 def still_flagged(text: str, contents: Sequence[Sequence[Block]]) -> list[str]:
-    """The values in ``text`` that an earlier summary among messages' contents was flagged for, and
-    that have turned up in none of the messages since."""
+    """Return the values in ``text`` that an earlier summary was flagged for, if still unverified.
+
+    The earlier summary is one of the message ``contents``. A flagged value is verified once it
+    occurs in any other of the contents.
+    """
     texts = [str(block["text"]) for content in contents for block in content if _has_flags(block)]
     values = {value for summary in texts for value in _flagged_values(summary)}
     if not values:
@@ -131,12 +135,12 @@ def still_flagged(text: str, contents: Sequence[Sequence[Block]]) -> list[str]:
 
 
 def flags(text: str) -> str:
-    """The list alone that ``flagged`` put behind ``text``; empty if there is none."""
+    """Return only the list that ``flagged`` added to ``text``; empty if there is none."""
     return "\n\n".join(part.strip() for part in _BLOCK.findall(text))
 
 
 def without_flags(text: str) -> str:
-    """``text`` without the list that ``flagged`` put behind it."""
+    """Return ``text`` without the list that ``flagged`` added."""
     return _BLOCK.sub("", text).rstrip()
 
 
@@ -145,7 +149,7 @@ def _has_flags(block: Block) -> bool:
 
 
 def _identifiers(text: str) -> list[str]:
-    """Names: every word in code, and words that nobody writes in prose."""
+    """Return identifiers: every word in code, and words in snake_case or camelCase in prose."""
     inside = " ".join(_spans(text))
     names = _WORD.findall(inside)
     outside = _CODE.sub(" ", text)
@@ -154,17 +158,17 @@ def _identifiers(text: str) -> list[str]:
 
 
 def _numbered(text: str) -> list[str]:
-    """Names in prose that end with a number, but for terms that need no source."""
+    """Return names in prose that end with a number, except for common terms (``_TERM``)."""
     return [name for name in _NUMBERED.findall(_CODE.sub(" ", text)) if not _TERM.fullmatch(name)]
 
 
 def _is_part_of(name: str, known: str) -> bool:
-    """Whether a source has ``name`` between other signs, as in ``model_v2.bin``."""
+    """Return whether ``name`` is a part of a longer name in ``known``, as in ``model_v2.bin``."""
     return re.search(rf"(?<![^\W_]){re.escape(name)}(?![^\W_])", known) is not None
 
 
 def _spans(text: str) -> Iterator[str]:
-    """What stands in code, without the fences and their language."""
+    """Yield the contents of code spans and code blocks, without fences and language names."""
     for match in _CODE.finditer(text):
         yield match[1] or match[0].strip("`").partition("\n")[2]
 
