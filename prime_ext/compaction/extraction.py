@@ -1,4 +1,4 @@
-"""What the raw records of a whole session say, by extraction: the cure for bent summaries."""
+"""Extraction from all raw records of a session, to correct errors of repeated summaries."""
 
 from __future__ import annotations
 
@@ -12,24 +12,27 @@ if TYPE_CHECKING:
     from prime_ext.session.log import SessionLog
 
 REBUILD_EVERY = 5
-"""Every so many compactions the summary is set right by the raw records."""
+"""Every this many compactions, the summary is corrected by an extraction from the raw records."""
 
 EXTRACTION_CHARS = 24_000
 BATCH_RECORDS = 500
 
 
 def rebuild_is_due(compactions: int) -> bool:
-    """Whether the next compaction, after so many, is one that goes back to the raw records."""
+    """Return whether the compaction after ``compactions`` earlier ones uses the raw records."""
     return (compactions + 1) % REBUILD_EVERY == 0
 
 
 def extraction(log: SessionLog, through_seq: int) -> str:
-    """What code finds worth keeping in the records up to ``through_seq``. Call it in a thread."""
+    """Return an extractive summary of all records up to ``through_seq``. Call it in a thread."""
     return digest(_messages(log, through_seq), max_chars=EXTRACTION_CHARS)
 
 
 def _messages(log: SessionLog, through_seq: int) -> Iterator[dict[str, Any]]:
-    """One message for each record that holds content; pairs of call and result are not needed."""
+    """Yield one message for each record with content.
+
+    ``digest`` does not need the order of calls and results that the Messages API requires.
+    """
     seqs = [
         seq
         for seq in log.seqs_of("user_message", "assistant_message", "tool_result")

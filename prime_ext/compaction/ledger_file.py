@@ -1,4 +1,4 @@
-"""Keeps a session's ledger up to date, across compactions and restarts of the server."""
+"""Persistence of a session's ledger across compactions and restarts of the server."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ BATCH_RECORDS = 500
 
 
 class LedgerFile:
-    """The ledger of one session's records.
+    """The ledger of one session, stored in ``ledger.json``.
 
-    ``ledger.json`` is derived: it may be deleted at any time and is made anew from the log.
+    The file is derived from the log: it may be deleted at any time and is then made again.
     """
 
     def __init__(self, folder: Path, log: SessionLog, logger: logging.Logger) -> None:
@@ -33,17 +33,20 @@ class LedgerFile:
         self._logger = logger
         self._ledger: Ledger | None = None
         self._text: tuple[int, int, str] | None = None
-        """What was asked for last, and the answer."""
+        """Arguments ``through`` and ``tokens`` of the last call of ``text``, and its result."""
         self._lock = asyncio.Lock()
 
     async def text(self, through: int, tokens: int, count: Callable[[str], int]) -> str:
-        """The ledger of all records up to ``through``, in about ``tokens`` at most.
+        """Return the ledger of all records up to ``through`` as text.
 
-        Asked for once more it is there: who can tell ahead what will be needed spares others
-        the wait.
+        The last result is cached, so that a call ahead of time spares a compaction the wait.
 
         Parameters
         ----------
+        through:
+            ``seq`` of the last record that is covered.
+        tokens:
+            Approximate maximum size of the text.
         count:
             Counts the tokens of a text. It is called in a thread.
         """
@@ -62,7 +65,7 @@ class LedgerFile:
             ledger = self._read()
         if ledger.through_seq == seq:
             return ledger
-        if ledger.through_seq > seq:  # what was asked for last has not come to be
+        if ledger.through_seq > seq:  # The last call was for a compaction that did not happen.
             ledger = Ledger()
         ledger = ledger.extended(self._read_records(ledger.through_seq, seq), seq)
         try:
@@ -72,10 +75,10 @@ class LedgerFile:
         return ledger
 
     def _read_records(self, after: int, through: int) -> Iterator[AnyRecord]:
-        """In batches: a log may be longer than the memory it should take."""
+        """Yield the records in batches, so that a long log is never in memory as a whole."""
         while after < through:
             size = min(BATCH_RECORDS, through - after)
-            # Numbers have gaps where the log is damaged, so a batch may reach beyond its end.
+            # A damaged log has gaps in `seq`, so a batch may contain records beyond its range.
             yield from (r for r in self._records.read(after, size) if r.seq <= after + size)
             after += size
 

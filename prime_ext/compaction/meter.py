@@ -1,4 +1,4 @@
-"""How large a session's context is: reported usage where there is one, an estimate beyond it."""
+"""Size of a session's context, from reported usage plus an estimate of what was added since."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from prime_ext.session.records import AnyRecord, AssistantMessage
 OFFLINE = "offline"
 
 FEW_MESSAGES = 8
-"""As many are counted on the event loop; more in a thread."""
+"""Up to this many messages are counted on the event loop; more are counted in a thread."""
 
 GROWTHS = 64
-"""Requests that the growth is learned from."""
+"""Number of recent requests from which ``fast_growth`` is computed."""
 
 
 class ContextMeter:
-    """Sizes in tokens of one session's context, as one model counts them.
+    """Measures one session's context in tokens, as one model counts them.
 
-    The tokenizer is loaded on first use, off the event loop; every message is counted once.
+    The tokenizer is loaded in a thread on first use. Each message is counted only once.
     """
 
     def __init__(self, model: str, image_cap: int) -> None:
@@ -43,19 +43,19 @@ class ContextMeter:
         self._messages: list[ProjectedMessage] = []
         self._sizes: list[tokens.Size] = []
         self._totals: list[tokens.Size] = [tokens.NOTHING]
-        """Of the messages up to each one, so that a longer context costs only what came since."""
+        """Cumulative sizes of the messages, so that only new messages have to be added up."""
         self._lock = threading.Lock()
-        # The same note is asked for at each request near the threshold.
+        # Near the threshold, each request asks for the size of the same note.
         self._count_text = lru_cache(maxsize=8)(tokens.count_text)
         self._reported: int | None = None
         self._growths: deque[int] = deque(maxlen=GROWTHS)
         self._overhead: tuple[list[Any], list[Any], tokens.Size] | None = None
         self.known_tokens: int | None = None
-        """Size of the context when it was last measured on top of reported usage; ``None`` from a
-        compaction until the next reply."""
+        """Size of the context when it was last measured, based on reported usage. ``None`` after a
+        compaction, until the next reply."""
 
     async def context_tokens(self, projection: Projection) -> int:
-        """Size of the next request."""
+        """Return the size of the next request."""
         size = await self._measure(projection)
         estimate = self._estimator.estimate(size)
         if self._estimator.anchored:
@@ -63,24 +63,25 @@ class ContextMeter:
         return estimate
 
     def unreported(self, tokens: int) -> int:
-        """How much of a context's size of ``tokens`` is an estimate."""
+        """Return how many of a context's ``tokens`` are estimated rather than reported."""
         return max(0, tokens - (self._estimator.anchor_tokens or 0))
 
     async def message_tokens(self, projection: Projection) -> list[int]:
-        """Size of each message."""
+        """Return the size of each message."""
         await self._measure(projection)
         return [self._scaled(size) for size in self._sizes]
 
     def tokens_behind(self, count: int) -> int:
-        """Size of what stands behind the oldest ``count`` messages of the context last measured."""
+        """Return the size of all but the oldest ``count`` messages of the context last measured."""
         whole, prefix = self._totals[-1], self._totals[count]
         return self._scaled(tokens.Size(whole.text - prefix.text, whole.images - prefix.images))
 
     def cacheable_from(self, projection: Projection, shortest: int) -> int | None:
-        """Index of the first message that ends a beginning of at least ``shortest`` tokens.
+        """Return the index of the message at whose end the request reaches ``shortest`` tokens.
 
-        ``SYSTEM`` if system prompt and tools alone are as long, ``None`` if not even the whole is.
-        Rather too early: a mark too many does nothing, one too few costs.
+        ``SYSTEM`` if system prompt and tools alone are long enough, ``None`` if the whole request
+        is not. In doubt the index is too low, since an unneeded cache mark has no effect, while a
+        missing one costs.
         """
         self._total(projection)
         head = self._fixed(projection)
@@ -90,27 +91,34 @@ class ContextMeter:
         return None
 
     def some_tokens(self, messages: Sequence[ProjectedMessage]) -> int:
-        """Size of messages that are not in the context. Call it in a thread if they are long."""
+        """Return the size of messages outside of the context. Call in a thread if they are long."""
         total = tokens.NOTHING
         for message in messages:
             total = total.plus(tokens.measure_message(message.read, self._image_cap))
         return self._scaled(total)
 
     async def overhead_tokens(self, projection: Projection) -> int:
-        """Size of system prompt and tools, which no compaction can shrink."""
+        """Return the size of system prompt and tools, which no compaction can reduce."""
         await self._measure(projection)
         return self._scaled(self._fixed(projection))
 
     def text_tokens(self, text: str) -> int:
-        """Size of a text. Loads the tokenizer if nothing has been measured yet."""
+        """Return the size of a text. Loads the tokenizer if nothing has been measured yet."""
         return self._scaled(tokens.Size(self._count_text(text)))
 
     def observe(
         self, projection: Projection, usage: dict[str, Any], reply: list[dict[str, Any]]
     ) -> None:
-        """Learn from the usage reported for a request that held ``projection``.
+        """Take over the usage reported for a request.
 
-        ``reply`` is its answer's content, which the next request holds as well.
+        Parameters
+        ----------
+        projection:
+            Context that the request was made from.
+        usage:
+            Usage as the API reported it.
+        reply:
+            Content of the reply, which will be part of the next request.
         """
         size = tokens.measure_message({"content": sendable(reply)}, self._image_cap)
         self._estimator.observe(usage, self._total(projection), size)
@@ -124,19 +132,19 @@ class ContextMeter:
 
     @property
     def fast_growth(self) -> int:
-        """By how many tokens a request outgrows the one before it in the fastest of 20 cases."""
+        """95th percentile of the growth from one request to the next, in tokens."""
         ordered = sorted(self._growths)
         return ordered[min(len(ordered) - 1, len(ordered) * 95 // 100)] if ordered else 0
 
     async def resume(self, records: Sequence[AnyRecord]) -> None:
-        """Take up what the last reply in ``records`` reported, if it was for this context."""
+        """Take over the usage of the last reply in ``records``, if it was for this context."""
         compaction = last_compaction(records)
         oldest = compaction.seq if compaction else 0
         for index in range(len(records) - 1, 0, -1):
             record = records[index]
             if record.seq <= oldest:
                 return
-            # Another model's count is no measure; only the offline agent ever stands in for one.
+            # The offline agent, which may stand in for the model, counts tokens differently.
             stood_in = isinstance(record, AssistantMessage) and (
                 (record.model == OFFLINE) != (self.model == OFFLINE)
             )
@@ -159,7 +167,7 @@ class ContextMeter:
                 self._follow_growth(record.usage)
 
     def forget_usage(self) -> None:
-        """The context has been replaced: what was reported is no longer its size."""
+        """Forget the reported usage, because the context has been rewritten."""
         self._estimator.drop_anchor()
         self._reported = None
         self.known_tokens = None
@@ -167,14 +175,14 @@ class ContextMeter:
     async def _measure(self, projection: Projection) -> tokens.Size:
         await tokens.load()
         if len(projection.messages) - self._counted(projection.messages) > FEW_MESSAGES:
-            # A session resumed with a long context would hold the event loop for a while.
+            # Counting the long context of a resumed session would block the event loop.
             return await asyncio.to_thread(self._total, projection)
         return self._total(projection)
 
     def _counted(self, messages: Sequence[ProjectedMessage]) -> int:
-        """How many of the oldest messages are counted already.
+        """Return how many of the oldest messages have been counted already.
 
-        A message that is the same object stands behind the same messages as before.
+        If a message is the same object as before, so are all messages before it.
         """
         same = min(len(messages), len(self._messages))
         while same and messages[same - 1] is not self._messages[same - 1]:

@@ -1,4 +1,4 @@
-"""What takes the place of the compacted messages: a note, a summary, or an extraction."""
+"""Replacements for the compacted messages: a note, a new summary, or an extraction."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from prime_ext.session.session import Session
 
 WAIT_SECONDS = 150.0
-"""How long a compaction that somebody waits for gives the model; then it does without."""
+"""Time that the model has for a summary while somebody waits; then an extraction is used."""
 
 
 @dataclass(frozen=True)
 class Frozen:
-    """What a compaction freezes anew, because nothing of the old prefix stays cached."""
+    """Settings that take effect at a compaction, since nothing of the old prefix stays cached."""
 
     provider: str
     model: str
@@ -42,51 +42,57 @@ class Frozen:
 
 @dataclass(frozen=True)
 class Terms:
-    """What a compaction has to keep to."""
+    """Settings of a compaction."""
 
     model: Model
-    """Writes the summary: the one the conversation runs on, whose cache holds the prefix."""
+    """Model of the conversation, whose cache holds the prefix. It writes the summary."""
     limits: Limits
     rates: Rates
     compactions: int
-    """Successful ones so far."""
+    """Number of successful compactions so far."""
     frozen: Frozen
-    """Model, system prompt and tools from here on."""
+    """Model, system prompt and tools after the compaction."""
     strategy: Strategy
-    """Who makes the room."""
     instructions: str | None = None
-    """What the summary must look after."""
+    """The user's or the model's wishes for the summary."""
 
 
 @dataclass(frozen=True)
 class Replacement:
-    """The text that stands in, and what it took to get it."""
+    """The text that replaces the compacted messages, and its cost."""
 
     text: str
     path: str
+    """As in ``CompactionEnd``; empty for a failed attempt."""
     cut: int
     """Index of the first message that stays verbatim."""
     block: Block | None = None
-    """What the model's server has signed, if it made the summary."""
+    """Compaction block, if the model's server made the summary."""
     request_tokens: int = 0
+    """Tokens sent to the model while somebody waited."""
     usage: dict[str, Any] | None = None
     cost_usd: float | None = None
     reason: str | None = None
+    """Why the model's summary could not be used, if so."""
 
 
 class Replacing:
-    """Makes replacements in one compaction.
+    """Makes the replacements for one compaction.
 
     Parameters
     ----------
+    sizes:
+        Size of each message, in tokens.
+    overhead:
+        Size of system prompt and tools, in tokens.
     note:
-        The note made ahead, if one is ready.
+        The prefired note, if one is ready.
     count:
         Counts the tokens of a text.
     progress:
-        Told what goes on, for the person who waits.
+        Called with messages about the progress, for the user who waits.
     on_overflow:
-        Told what the model's server said of its window.
+        Called if the model's server refuses a request as too long.
     """
 
     def __init__(
@@ -116,25 +122,26 @@ class Replacing:
         self._log = log
 
     async def make(self, keep_tail: int, added: int, *, may_swap: bool = True) -> Replacement:
-        """What takes the prefix's place.
+        """Return the replacement of the prefix.
 
-        A note that is ready takes its place as it is if what came since may stay verbatim;
-        otherwise the model merges the two, reading no more than them. Without a note the model
-        reads the whole prefix. Where the model fails, an extraction does.
+        A note is used as it is (swap) if the messages since may stay verbatim. Otherwise the model
+        merges the note with those messages, reading nothing else. Without a note the model reads
+        the whole prefix (single pass). If the model fails, an extraction is used (digest).
 
         Parameters
         ----------
         keep_tail:
-            Tokens that may stay verbatim behind a new summary; fewer, if it would not land with
-            them. This is settled before anything is asked, so that nobody waits twice.
+            Maximum tokens kept verbatim after a new summary. Fewer are kept if the context would
+            otherwise exceed the landing size; this is decided before the request, so that nobody
+            waits for a second one.
         added:
-            Tokens of what code adds to a summary.
+            Tokens that code adds to a summary.
         may_swap:
-            Whether what came since the note may stay verbatim behind it.
+            Whether the messages since the note may stay verbatim after it.
         """
         messages, limits = self._projection.messages, self._terms.limits
         room = limits.landing - self._overhead - self._budget - added
-        # Few summaries are as long as they may.
+        # Few summaries use all of their room.
         room = min(room, tail_room(limits, self._overhead, self._budget // 2))
         cut = cut_index(messages, self._sizes, max(0, min(keep_tail, room)))
         if self._note is None:
@@ -217,16 +224,25 @@ class Replacing:
         tokens: int,
         instead_of: Replacement,
     ) -> Replacement:
-        """A replacement of about ``tokens`` at most, made without a model.
+        """Return a replacement made without a model.
 
-        ``instead_of`` is one that cannot be used; what it took was spent all the same.
+        Parameters
+        ----------
+        prefix:
+            Messages to replace.
+        cut:
+            Index of the first message that stays verbatim.
+        tokens:
+            Approximate maximum size of the text.
+        instead_of:
+            The replacement that could not be used, whose cost is taken over.
         """
         messages = [m.wire for m in prefix]
         contents = [m.content for m in prefix]
 
         def made(chars: int) -> str:
             text = digest(messages, max_chars=chars)
-            # It takes over what an earlier summary says, which a model may have invented.
+            # The extraction may take over values that a model invented in an earlier summary.
             return flagged(text, still_flagged(text, contents))
 
         text = fitted(made, tokens, self._count)

@@ -1,7 +1,7 @@
-"""Who makes room in a context: code and the model, or the model's server in their place.
+"""Strategies for making room in a context: by this package, or by the model's server.
 
-Both ways are the same to all who decide when and where; they differ in what a prune is and in who
-writes a summary.
+They differ in how a prune is made and in who writes summaries. The decisions when and where to
+compact are the same for all strategies.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from prime_ext.models.model import Model, Retry, ServerSide
 
 
 class Summarise(Protocol):
-    """Has messages summarised. See ``summarise``."""
+    """Signature of ``summarise`` and ``summarise_on_server``."""
 
     async def __call__(
         self,
@@ -36,28 +36,29 @@ class Summarise(Protocol):
 
 @dataclass(frozen=True)
 class Strategy:
-    """How room is made."""
+    """The functions that make room in a context."""
 
     prune: Prune
     summarise: Summarise
 
     @property
     def makes_blocks(self) -> bool:
-        """Whether summaries are blocks that the model's server has signed."""
+        """Whether the model's server makes the summaries, as signed blocks."""
         return self.summarise is summarise_on_server
 
 
 CLIENT = Strategy(pruning, summarise)
-"""Works with every model."""
+"""Strategy that works with every model."""
 
 SERVER_SIDE = {
     "context_editing": Strategy(clearing, summarise),
     "compaction": Strategy(pruning, summarise_on_server),
 }
-"""By the value of ``ContextConfig.server_side``. The API takes one of the two in a request."""
+"""Strategies by the value of ``ContextConfig.server_side``. The API accepts only one of the two in
+a request."""
 
 
 def strategy(wanted: str, offered: ServerSide) -> Strategy:
-    """The strategy of that name if the model's server has it, else the client's own."""
+    """Return the strategy ``wanted`` if the model's server supports it, otherwise ``CLIENT``."""
     has = {"context_editing": offered.clears_tool_uses, "compaction": offered.compacts}
     return SERVER_SIDE[wanted] if has.get(wanted) else CLIENT
