@@ -10,6 +10,7 @@ from prime_ext.agent.approvals import Approvals, Suspended
 from prime_ext.agent.attachment import Attachment
 from prime_ext.agent.attachment_reader import AttachmentReader
 from prime_ext.agent.calls import ToolCalls
+from prime_ext.agent.closing import cancelled, take_each
 from prime_ext.agent.history import History, history_seqs
 from prime_ext.agent.loose_ends import LooseEnds
 from prime_ext.agent.message_queue import MessageQueue
@@ -290,15 +291,19 @@ class Agent:
         self._is_closing = True
         if save_for is None or not self.approvals.suspend():
             self.interrupt()
+        await take_each(
+            self._log,
+            self._driven,
+            self._ends.stop,
+            self._calls.runs.close,
+            lambda: self.variables.close(save_for),
+            self._context.close,
+            lambda: cancelled(self._background),
+        )
+
+    async def _driven(self) -> None:
         if self._driver is not None:
             await asyncio.gather(self._driver, return_exceptions=True)
-        await self._ends.stop()
-        await self._calls.runs.close()
-        await self.variables.close(save_for)
-        await self._context.close()
-        for task in list(self._background):
-            task.cancel()
-        await asyncio.gather(*self._background, return_exceptions=True)
 
     # --- turns --------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from prime_ext.agent.captures import Captures
+from prime_ext.agent.closing import cancelled, take_each
 from prime_ext.agent.recipes import code_cells
 from prime_ext.agent.recovery import KernelRecovery
 from prime_ext.errors import PrimeError
@@ -83,14 +84,18 @@ class SessionKernel:
         ):
             if callback in callbacks:
                 callbacks.remove(callback)
-        if save_for is not None:
-            await self.save_before_end(save_for)
-        await self._captures.close()
-        for task in list(self._background):
-            task.cancel()
-        await asyncio.gather(*self._background, return_exceptions=True)
+        await take_each(
+            self._log,
+            lambda: self._saved_for_good(save_for),
+            self._captures.close,
+            lambda: cancelled(self._background),
+        )
         if self.kernel.saver is self and save_for is None:
             self.kernel.saver = None  # else the server stops, and another would save once more
+
+    async def _saved_for_good(self, seconds: float | None) -> None:
+        if seconds is not None:
+            await self.save_before_end(seconds)
 
     def _in_background(self, work: Coroutine[Any, Any, Any]) -> None:
         task = asyncio.create_task(work)

@@ -10,10 +10,14 @@ import pytest
 from jupyter_server.serverapp import ServerApp
 
 from prime_ext.agent.agent import Agent
+from prime_ext.agent.captures import Captures
 from prime_ext.agent.service import AgentService
+from prime_ext.agent.session_context import SessionContext
+from prime_ext.agent.tools.runs import Runs
 from prime_ext.errors import PrimeError
 from prime_ext.session.store import SessionStore
 from tests.agent.conftest import NewSession
+from tests.messages_api.script import call, reply
 
 
 @pytest.fixture
@@ -108,6 +112,40 @@ async def test_an_agent_that_could_not_be_opened_leaves_the_kernel_alone(
             await service.agent(session)
     assert (len(kernel.on_state), len(kernel.on_restarted)) == before
     assert (await service.agent(session)).kernel is kernel
+
+
+@pytest.mark.parametrize("broken", [(Runs, "close"), (Captures, "before_end")])
+async def test_what_does_not_close_well_keeps_nothing_else_open(
+    new_session: NewSession,
+    service: AgentService,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    broken: tuple[type, str],
+) -> None:
+    driver = await new_session()
+    driver.api.enqueue(reply(call("run_code", code="x = 1")), reply("Done."))
+    await driver.ask("Run it.")
+    ended: list[type] = []
+
+    def follow(part: Any) -> None:
+        close = part.close
+
+        async def closed(self: Any) -> None:
+            ended.append(part)
+            await close(self)
+
+        monkeypatch.setattr(part, "close", closed)
+
+    async def fail(*_arguments: Any) -> None:
+        raise RuntimeError("broken")
+
+    follow(Captures)
+    follow(SessionContext)
+    monkeypatch.setattr(*broken, fail)
+    await service.close()
+    assert ended == [Captures, SessionContext]
+    errors = [record.exc_info[1] for record in caplog.records if record.exc_info]
+    assert [str(error) for error in errors] == ["broken"]
 
 
 async def test_a_store_that_is_held_does_not_hold_up_the_server(
