@@ -1,6 +1,6 @@
-"""A directory of this process for snapshots that are kept elsewhere.
+"""Temporary directories of this process, for snapshots that are stored elsewhere.
 
-It goes when the process ends. What a killed process left is removed by the next one.
+They are removed when the process ends. The next process removes those of a killed one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 fcntl: Any
 try:
     import fcntl
-except ImportError:  # Windows: what is in use cannot be removed there anyway
+except ImportError:  # on Windows, open files cannot be removed anyway
     fcntl = None
 
 _PREFIX = "prime-state-of-"
@@ -26,7 +26,7 @@ _locks: list[int] = []
 
 
 def directory(token: str) -> Path:
-    """The directory for ``token``, one in each process; made (0700) if need be."""
+    """Return this process's directory for ``token``; created with mode 0700 if missing."""
     known = _made.get(token)
     if known is not None and known.is_dir():
         return known
@@ -35,7 +35,7 @@ def directory(token: str) -> Path:
     made = Path(tempfile.mkdtemp(prefix=_PREFIX))
     descriptor = os.open(made / _OWNER, os.O_RDWR | os.O_CREAT, 0o600)
     if fcntl is not None:
-        # Held until this process, and a writer that it forked, have ended.
+        # The lock is held until this process, and any writer that it forked, have ended.
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     _locks.append(descriptor)
     _made[token] = made
@@ -44,7 +44,7 @@ def directory(token: str) -> Path:
 
 
 def _remove(made: Path, owner: int) -> None:
-    if os.getpid() == owner:  # not a child that was forked from it
+    if os.getpid() == owner:  # not in a forked child
         shutil.rmtree(made, ignore_errors=True)
 
 
@@ -61,7 +61,7 @@ def _remove_abandoned() -> None:
             if fcntl is not None:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            continue  # its process lives
+            continue  # its process is still running
         finally:
             os.close(descriptor)
         shutil.rmtree(found, ignore_errors=True)

@@ -1,7 +1,8 @@
-"""The entries of ``sys.path`` that a notebook adds, apart from those of its interpreter.
+"""Saving and restoring the entries that a notebook adds to ``sys.path``.
 
-The standard library and the installed packages of one interpreter break another: a missing package
-is then found in the other's, of the wrong version, or compiled for it.
+Entries of the interpreter itself, for its standard library and installed packages, are kept apart.
+They would break another interpreter: it would find missing packages among those of the first, of
+the wrong version or compiled for it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 
 def capture() -> dict[str, Any]:
-    """What `apply` needs, as plain data."""
+    """Return what `apply` needs, as plain data."""
     installed = _installed()
     added: list[str] = []
     own: list[str] = []
@@ -24,13 +25,13 @@ def capture() -> dict[str, Any]:
 
 
 def apply(saved: dict[str, Any]) -> None:
-    """Append what is missing. What lies among an interpreter's packages is for that one only."""
+    """Append missing entries, but directories of another interpreter are left out."""
     installed = {_plain(place) for place in _installed()}
     entries = list(saved["added"])
     if saved["interpreter"] == _interpreter():
         entries += saved["own"]
     for entry in entries:
-        # What the interpreter has by itself and this process has not was left out on purpose.
+        # A directory of this interpreter that is not in its sys.path was left out on purpose.
         if entry not in sys.path and _plain(entry) not in installed:
             sys.path.append(entry)
 
@@ -40,7 +41,7 @@ def _interpreter() -> list[str]:
 
 
 def _installed() -> set[str]:
-    """Directories of the standard library and of packages, of this interpreter and its user."""
+    """Return this interpreter's directories of the standard library and installed packages."""
     paths = sysconfig.get_paths()
     found = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     prefixes = list(dict.fromkeys([sys.prefix, sys.exec_prefix, sys.base_prefix]))
@@ -58,7 +59,8 @@ def _installed() -> set[str]:
 
 def _is_own(entry: str, installed: set[str]) -> bool:
     plain = _plain(entry)
-    # On Windows the prefix itself is an entry; beside packages it holds whatever one likes.
+    # On Windows the prefix itself is an entry. It may hold other directories of the user's, so
+    # only an exact match counts as the interpreter's own.
     return plain in map(_plain, (sys.prefix, sys.base_prefix)) or any(
         (plain + os.sep).startswith(_plain(place) + os.sep) for place in installed
     )

@@ -1,4 +1,4 @@
-"""Which objects tie two roots together."""
+"""Deciding which shared objects make two roots one component."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .pickling import ComponentPickler, SaveContext
 from .risk import TrialNeeded
 
 LARGE = 64 * 1024
-"""Bytes from which a ``bytes`` object is worth storing once."""
+"""Size in bytes from which a shared ``bytes`` object is worth storing only once."""
 
 _MOST_CANDIDATES = 100_000
 _BYTES_A_CANDIDATE = 64
@@ -30,7 +30,7 @@ _PLAIN = (str, bytes, int, float, complex)
 
 
 def memo_of(pickler: Any) -> dict[int, tuple[int, Any]]:
-    """Id → (number, object), of everything the pickler has met."""
+    """Return id → (number, object) for every object that the pickler has pickled."""
     memo = pickler.memo
     copied: dict[int, tuple[int, Any]] = memo if isinstance(memo, dict) else memo.copy()
     return copied
@@ -39,13 +39,13 @@ def memo_of(pickler: Any) -> dict[int, tuple[int, Any]]:
 def is_apart(
     context: SaveContext, large: Any, nbytes: int, others: Iterable[dict[int, tuple[int, Any]]]
 ) -> bool:
-    """Whether it is certain that a large pickler has met nothing that is in the other memos too.
+    """Return true if it is certain that a large pickler shares no object with the other memos.
 
-    Listing a large memo costs more than the pickling did. Here its memo is cloned,
-    which is quick, and the objects of the others are pickled with the clone: one that it knows
-    comes out as a mere reference. Children come before their parents, so each object costs its
-    own few bytes only. False means: not certain, or that listing it costs less. ``nbytes``: what
-    the large pickler has written.
+    Listing the memo of the large pickler would cost more than the pickling did. Instead its memo is
+    cloned, which is quick, and the objects of the other memos are pickled with the clone: an object
+    in the memo comes out as a mere reference. Children are pickled before their parents, so each
+    object costs only its own few bytes. False means that it is not certain, or that listing the
+    memo costs less. ``nbytes`` is the number of bytes that the large pickler has written.
     """
     if not isinstance(large, ComponentPickler):
         return False
@@ -65,7 +65,7 @@ def is_apart(
                 probe.dump(value)
             except (Exception, TrialNeeded):
                 return False
-            # Protocol (2 bytes), then BINGET or LONG_BINGET, and that is all.
+            # A mere reference: the protocol (2 bytes), BINGET or LONG_BINGET, and STOP.
             if file.tell() <= 8 and file.getbuffer()[2] in b"hj" and matters(context, value):
                 return False
         probe.buffers.clear()
@@ -99,7 +99,11 @@ _VALUES: tuple[type, ...] = (
 
 
 def matters(context: SaveContext, shared: Any) -> bool:
-    """Whether two roots that both hold this object must be restored with one and the same."""
+    """Return whether roots that share this object must share it after a restore too.
+
+    That is so for mutable objects and for large ``bytes``, but not for plain values, objects of
+    libraries, and objects that are saved by name.
+    """
     if id(shared) in context.references or isinstance(shared, _VALUES):
         return False
     kind = type(shared)
@@ -114,12 +118,12 @@ def matters(context: SaveContext, shared: Any) -> bool:
     if _is_value_of_library(shared):
         return False
     if context.plans.get(kind, plans.default) is not plans.default:
-        return True  # its reducer has noted it in `references` if it is saved by name
+        return True  # saved by value: objects saved by name are in `references` by now
     return not _is_named(shared)
 
 
 def _is_value_of_library(shared: Any) -> bool:
-    """Whether it is a dtype of NumPy or a period of pandas: equal ones are as good."""
+    """Return whether it is a NumPy dtype or a pandas period, whose identity does not matter."""
     if "numpy" in sys.modules and isinstance(shared, sys.modules["numpy"].dtype):
         return True
     kind = type(shared)
@@ -127,7 +131,7 @@ def _is_value_of_library(shared: Any) -> bool:
 
 
 def _is_named(shared: Any) -> bool:
-    """Whether the object is looked up by a name when it is loaded, as loggers and ufuncs are."""
+    """Return whether loading looks the object up by its name, as with loggers and ufuncs."""
     if plans.reduces_by_default(type(shared)):
         return False
     try:

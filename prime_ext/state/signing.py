@@ -1,8 +1,8 @@
-"""Who made a snapshot: HMAC-SHA256 over the head.
+"""Signatures of snapshots: HMAC-SHA256 over the head.
 
-Loading a snapshot runs code, so nothing is unpickled before its signature is checked. The key is
-passed in by whoever asks (the server derives one for each session and never sends the master
-key); on its own the library keeps one key per user, readable by that user only.
+Loading a snapshot runs code, so nothing is unpickled before its signature has been checked. Callers
+can pass a key: the server derives one for each session and never sends its master key. Without one,
+the library uses a per-user key that only that user can read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LABEL = b"prime kernel state, head, version 1\0"
 
 
 def sign(key: bytes, *content: bytes | memoryview) -> bytes:
-    """The 32-byte signature of the pieces, taken together."""
+    """Return the 32-byte signature of the concatenated pieces."""
     mac = hmac.new(key, _LABEL, hashlib.sha256)
     for piece in content:
         mac.update(piece)
@@ -30,12 +30,12 @@ def sign(key: bytes, *content: bytes | memoryview) -> bytes:
 
 
 def verify(key: bytes, content: bytes | memoryview, signature: bytes) -> bool:
-    """Whether ``signature`` was made with ``key`` (in constant time)."""
+    """Return whether ``signature`` was made with ``key``, comparing in constant time."""
     return hmac.compare_digest(sign(key, content), signature)
 
 
 def user_key_path() -> Path:
-    """Where the per-user key lives."""
+    """Return the path of the per-user key."""
     if sys.platform == "win32":
         base = Path(os.environ.get("LOCALAPPDATA", "~/AppData/Local"))
     elif sys.platform == "darwin":
@@ -46,10 +46,10 @@ def user_key_path() -> Path:
 
 
 def user_key() -> bytes:
-    """The per-user key, made at the first use.
+    """Return the per-user key, which is created at the first use.
 
-    Raises `SnapshotRefused` when the file is a symbolic link, belongs to someone else or can be
-    read by others: a key that others know signs nothing.
+    Raises `SnapshotRefused` if the file is a symbolic link, belongs to another user, is accessible
+    to others or is damaged: a key that others know proves nothing.
     """
     path = user_key_path()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -74,7 +74,10 @@ def user_key() -> bytes:
 
 
 def _create_user_key(path: Path) -> bytes:
-    """Write a new key to a name of its own and link it into place: two first uses agree on one."""
+    """Create a key under a temporary name and link it into place.
+
+    If two processes do so at the same time, both use the key that was linked first.
+    """
     key = secrets.token_bytes(32)
     draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -86,7 +89,7 @@ def _create_user_key(path: Path) -> bytes:
         os.link(draft, path)
     except FileExistsError:
         return user_key()
-    except OSError:  # a file system without hard links
+    except OSError:  # the file system has no hard links
         os.replace(draft, path)
         return key
     finally:

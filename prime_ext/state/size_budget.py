@@ -1,4 +1,4 @@
-"""Keeping a snapshot within a size: what is left out, and the reason that is given for it."""
+"""Keeping a snapshot within a size limit, by leaving out the largest variables."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _SHARE_OF_FREE = 0.9
 
 
 def allowed(directory: Path, last: Manifest | None, max_bytes: int | None) -> int:
-    """Bytes a snapshot may have: as asked for, and as far as the disk has room.
+    """Return the largest size in bytes that the snapshot may have.
 
-    What the last snapshot holds can be referred to again, so it needs no room.
+    That is ``max_bytes``, or less if the disk lacks room. Data of the last snapshot needs no new
+    room, because it can be referred to again.
     """
     free = int(shutil.disk_usage(directory).free * _SHARE_OF_FREE)
     room = free + (0 if last is None else last.total_bytes)
@@ -24,7 +25,10 @@ def allowed(directory: Path, last: Manifest | None, max_bytes: int | None) -> in
 
 
 def leave_out(pickled: Pickled, limit: int) -> None:
-    """Drop the largest variables until the rest fits. Classes stay: others need them."""
+    """Move the largest variables to ``pickled.skipped`` until the rest fits within ``limit`` bytes.
+
+    Components with classes or patches stay, because other components may need them.
+    """
     total = sum(size_of(component) for component in pickled.components)
     if total <= limit:
         return
@@ -43,5 +47,5 @@ def leave_out(pickled: Pickled, limit: int) -> None:
 
 
 def size_of(component: Component) -> int:
-    """Bytes of a component: its stream and its buffers."""
+    """Return the size of a component in bytes: its stream and its buffers."""
     return len(component.stream) + sum(map(packing.size, component.buffers))

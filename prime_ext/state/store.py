@@ -1,12 +1,12 @@
-"""A snapshot at a URL, written and read by the process whose namespace it is.
+"""Copies of snapshots at a URL, written and read by the process whose namespace is saved.
 
-Whatever fsspec reaches will do. The layout is that of a directory::
+Any URL that fsspec supports can be used. The layout is that of a directory::
 
     <url>/kernel-state.dill, kernel-state.json
     <url>/kernel-state.d/seg-N.bin, previous.dill
 
-so that a copy of it can be loaded like any other. Segments go first, each once; then the head,
-under a temporary name, and the rename. The key that signs heads is never stored.
+so a copy of it can be loaded like any other snapshot. Segments are uploaded first, each once, then
+the head under a temporary name, which is renamed. The key that signs heads is never stored there.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ _Result = TypeVar("_Result")
 
 
 class StoreUnavailable(SnapshotError):
-    """The URL cannot be used from this process; the reason says what to do."""
+    """The URL cannot be used from this process; the message says why."""
 
 
 def local_path(url: str) -> Path | None:
-    """The directory that a ``file://`` URL names; ``None`` for other protocols.
+    """Return the directory of a ``file://`` URL, or ``None`` for other protocols.
 
-    Saving there directly spares a copy.
+    Saving directly to that directory avoids a copy. Raises `StoreUnavailable` if the path is not
+    absolute.
     """
     parts = urlsplit(url)
     if parts.scheme != "file":
@@ -43,10 +44,10 @@ def local_path(url: str) -> Path | None:
 
 
 def push(directory: Path, url: str, key: bytes, keep: Iterable[str] | None) -> int:
-    """Bring the current snapshot of ``directory`` to the URL; returns the bytes that travelled.
+    """Upload the current snapshot of ``directory`` to the URL; return the number of bytes sent.
 
-    ``keep``: segments that other generations need; whatever else lies there is removed. ``None``
-    if that is not known: then nothing is.
+    ``keep``: segments at the URL that other generations need; all others are removed. With
+    ``None``, nothing is removed.
     """
     head = format.read_head(directory, key)
     wanted = set(head.manifest.segments())
@@ -54,7 +55,7 @@ def push(directory: Path, url: str, key: bytes, keep: Iterable[str] | None) -> i
 
 
 def pull(directory: Path, url: str, names: Iterable[str]) -> int:
-    """Bring segments from the URL into ``directory``; returns the bytes that travelled."""
+    """Download segments from the URL into ``directory``; return the number of bytes received."""
     return _using(url, lambda fs, root: _pull(fs, root, directory, names))
 
 
@@ -70,13 +71,13 @@ def _using(url: str, work: Callable[[Any, str], int]) -> int:
         return work(fs, root.rstrip("/"))
     except SnapshotError:
         raise
-    except Exception as error:  # each protocol's package has errors of its own
+    except Exception as error:  # each protocol's package has its own exceptions
         reason = f"{type(error).__name__}: {error}".replace(url, _shown(url))
         raise StoreUnavailable(f"{_shown(url)} cannot be used by the kernel: {reason}") from error
 
 
 def _shown(url: str) -> str:
-    """The URL without a password that somebody put there."""
+    """Return the URL without user name and password, for messages."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
@@ -124,16 +125,16 @@ def _pull(fs: Any, root: str, directory: Path, names: Iterable[str]) -> int:
 
 
 def _sizes(fs: Any, data: str) -> dict[str, int]:
-    fs.invalidate_cache()  # other processes write there too
+    fs.invalidate_cache()  # other processes may have written there
     try:
         entries = fs.ls(data, detail=True)
-    except FileNotFoundError:  # a store of objects has no empty folders
+    except FileNotFoundError:  # object stores have no empty folders
         return {}
     return {entry["name"].rpartition("/")[2]: entry["size"] for entry in entries}
 
 
 def _replace(fs: Any, target: str, content: bytes) -> None:
-    """Write under another name and rename: an interrupted upload leaves what was there."""
+    """Write under a temporary name and rename, so an interrupted upload leaves the old file."""
     draft = f"{target}.{secrets.token_hex(4)}"
     fs.pipe_file(draft, content)
     fs.mv(draft, target)

@@ -1,8 +1,8 @@
-"""Classes of the notebook that are structs of msgspec.
+"""Classes of the notebook that are msgspec structs.
 
-The library makes such a class from its annotations, defaults and options, all at once: a class
-cannot be made empty and filled later. So these belong to the skeleton. The types of the fields do
-not: the library looks at them when it first reads or writes an instance.
+msgspec makes such a class from its annotations, defaults and options at once, so it cannot be made
+empty and filled later. These parts therefore belong to the skeleton (`classes`). The types of the
+fields do not, because msgspec reads them only when it first encodes or decodes an instance.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ POST_INIT = "__post_init__"
 
 
 def is_struct_class(kind: type) -> bool:
-    """Whether a metaclass is the one of structs."""
+    """Return whether a metaclass is that of msgspec structs."""
     return (kind.__module__, kind.__qualname__) == ("msgspec._core", "StructMeta")
 
 
 def description(cls: Any) -> dict[str, Any]:
-    """What `make` needs, as far as only this class has it.
+    """Return what `make` needs to make this class from its bases.
 
-    ``fields``: name → the name it is written under, and its default.
+    ``fields`` maps the names of the class's own fields to their encoded name and, if there is one,
+    their `default`.
     """
     own = vars(cls).get("__annotations__", {})
     names = zip(cls.__struct_fields__, cls.__struct_encode_fields__)  # noqa: B905 - Python 3.9
     options = {n: getattr(cls.__struct_config__, n, None) for n in _OPTIONS}
     if options["tag"] == cls.__name__:
-        options["tag"] = True  # so that classes derived from it have their own
+        options["tag"] = True  # so that subclasses get tags of their own
     return {
         "fields": {n: (written, *default(cls, n)) for n, written in names if n in own},
         "options": {name: value for name, value in options.items() if value is not None},
@@ -46,8 +47,8 @@ def _is_field(cls: Any, name: str) -> bool:
 
 
 def default(cls: Any, name: str) -> tuple[Any, ...]:
-    """A field's ``("default", value)`` or ``("default_factory", function)``, or nothing."""
-    # Only the last fields have a place among the defaults.
+    """Return ``("default", value)`` or ``("default_factory", function)`` of a field, or ``()``."""
+    # __struct_defaults__ belongs to the last fields only.
     position = cls.__struct_fields__.index(name) - len(cls.__struct_fields__)
     if -position > len(cls.__struct_defaults__):
         return ()
@@ -60,14 +61,14 @@ def default(cls: Any, name: str) -> tuple[Any, ...]:
 
 
 def classes_needed(cls: Any) -> Iterator[type]:
-    """Classes that must be there before this one, beside its bases: those of its defaults."""
+    """Yield the classes of a struct's defaults, which have to be made before the struct class."""
     for _, *found in description(cls)["fields"].values():
         if found:
             yield found[1] if isinstance(found[1], type) else type(found[1])
 
 
 def make(meta: Any, name: str, bases: tuple[type, ...], body: dict[str, Any], about: Any) -> Any:
-    """The class; its ``__post_init__`` is the one that it is filled with later."""
+    """Make a struct class. Its ``__post_init__`` calls the method that is filled in later."""
     field = importlib.import_module("msgspec").field
     body = {**body, "__annotations__": dict.fromkeys(about["fields"], object)}
     for own, (written, *found) in about["fields"].items():
@@ -79,5 +80,5 @@ def make(meta: Any, name: str, bases: tuple[type, ...], body: dict[str, Any], ab
 
 
 def _call_post_init(self: Any) -> None:
-    """The library remembers the method that a class has when it is made."""
+    """Look the method up at each call; msgspec remembers the one that a class is made with."""
     type(self).__post_init__(self)

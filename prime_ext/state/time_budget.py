@@ -1,4 +1,4 @@
-"""How long the pickling of a namespace may take."""
+"""The time budget for pickling a namespace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loading what is left of a component after something in it could not be loaded."""
+"""Loading a component with placeholders for the objects in it that cannot be loaded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .unrestorable import Unrestorable
 
 
 class Lost(Unrestorable):
-    """A placeholder made while loading: takes, and forgets, whatever the stream holds for it."""
+    """A placeholder made while loading; accepts and discards everything the stream puts into it."""
 
     __slots__ = ()
 
@@ -38,15 +38,18 @@ class Lost(Unrestorable):
 
 
 def lost_class(what: str, why: str) -> type[Lost]:
-    """Stands for a class that is gone; so do its instances, with what they were and why."""
-    # As attributes of the class: instances may be made without their constructor being called.
+    """Return a placeholder class, whose instances are placeholders with that ``what`` and ``why``.
+
+    These are attributes of the class, as instances may be made without calling a constructor.
+    """
     return type("Lost", (Lost,), {"__slots__": (), "_what": what, "_why": why, "_shown": ""})
 
 
 class TolerantUnpickler(pickle._Unpickler):
-    """Puts placeholders where a class is gone, or an object cannot be made or filled.
+    """Puts placeholders in place of missing classes and of objects that cannot be made or filled.
 
-    The one written in Python, in which each step can be watched: recovery may be slow.
+    It is based on the unpickler written in Python, whose steps can be overridden one by one.
+    Recovery may be slow.
     """
 
     memo: Any
@@ -56,7 +59,7 @@ class TolerantUnpickler(pickle._Unpickler):
     def __init__(self, stream: bytes | memoryview, buffers: Iterable[Any]) -> None:
         super().__init__(io.BytesIO(stream), buffers=buffers)
         self._finder = ComponentUnpickler(pickle.dumps(None, PROTOCOL), ())
-        self._finder.load()  # by which it learns the protocol, on which finding depends
+        self._finder.load()  # tells it the protocol, which `find_class` depends on
 
     def find_class(self, module: str, name: str) -> Any:
         try:
@@ -110,7 +113,7 @@ class TolerantUnpickler(pickle._Unpickler):
                 self._replace(unfilled, self._lost(type(unfilled), (), error))
 
     def _replace(self, unfilled: Any, lost: Lost) -> None:
-        """An object without its content is worse than none: it looks as if it were whole."""
+        """Replace an object that could not be filled, which would look as if it were whole."""
         self.stack[-1] = lost
         for number, value in list(self.memo.items()):
             if value is unfilled:
@@ -128,6 +131,6 @@ class TolerantUnpickler(pickle._Unpickler):
 
 
 def _fills(function: Any) -> bool:
-    """Whether it is a restorer that gives an object its content, as ``BUILD`` does."""
+    """Return whether a function is a restorer that fills an object, as ``BUILD`` does."""
     name = getattr(function, "__name__", "")
     return getattr(function, "__module__", "") == ALIAS and name.startswith(("set_", "fill_"))

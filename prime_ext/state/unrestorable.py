@@ -1,4 +1,4 @@
-"""What stands where an object could not be saved or loaded."""
+"""Placeholders for objects that could not be saved or loaded."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class UnrestorableError(AttributeError, RuntimeError):
 
 
 class Unrestorable:
-    """Says what was here, and raises `UnrestorableError` on any use.
+    """A placeholder that describes the lost object, and raises `UnrestorableError` on any use.
 
-    Attributes (of the class's own making, hence the leading underscores): ``_what`` is the
-    qualified type of the lost object, ``_why`` the reason, ``_shown`` its representation.
+    ``_what`` is the qualified type of the lost object, ``_why`` the reason, and ``_shown`` its
+    representation. The underscores keep these names apart from attributes of the lost object.
     """
 
     __slots__ = ("_shown", "_what", "_why")
@@ -54,6 +54,6 @@ def restore_placeholder(what: str, why: str, shown: str = "") -> Unrestorable:
 
 
 def missed(what: str, why: str, shown: str = "") -> Unrestorable:
-    """A placeholder for something outside of the process that is not as it was."""
+    """Return a placeholder for a resource outside the process, and note that it was missed."""
     current().missed.append(why)
     return Unrestorable(what, why, shown)

@@ -1,6 +1,7 @@
-"""What was read back: kept beside the snapshot, signed as the head is.
+"""The verifier's record of the components that were read back.
 
-The verifier itself runs in a process of its own (see `verifier`); here is the record it leaves.
+The record is stored beside the snapshot and signed with the same key. The verifier itself runs in a
+process of its own (`verifier`).
 """
 
 from __future__ import annotations
@@ -20,25 +21,28 @@ HUNG = "reading it back took longer than"
 ENDED = "reading it back ended the process"
 
 BY_NAME = "it is loaded if it is asked for by name"
-"""Said of what is left out because of what loading it may do."""
+"""Added to the reason of a name that is left out because loading it may hang or crash."""
 
 LEFT_OUT = {HUNG: "hung", ENDED: "ended"}
-"""How such a problem begins → the reason in `NameStatus.left_out`."""
+"""Prefix of a problem → value of `NameStatus.left_out`."""
 
 SLOW = "slow"
 
 _STREAM_BYTES_A_SECOND = 5_000_000
 _BUFFER_BYTES_A_SECOND = 200_000_000
-"""Far below what a busy machine reads: what takes longer hangs, and is not only large."""
+"""Far slower than a busy machine loads: a component that is slower still must be hanging."""
 
 
 def path(directory: Path) -> Path:
-    """Where the record lies."""
+    """Return the path of the record."""
     return directory / format.DATA_NAME / format.VERIFIED_NAME
 
 
 def read(directory: Path, key: bytes) -> dict[str, str]:
-    """Component fingerprint → ``""`` if it was read back, else what was wrong with it."""
+    """Return component fingerprint → problem, or ``""`` for a component that was read back.
+
+    Empty if the record is missing, damaged, or not signed with ``key``.
+    """
     try:
         record = json.loads(format.read_private(path(directory)))
         body = json.dumps(record["results"], sort_keys=True).encode()
@@ -51,7 +55,7 @@ def read(directory: Path, key: bytes) -> dict[str, str]:
 
 
 def write(directory: Path, key: bytes, results: dict[str, str]) -> None:
-    """Replace the record."""
+    """Sign and replace the record."""
     body = json.dumps(results, sort_keys=True).encode()
     record = {"results": results, "signature": signing.sign(key, body).hex()}
     target = path(directory)
@@ -63,7 +67,7 @@ def write(directory: Path, key: bytes, results: dict[str, str]) -> None:
 
 
 def verified_fingerprints(directory: Path, key: bytes, last: Manifest | None) -> set[str]:
-    """Fingerprints of components that need not be read back again."""
+    """Return the fingerprints of components that need not be read back again."""
     found = {fingerprint for fingerprint, problem in read(directory, key).items() if not problem}
     if last is not None:
         found.update(c.fingerprint for c in last.components if c.verified)
@@ -71,7 +75,7 @@ def verified_fingerprints(directory: Path, key: bytes, last: Manifest | None) ->
 
 
 def merge(manifest: Manifest, results: dict[str, str]) -> None:
-    """Bring a manifest's statuses up to date with what the verifier has found since."""
+    """Update the statuses in a manifest with the results of the verifier."""
     for entry in manifest.names.values():
         index = entry["component"]
         if index is None:
@@ -89,13 +93,13 @@ def merge(manifest: Manifest, results: dict[str, str]) -> None:
 
 
 def seconds_for(record: ComponentRecord, least: float) -> float:
-    """Seconds that loading a component may take: ``least``, and more for what is large."""
+    """Return how many seconds loading a component may take: ``least`` plus time for its size."""
     buffers = sum(extent.length for extent in record.buffers)
     return least + record.stream.length / _STREAM_BYTES_A_SECOND + buffers / _BUFFER_BYTES_A_SECOND
 
 
 def dangers(manifest: Manifest, results: dict[str, str]) -> dict[int, str]:
-    """Component index → problem, for those that hung or ended the process that read them back."""
+    """Return component index → problem for those that hung or ended the verifier's worker."""
     found = {
         index: results.get(record.fingerprint, "")
         for index, record in enumerate(manifest.components)
@@ -104,15 +108,15 @@ def dangers(manifest: Manifest, results: dict[str, str]) -> dict[int, str]:
 
 
 def kind_of(problem: str) -> str:
-    """``hung`` or ``ended``; empty for any other problem."""
+    """Return ``hung`` or ``ended``, or an empty string for any other problem."""
     return next((kind for told, kind in LEFT_OUT.items() if problem.startswith(told)), "")
 
 
 def after_load(reason: str) -> tuple[bool, str]:
-    """Whether a name that was loaded here is as it was saved, and what is left to tell of it.
+    """Return whether a name loaded in this process is as it was saved, and its new reason.
 
-    What failed in the process that reads back, which may touch nothing, has now succeeded. What
-    came back different there is different here too.
+    A name that could not be loaded in the verifier, with its restrictions, has been loaded now, so
+    that problem is gone. A name that came back different there is different here too.
     """
     told, _, problem = reason.partition(_PROBLEM)
     told = told.removesuffix("; ")
@@ -122,5 +126,5 @@ def after_load(reason: str) -> tuple[bool, str]:
 
 
 def join(*reasons: str) -> str:
-    """Reasons in one line, each once."""
+    """Join reasons to one line, each once, without empty ones."""
     return "; ".join(dict.fromkeys(reason for reason in reasons if reason))

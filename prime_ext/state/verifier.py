@@ -2,9 +2,9 @@
 
 A name counts as verified only when a fresh process has loaded its component and pickled it again
 with the same result. That process has a low priority, an empty scratch directory as its working
-directory, stand-ins for files and databases, and a guard that refuses to write, connect or start
-anything. It ends by ``os._exit``. What crashes or hangs it concerns one component: the rest is
-read by a new worker.
+directory, stubs for files and databases, and an audit hook that refuses to write outside that
+directory, to connect, or to start a process. It ends by ``os._exit``. A component that crashes or
+hangs the worker does not affect the others: a new worker reads the rest.
 """
 
 from __future__ import annotations
@@ -51,9 +51,12 @@ sys.modules["_prime_state"].verifier.main(spec)
 
 
 def start(directory: Path, key: bytes) -> subprocess.Popen[str] | None:
-    """Verify what is not verified yet, in the background; None if that is under way already."""
+    """Start verifying, in the background, the components that are not verified yet.
+
+    Returns None if a verifier of this directory is already running, or where there is no fork.
+    """
     if not hasattr(os, "fork"):
-        return None  # there is no way to contain what loading may do; names stay unverified
+        return None  # code that runs while loading cannot be contained; names stay unverified
     running = _running.get(str(directory))
     if running is not None and running.poll() is None:
         return None
@@ -82,13 +85,17 @@ def start(directory: Path, key: bytes) -> subprocess.Popen[str] | None:
 
 
 def _feed(process: subprocess.Popen[str], spec: str) -> None:
-    """The key goes through the pipe: a command line is visible to other users."""
-    with contextlib.suppress(OSError):  # it ended early; nothing gets verified
+    """Send the spec through a pipe: it contains the key, and command lines are visible to all."""
+    with contextlib.suppress(OSError):  # the process ended early; nothing gets verified
         process.communicate(spec)
 
 
 def run(directory: Path, key: bytes, timeout: float = SECONDS_TOTAL) -> None:
-    """Verify now and wait for it."""
+    """Verify and wait until that is done, up to ``timeout`` seconds.
+
+    A verifier that was already running may have missed the newest snapshot, so another one is run
+    after it.
+    """
     deadline = time.monotonic() + timeout
     while True:
         process = start(directory, key)
@@ -104,7 +111,7 @@ def run(directory: Path, key: bytes, timeout: float = SECONDS_TOTAL) -> None:
 
 
 def main(spec: dict[str, Any]) -> None:
-    """The supervisor: hands components to workers, collects results, writes the record."""
+    """Run the supervisor, which hands components to workers and records their results."""
     directory, key = Path(spec["directory"]), bytes.fromhex(spec["key"])
     _lower_priority()
     reducers.load()
@@ -124,7 +131,7 @@ def _lower_priority() -> None:
 
 
 def _verify_until_current(directory: Path, key: bytes, spec: dict[str, Any]) -> None:
-    """Once more if another snapshot was saved meanwhile."""
+    """Verify the current snapshot, and again if another one was saved in the meantime."""
     give_up = time.monotonic() + spec["seconds_total"]
     seen = -1
     while time.monotonic() < give_up:
@@ -145,7 +152,7 @@ def _verify_until_current(directory: Path, key: bytes, spec: dict[str, Any]) -> 
         results = {mark: problem for mark, problem in known.items() if mark in current}
         verification.write(directory, key, results)
         for found in verify(directory, head, wanted, results, spec["seconds_per_component"]):
-            # At once: a restore, which may come at any moment, leaves out what hung here.
+            # Written after each worker: a restore may come any time, and leaves out what hung.
             results.update(found)
             verification.write(directory, key, results)
             if time.monotonic() > give_up:
@@ -155,7 +162,11 @@ def _verify_until_current(directory: Path, key: bytes, spec: dict[str, Any]) -> 
 def verify(
     directory: Path, head: Head, wanted: list[int], known: dict[str, str], seconds: float
 ) -> Iterator[dict[str, str]]:
-    """Component fingerprint → problem, or an empty string; as much at a time as one worker does."""
+    """Yield the results of one worker after the other, until all ``wanted`` components are read.
+
+    A result maps component fingerprints to a problem, or to an empty string. ``seconds`` is the
+    least time that a component may take.
+    """
     records = head.manifest.components
     pending = list(wanted)
     dangers = verification.dangers(head.manifest, known)
@@ -186,7 +197,7 @@ class _Worker:
         os.close(writing)
 
     def results(self, seconds: float) -> dict[int, str]:
-        """Component index → problem; that at which the worker crashed or hung has it as well."""
+        """Return component index → problem, including the one that crashed or hung the worker."""
         found: dict[int, str] = {}
         received = b""
         problem = ""
@@ -214,7 +225,7 @@ class _Worker:
             problem = f"{step} ended the process by signal {os.WTERMSIG(status)}"
         left = [one for one in self._pending if one not in found]
         if left:
-            # Between two of them it is the next one that it was about to read.
+            # If the last one reported is finished, the worker was about to read the next one.
             index = left[0] if index in found else index
             found[index] = problem or f"{step} ended the process"
         return found
@@ -232,7 +243,7 @@ def _work(
     loader = Loader(head, reader, namespace, sys.maxsize, SECONDS_PER_COMPONENT)
     loader.context.sandboxed = True
     guard()
-    # Classes first, in one go: nearly every component needs some of them.
+    # All classes first: nearly every component needs some of them.
     problems = loader.load_classes(dangers, lambda index: tell(index, _READING))
     for index in pending:
         try:
@@ -271,12 +282,16 @@ def _read(
     asked: set[int],
     tell: Callable[[int, str], None],
 ) -> None:
-    """Read a component; before it, those that hold the global names its code turns out to read."""
+    """Load a component into the namespace.
+
+    If the notebook's code that runs meanwhile reads a global name that is not loaded yet, load
+    the component of that name and try again.
+    """
     record = manifest.components[index]
     while True:
         tell(index, _READING)
         try:
-            # A patched module stays as it is here; what belongs there lies under the place's name.
+            # Modules are not patched here: the value of a patch is stored under its place's name.
             own = [value for what, value in record.roots if what in ("name", "patch")]
             loader.context.namespace.update(loader.read(record, own))
             return
@@ -328,7 +343,7 @@ _FORBIDDEN = frozenset(
 
 
 def guard() -> None:
-    """From here on this process refuses to reach outside (there is no way back)."""
+    """Install an audit hook that refuses effects outside this process; it cannot be removed."""
     scratch = os.getcwd()
 
     def refuse(event: str, arguments: tuple[Any, ...]) -> None:
