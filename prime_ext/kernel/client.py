@@ -12,7 +12,15 @@ from jupyter_core.utils import ensure_async
 
 from prime_ext.kernel.gateway import GatewaySocket, is_behind_gateway
 from prime_ext.kernel.sockets import KernelSockets
-from prime_ext.kernel.transport import Channel, ConnectionLost, KernelDied, Message, Transport
+from prime_ext.kernel.transport import (
+    Channel,
+    ConnectionLost,
+    KernelDied,
+    KernelRestarted,
+    KernelShutDown,
+    Message,
+    Transport,
+)
 
 EXECUTE_TYPES = frozenset({"execute_request", "prime_execute_request"})
 """Requests that run user code: a kernel is busy while one of them runs, whoever sent it."""
@@ -34,7 +42,11 @@ class Request:
         self.channel = channel
         self.reply: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self.started = asyncio.Event()
-        """The kernel has begun to work on it."""
+        """The kernel has begun to work on it, or it has failed."""
+        self.has_begun = False
+        """The kernel has begun to work on it, as far as we have heard."""
+        self.never_began = False
+        """It stood in the queue when the process ended."""
         self.entered = asyncio.Event()
         """It is inside the code, where an interrupt reaches it; some kernels do not tell."""
         self.finished = asyncio.Event()
@@ -52,6 +64,10 @@ class Request:
         finally:
             finished.cancel()
         return self.reply.result() if self.reply.done() else None
+
+    def begin(self) -> None:
+        self.has_begun = True
+        self.started.set()
 
     def fail(self, error: Exception) -> None:
         if not self.reply.done():
@@ -178,7 +194,11 @@ class KernelChannels:
         return [request for request in self._requests.values() if not request.reply.done()]
 
     def abandon(self, error: Exception) -> None:
+        # Code that crashes its process at once may not be heard to begin: it is the cause, unless
+        # other code was running.
+        is_explained = bool(self.running) or isinstance(error, (KernelRestarted, KernelShutDown))
         for request in list(self._requests.values()):
+            request.never_began = is_explained and not request.has_begun
             request.fail(error)
         self._requests.clear()
         self.running.clear()
@@ -242,7 +262,7 @@ class KernelChannels:
         request = self._requests.get(message.get("parent_header", {}).get("msg_id", ""))
         if request is not None and not request.reply.done():
             request.reply.set_result(message)
-            request.started.set()  # In case the status was lost, as IOPub may lose messages.
+            request.begin()  # In case the status was lost, as IOPub may lose messages.
 
     def _on_publication(self, message: Message) -> None:
         self._heard.set()
@@ -259,7 +279,7 @@ class KernelChannels:
                 return
             if request is not None:
                 if state == "busy":
-                    request.started.set()
+                    request.begin()
                 elif state == "idle":
                     request.entered.set()
                     request.finished.set()
@@ -267,6 +287,7 @@ class KernelChannels:
                 self._track(parent, state)
         else:
             if request is not None:
+                request.begin()
                 request.entered.set()
                 if request.on_output is not None:
                     request.on_output(message["msg_type"], message["content"])

@@ -46,8 +46,9 @@ class Execution:
     ----------
     status:
         ``"ok"``, ``"error"`` (an exception, an interrupt included), ``"aborted"`` (never begun)
-        or ``"died"`` (the kernel's process ended; ``ename`` tells ``KernelDied``,
-        ``KernelRestarted`` and ``KernelShutDown`` apart).
+        or ``"died"`` (the kernel's process ended during the run). If the process ended, ``ename``
+        tells ``KernelDied``, ``KernelRestarted`` and ``KernelShutDown`` apart; one that ended
+        before it began with the run makes it an aborted one.
     outputs:
         Notebook outputs (nbformat 4): one stream output for neighbouring writes to a stream,
         with ``\\r`` and ``\\b`` carried out.
@@ -185,6 +186,8 @@ async def _run(
                 raise
             except (KernelDied, ConnectionLost) as error:
                 channels.forget(request)
+                if isinstance(error, KernelDied) and request.never_began:
+                    return _not_begun(error)
                 execution = _cut_off(error, live, begun)
                 break
             finally:
@@ -195,7 +198,9 @@ async def _run(
             # fails ahead of it in the queue; that is no reason not to run ours.
             if execution.status != "aborted":
                 break
-    except (KernelDied, ConnectionLost) as error:
+    except KernelDied as error:
+        return _not_begun(error)
+    except ConnectionLost as error:
         return _cut_off(error, live, begun)
     if follow and execution.status in ("ok", "error") and connection.incarnation == process:
         execution.late = connection.followed.end(request.msg_id, live.collector)
@@ -312,6 +317,12 @@ def _error(reply: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _not_begun(cause: KernelDied) -> Execution:
+    """A run whose kernel ended while it stood in the queue."""
+    what = f"The kernel {cause.how} before it began with this code."
+    return Execution("aborted", error=_told(cause, what))
+
+
 def _cut_off(cause: Exception, live: _LiveOutputs, begun: float) -> Execution:
     if isinstance(cause, KernelDied):
         status: Status = "died"
@@ -322,8 +333,7 @@ def _cut_off(cause: Exception, live: _LiveOutputs, begun: float) -> Execution:
             "The connection to the kernel broke while this code was running. The kernel lives, and "
             "the code may have run to its end; look at the variables before running it again."
         )
-    name = type(cause).__name__
-    error = {"ename": name, "evalue": what, "traceback": [f"{name}: {what}"]}
+    error = _told(cause, what)
     live.add("error", error)
     return Execution(
         status,
@@ -332,6 +342,11 @@ def _cut_off(cause: Exception, live: _LiveOutputs, begun: float) -> Execution:
         duration_ms=_since(begun),
         left_out=live.collector.left_out,
     )
+
+
+def _told(cause: Exception, what: str) -> dict[str, Any]:
+    name = type(cause).__name__
+    return {"ename": name, "evalue": what, "traceback": [f"{name}: {what}"]}
 
 
 def _since(begun: float) -> int:

@@ -198,8 +198,9 @@ class NotebookDocument:
         """Run a code cell in ``kernel``, showing outputs in the notebook as they come.
 
         The run belongs to the server: it goes on, and its outputs are complete, whatever becomes
-        of the browser. ``on_begun`` is given what interrupts it, and the cell goes on showing what
-        it puts out until it has ended. Cancelling gives it up; what was put out by then stays.
+        of the browser. Until the kernel begins with it, the cell keeps what it showed before.
+        ``on_begun`` is given what interrupts it, and the cell goes on showing what it puts out
+        until it has ended. Cancelling gives it up; what was put out by then stays.
         """
         async with self._notebook.run_lock(cell_id):
             self._notebook.running[cell_id] = self.seen
@@ -254,9 +255,14 @@ class NotebookDocument:
 
         count: int | None = None
 
-        def begun(execution_count: int) -> None:
+        def counted(execution_count: int) -> None:
             nonlocal count
             count = execution_count
+
+        def begun(interrupt: Interrupt) -> None:
+            mirror.begin()
+            if on_begun is not None:
+                on_begun(interrupt)
 
         mirror.follow()
         try:
@@ -265,8 +271,8 @@ class NotebookDocument:
                 store_history=True,
                 on_outputs=update,
                 on_busy=on_busy,
-                on_count=begun,
-                on_begun=on_begun,
+                on_count=counted,
+                on_begun=begun,
                 cell_id=cell_id,
                 follow=True,
             )
@@ -276,6 +282,8 @@ class NotebookDocument:
             end = self._finish(mirror, op_id, cell, was, mirror.outputs, count, status)
             await brought_to_end(end, stopped=stopped)
             raise
+        if execution.status != "aborted":
+            mirror.begin()
         mirror.update(execution.outputs)
         # One that dies gives no answer; one that is given nothing, the count of the run before.
         count = (execution.execution_count or count) if cell.source.strip() else None
@@ -376,7 +384,10 @@ class NotebookDocument:
         unsaved: Unsaved | None = None
         writer = BrowserWriter.name
         try:
-            if await mirror.finish(execution_count, status):
+            is_open = await mirror.finish(execution_count, status)
+            if not mirror.has_begun:
+                return self._operations.not_begun(op_id, operation, cell, writer=writer), None
+            if is_open:
                 unsaved = await self._writer.save(self.path)
             else:
                 writer = ContentsWriter.name
@@ -392,6 +403,8 @@ class NotebookDocument:
                     )
                 was = was or (applied.before or {}).get("cell")
         except PrimeError as error:
+            if not mirror.has_begun:
+                return self._operations.not_begun(op_id, operation, cell, writer=writer), None
             if late is not None:
                 late.stop()
             deleted = isinstance(error, CellNotFound)

@@ -53,9 +53,12 @@ class RunMirror:
         self._log = log
         self._run_id = uuid.uuid4().hex
         self._outputs: list[dict[str, Any]] = []
-        self._shown: list[dict[str, Any]] = []
+        self._shown: list[dict[str, Any]] | None = None
+        """What the page shows of the run; ``None``: still what the cell showed before."""
+        self._sending = asyncio.Lock()
         self._epoch: int | None = None
         """Epoch of the lease whose holder knows of the run."""
+        self._has_begun = False
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -63,13 +66,23 @@ class RunMirror:
     def outputs(self) -> list[dict[str, Any]]:
         return self._outputs
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether the cell shows the run. Until then it keeps what it showed before."""
+        return self._has_begun
+
+    def begin(self) -> None:
+        """The kernel has begun with the run: what the cell showed before goes."""
+        self._has_begun = True
+        self._news.set()
+
     def update(self, outputs: list[dict[str, Any]]) -> None:
         """The outputs so far, all of them: a new list, of members that do not change."""
         self._outputs = outputs
         self._news.set()
 
     async def start(self, expected_hash: str | None) -> Applied:
-        """Claim the cell for this run: outputs cleared, shown as running.
+        """Claim the cell for this run, and show it as running.
 
         Raises ``LeaseLost``, ``CellNotFound`` or ``CellConflict`` with nothing changed.
         """
@@ -126,7 +139,11 @@ class RunMirror:
 
     async def _stop(self) -> None:
         self._hub.on_granted.discard(self._on_granted)
-        if self._task is not None:
+        if self._task is None:
+            return
+        # What is on its way is waited for. Sent again it would be drawn again, and its scripts
+        # would run twice.
+        async with self._sending:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
@@ -143,8 +160,10 @@ class RunMirror:
             if not self._hub.held(self._path()):
                 continue
             began = time.monotonic()
+            is_clearing = self._shown is None and not self._outputs
             try:
-                await self._show()
+                async with self._sending:
+                    await self._show()
             except LeaseLost:
                 continue
             except CellNotFound:
@@ -153,6 +172,8 @@ class RunMirror:
             except PrimeError as error:
                 # A broken client must not break the run; `finish` tries again.
                 self._log.warning("%s: outputs were not shown: %s", self._path(), error)
+            if is_clearing:
+                continue  # so that the first output is shown at once
             rest = INTERVAL_S
             if self._hub.epoch(self._path()) == self._epoch:
                 rest = max(rest, min(SHARE * (time.monotonic() - began), LONGEST_S))
@@ -161,15 +182,17 @@ class RunMirror:
     async def _show(self) -> None:
         """Bring the open notebook up to date."""
         if self._hub.epoch(self._path()) != self._epoch:
-            self._shown = []
+            self._shown = None
             await self.start(None)
+        if not self._has_begun:
+            return
         outputs = self._outputs
         same = 0
-        for shown, output in zip(self._shown, outputs, strict=False):
+        for shown, output in zip(self._shown or [], outputs, strict=False):
             if shown != output:
                 break
             same += 1
-        if same == len(outputs) == len(self._shown):
+        if self._shown is not None and same == len(outputs) == len(self._shown):
             return
         try:
             await self._browser.apply(

@@ -129,6 +129,15 @@ class OperationLog:
             code=code,
         )
 
+    def not_begun(
+        self, op_id: str, operation: dict[str, Any], cell: Cell, *, writer: str
+    ) -> NotebookOp:
+        """A cell was to be run, and the kernel never began with it: it is as it was."""
+        before = cell_state(cell)
+        return self._record(
+            op_id, operation, "failed", writer=writer, before=before, code="not_begun"
+        )
+
     def refused(
         self, op_id: str, operation: dict[str, Any], error: PrimeError, *, writer: str
     ) -> NotebookOp:

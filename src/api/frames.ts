@@ -119,8 +119,9 @@ export type INotebookOperation =
   /** `after` as for `insert_cell`, but always given. */
   | { op: 'move_cell'; cell_id: string; after: string }
   /**
-   * The server starts to run the cell: clear outputs, show it as running. Without a hash the run
-   * is under way already, and this client is new to it.
+   * The server is about to run the cell: show it as running. What it shows else stays until the
+   * first `run_outputs`, which tells that the kernel has begun. Without a hash the run is under way
+   * already, and this client is new to it.
    */
   | {
       op: 'run_start';
@@ -136,6 +137,7 @@ export type INotebookOperation =
       from: number;
       outputs: IOutput[];
     }
+  /** Without any `run_outputs` before it the kernel never began: the cell is as it was. */
   | {
       op: 'run_end';
       cell_id: string;

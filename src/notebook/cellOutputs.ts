@@ -3,6 +3,7 @@
  */
 import { ISharedCodeCell } from '@jupyter/ydoc';
 import * as nbformat from '@jupyterlab/nbformat';
+import { JSONExt } from '@lumino/coreutils';
 
 import { INotebookOperation, IOutput } from '../api/frames';
 import { OperationError } from './operationError';
@@ -41,7 +42,8 @@ export function withLateOutputs(
 }
 
 /**
- * Keep the first `from` outputs and replace what follows them.
+ * Keep the first `from` outputs, and those behind them that stay as they are; replace what follows.
+ * An output that is inserted again is drawn again, and its scripts run again.
  *
  * Each step is a transaction of its own: Lab's cell applies what was inserted before what was
  * deleted, and joins neighbouring streams.
@@ -60,12 +62,20 @@ export function replaceOutputs(
   }
   let fresh = outputs as nbformat.IOutput[];
   let kept = from;
-  if (old.length === from + 1 && isSameStream(old[from], fresh[0])) {
+  while (
+    kept < old.length &&
+    fresh.length > 0 &&
+    JSONExt.deepEqual(old[kept], fresh[0])
+  ) {
+    fresh = fresh.slice(1);
+    kept++;
+  }
+  if (old.length === kept + 1 && isSameStream(old[kept], fresh[0])) {
     // Replacing a stream would render all of it again with every line.
     replaceText(
       cell as IStreamingCell,
-      from,
-      String(old[from].text),
+      kept,
+      String(old[kept].text),
       String(fresh[0].text)
     );
     fresh = fresh.slice(1);

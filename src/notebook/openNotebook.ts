@@ -190,11 +190,13 @@ export class OpenNotebook {
       case 'run_start':
       case 'run_outputs':
       case 'run_end': {
-        const applied = applyRunStep(model.sharedModel, op, this._runs);
-        if (op.op === 'run_start') {
+        const applied = applyRunStep(model.sharedModel, op, this._runs, () => {
           this._ranHere.delete(op.cell_id);
           this._views.letGo(op.cell_id);
+          // Not sooner: what the cell showed before may come from anywhere.
           this._trust(op.cell_id, true);
+        });
+        if (op.op === 'run_start') {
           this._views.reveal(applied.after!.index);
         } else if (op.op === 'run_outputs') {
           await painted();

@@ -4,7 +4,6 @@
  */
 import { ISharedCell, ISharedCodeCell, ISharedNotebook } from '@jupyter/ydoc';
 import * as nbformat from '@jupyterlab/nbformat';
-import { JSONExt } from '@lumino/coreutils';
 
 import { INotebookOperation } from '../api/frames';
 import { replaceOutputs, withLateOutputs } from './cellOutputs';
@@ -47,8 +46,17 @@ type Edit = Operation<
 >;
 type RunStep = Operation<'run_start' | 'run_outputs' | 'run_end'>;
 
-/** Runs that this page shows, by cell. */
-export type Runs = Map<string, string>;
+/** A run of the server's in this page. */
+interface IRun {
+  id: string;
+  /** This page has come to it when it was under way. */
+  isJoined: boolean;
+  /** The cell shows what came of it. Until then it keeps what it showed before. */
+  isShown: boolean;
+}
+
+/** The runs under way, by cell. */
+export type Runs = Map<string, IRun>;
 
 /**
  * Apply an edit, as a step of its own for the editor's undo.
@@ -148,12 +156,14 @@ function edit(notebook: ISharedNotebook, op: Edit): IApplied {
 /**
  * Show a step of a run that the server carries out.
  *
- * @throws OperationError with `cell_not_found`, `cell_conflict` or `run_unknown`
+ * @param onShown - called once for each run, when nothing of what its cell showed before is left
+ * @throws OperationError with `cell_not_found`, `cell_conflict`, `not_a_code_cell` or `run_unknown`
  */
 export function applyRunStep(
   notebook: ISharedNotebook,
   op: RunStep,
-  runs: Runs
+  runs: Runs,
+  onShown: () => void = () => undefined
 ): IApplied {
   const index = requireIndex(notebook, op.cell_id);
   const before = stateOf(notebook, index);
@@ -162,30 +172,44 @@ export function applyRunStep(
     if (op.expected_hash !== null) {
       expect(before, op.cell_id, op.expected_hash);
     }
-    runs.set(op.cell_id, op.run_id);
+    runs.set(op.cell_id, {
+      id: op.run_id,
+      isJoined: op.expected_hash === null,
+      isShown: false
+    });
     const whole = cell.toJSON();
     const shown =
       cell.outputs.length > 0 && JSON.stringify(whole).length <= PIECE
         ? { cell: whole }
         : {};
     notebook.transact(() => {
-      cell.clearOutputs(null);
-      cell.execution_count = null;
-      cell.deleteMetadata('execution');
       cell.executionState = 'running';
     }, false);
     return { before: { ...before, ...shown }, after: before };
   }
-  if (runs.get(op.cell_id) !== op.run_id) {
+  const run = runs.get(op.cell_id);
+  if (run?.id !== op.run_id) {
     throw new OperationError('run_unknown', 'This page does not know the run.');
   }
   if (op.op === 'run_outputs') {
+    if (!run.isShown) {
+      // What a page shows that has come to the run later may be of the run.
+      replaceOutputs(cell, op.from, run.isJoined ? op.outputs : []);
+      notebook.transact(() => {
+        cell.execution_count = null;
+        cell.deleteMetadata('execution');
+      }, false);
+      run.isShown = true;
+      onShown();
+    }
     replaceOutputs(cell, op.from, op.outputs);
     cell.executionState = 'running';
   } else {
     runs.delete(op.cell_id);
     notebook.transact(() => {
-      cell.execution_count = op.execution_count;
+      if (run.isShown) {
+        cell.execution_count = op.execution_count;
+      }
       cell.executionState = 'idle';
     }, false);
   }
@@ -196,7 +220,7 @@ export function applyRunStep(
  * Show what a run of the server's has put out behind its end, if the cell still shows that run.
  *
  * @param ranHere - cells that a person has run in this page since
- * @throws OperationError with `cell_not_found`, `cell_conflict` or `run_superseded`
+ * @throws OperationError with `cell_not_found`, `not_a_code_cell` or `run_superseded`
  */
 export function applyLateOutputs(
   notebook: ISharedNotebook,
@@ -221,14 +245,7 @@ export function applyLateOutputs(
     );
   }
   const outputs = withLateOutputs(shown, op);
-  let same = 0;
-  while (
-    same < Math.min(shown.length, outputs.length) &&
-    JSONExt.deepEqual(shown[same], outputs[same])
-  ) {
-    same++;
-  }
-  replaceOutputs(cell, same, outputs.slice(same));
+  replaceOutputs(cell, 0, outputs);
   const { execution_count } = cell;
   return {
     before,
@@ -299,9 +316,11 @@ function requireCode(
 ): ISharedCodeCell {
   const cell = codeCell(notebook, index);
   if (cell === null) {
-    throw new OperationError('cell_conflict', 'This is not a code cell.', {
-      source: notebook.getCell(index).source
-    });
+    const { id, cell_type } = notebook.getCell(index);
+    throw new OperationError(
+      'not_a_code_cell',
+      `Cell ${id} is a ${cell_type} cell by now, which has no outputs.`
+    );
   }
   return cell;
 }

@@ -172,6 +172,15 @@ finished = True
 """
 
 
+WORK = """
+import os, time
+with open({path!r} + ".part", "w") as file:
+    file.write(str(os.getpid()))
+os.replace({path!r} + ".part", {path!r})
+time.sleep(600)
+"""
+
+
 async def test_waits_for_others_and_never_interrupts_them(
     kernel: NotebookKernel, jp_serverapp: Any, tmp_path: Path
 ) -> None:
@@ -191,6 +200,48 @@ async def test_waits_for_others_and_never_interrupts_them(
     release.touch()
     run = await kernel.execute("sorted({'finished', 'unwanted'} & set(dir()))", store_history=False)
     assert text_of(run.outputs) == "['finished']"
+    await leave(client)
+
+
+@pytest.mark.parametrize(
+    ("end", "is_known"),
+    [
+        ("KernelDied", True),
+        ("KernelDied", False),
+        ("KernelRestarted", True),
+        ("KernelShutDown", True),
+    ],
+)
+async def test_what_stood_in_the_queue_when_the_process_ended_never_began(
+    end: str,
+    is_known: bool,
+    kernel: NotebookKernel,
+    jp_serverapp: Any,
+    jp_fetch: Any,
+    tmp_path: Path,
+) -> None:
+    kernel_id = await kernel.ensure()
+    if is_known:
+        await kernel.execute("1", store_history=False)
+    client = await occupy(jp_serverapp, kernel_id, WORK.format(path=str(tmp_path / "pid")))
+    await until(lambda: (tmp_path / "pid").exists())
+    busy = asyncio.Event()
+    begun: list[Any] = []
+    waits = asyncio.create_task(
+        kernel.execute("1", store_history=True, on_busy=busy.set, on_begun=begun.append)
+    )
+    await busy.wait()
+    if end == "KernelDied":
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+    elif end == "KernelRestarted":
+        await jp_fetch("api", "kernels", kernel_id, "restart", method="POST", body="{}")
+    else:
+        await jp_fetch("api", "kernels", kernel_id, method="DELETE")
+    run = await asyncio.wait_for(waits, 30)
+    assert (run.status, run.outputs, begun) == ("aborted", [], [])
+    assert run.error is not None
+    assert run.error["ename"] == end
+    await kernel.ensure()
     await leave(client)
 
 

@@ -32,6 +32,8 @@ class FakeBrowser:
         self.saved: list[dict[str, Any]] = []
         self.runs: dict[str, str] = {}
         """Cell → run that it shows."""
+        self.begun: set[str] = set()
+        """Cells whose run has begun."""
         self.client: LeaseClient | None = None
         self._news = asyncio.Event()
         # What a test replaces to have the page do something else.
@@ -144,15 +146,23 @@ class FakeBrowser:
             if op["expected_hash"] and op["expected_hash"] != source_hash(cell["source"]):
                 raise CellConflict(cell["id"], cell["source"], None)
             was = {"cell": copy.deepcopy(cell)} if cell["outputs"] else {}
-            cell["outputs"], cell["execution_count"] = [], None
             self.runs[cell["id"]] = op["run_id"]
+            self.begun.discard(cell["id"])
             state = {"source": cell["source"], "cell_type": cell["cell_type"], "index": index}
             return {"before": {**state, **was}, "after": state}
         if self.runs.get(cell["id"]) != op["run_id"]:
             raise PrimeError("This page knows nothing of the run.", code="run_unknown")
+        if cell["cell_type"] != "code":
+            raise PrimeError(
+                f"Cell {cell['id']} is a {cell['cell_type']} cell by now, which has no outputs.",
+                code="not_a_code_cell",
+            )
         if kind == "run_outputs":
+            self.begun.add(cell["id"])
+            cell["execution_count"] = None
             cell["outputs"][op["from"] :] = copy.deepcopy(op["outputs"])
         else:
-            cell["execution_count"] = op["execution_count"]
+            if cell["id"] in self.begun:
+                cell["execution_count"] = op["execution_count"]
             del self.runs[cell["id"]]
         return {}

@@ -105,6 +105,7 @@ class ScriptedKernel:
         assert options["store_history"] is True
         self.executed.append(code)
         self.publish = options["on_outputs"]
+        options["on_begun"](lambda: None)
         options["on_count"](7)
         self.started.set()
         await self.finish.wait()

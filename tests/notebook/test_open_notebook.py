@@ -194,11 +194,94 @@ async def test_run_streams_into_the_open_notebook(
     assert page.runs == {}
     assert page.saved[-1]["cells"][0]["outputs"] == kernel.outputs
     assert page.saved[-1]["cells"][0]["execution_count"] == 7
-    assert [op["from"] for op in page.ops("run_outputs")] == [0, 1], "only what is new"
+    sent = [(op["from"], len(op["outputs"])) for op in page.ops("run_outputs")]
+    assert sent == [(0, 0), (0, 1), (1, 1)], "only what is new"
     assert (len(seen), run.execution.status, run.unsaved) == (2, "ok", None)
     assert [(r.op, r.status, r.writer) for r in recorded.records] == [
         ("run_cell", "applied", "browser")
     ]
+
+
+async def test_what_is_on_its_way_when_the_run_ends_is_not_sent_again(
+    document: NotebookDocument, page: FakeBrowser
+) -> None:
+    """A page draws what it is sent: the scripts in an output would run twice."""
+    kernel = ScriptedKernel()
+    running = asyncio.create_task(document.run("a", kernel))
+    await kernel.started.wait()
+    held: list[tuple[LeaseClient | None, dict[str, Any]]] = []
+    real_answer, page.answer = page.answer, lambda *frame: held.append(frame)
+    kernel.put("one")
+    await page.until(lambda: held and held[-1][1]["op"].get("outputs"))
+    kernel.put("two")
+    kernel.finish.set()
+    await asyncio.wait({running}, timeout=0.1)
+    page.answer = real_answer
+    for frame in held:
+        real_answer(*frame)
+    await running
+    texts = [o["data"]["text/plain"] for op in page.ops("run_outputs") for o in op["outputs"]]
+    assert texts == ["one", "two"]
+    assert page.cell("a")["outputs"] == kernel.outputs
+
+
+@pytest.mark.parametrize("end", ["aborted", "cannot start", "taken back"])
+@pytest.mark.parametrize("is_open", [True, False])
+async def test_a_run_that_never_begins_leaves_the_cell_as_it_was(
+    end: str,
+    is_open: bool,
+    document: NotebookDocument,
+    page: FakeBrowser,
+    recorded: Recorded,
+    write: Write,
+    disk: Disk,
+) -> None:
+    mine = {"output_type": "stream", "name": "stdout", "text": "mine"}
+    was = {**notebook("1")["cells"][0], "outputs": [mine], "execution_count": 3}
+    nb = notebook_of([was])
+    await write(nb)
+    page.notebook = nb
+    if not is_open:
+        page.release()
+    waits = asyncio.Event()
+
+    class Queued:
+        async def execute(self, code: str, **options: Any) -> Execution:
+            waits.set()
+            if end == "taken back":
+                await asyncio.Event().wait()
+            if end == "cannot start":
+                raise PrimeError("The kernel cannot start.", code="kernel_start_failed")
+            return Execution("aborted")
+
+    running = asyncio.create_task(document.run("a", Queued()))
+    await waits.wait()
+    if end == "taken back":
+        running.cancel()
+    await asyncio.wait({running})
+    shown = page.cell("a") if is_open else (await disk())["cells"][0]
+    assert (shown["outputs"], shown["execution_count"]) == ([mine], 3)
+    assert (page.runs, page.saved) == ({}, []), "not shown as running, and nothing to save"
+    assert [(r.status, r.code, r.reason) for r in recorded.records] == [
+        ("failed", "not_begun", None)
+    ]
+
+
+async def test_the_cell_that_runs_is_made_a_markdown_cell(
+    document: NotebookDocument, page: FakeBrowser, recorded: Recorded
+) -> None:
+    kernel = ScriptedKernel()
+    running = asyncio.create_task(document.run("a", kernel))
+    await kernel.started.wait()
+    del page.cell("a")["outputs"], page.cell("a")["execution_count"]
+    page.cell("a")["cell_type"] = "markdown"
+    kernel.put("one")
+    kernel.finish.set()
+    run = await running
+    assert run.execution.outputs == kernel.outputs
+    assert "markdown cell by now" in (run.unsaved or "")
+    (record,) = recorded.records
+    assert (record.status, record.code) == ("failed", "not_a_code_cell")
 
 
 async def test_what_a_cell_showed_before_the_turn_ran_it_is_kept_once(

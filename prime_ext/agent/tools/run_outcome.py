@@ -33,6 +33,10 @@ ABORTED = (
     "The kernel did not begin this run: it was withdrawn from the queue. Run it again if it is "
     "still wanted."
 )
+NOT_BEGUN = (
+    "{cause} None of it has run, and nothing in it is the cause. The kernel's variables are gone, "
+    "unless it is said here that they were restored. Run it again if it is still wanted."
+)
 NO_INPUT = (
     "input() and getpass() cannot be answered here. Put the value into the code, or ask the user "
     "for it in your reply."
@@ -126,7 +130,7 @@ def _status(execution: Execution, has_output: bool) -> str:
     if execution.status == "died":
         return DIED if error.get("ename") == "KernelDied" else ENDED_BY_USER
     if execution.status == "aborted":
-        return ABORTED
+        return NOT_BEGUN.format(cause=error["evalue"]) if error else ABORTED
     if error.get("ename") == "StdinNotImplementedError":
         return NO_INPUT
     if execution.status == "error" and not any(

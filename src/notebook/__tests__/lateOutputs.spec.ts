@@ -109,6 +109,6 @@ describe('applyLateOutputs', () => {
     shared.addCell({ id: 'a', cell_type: 'markdown', source: '' });
     expect(
       failure(() => applyLateOutputs(shared, late({}), new Set())).code
-    ).toBe('cell_conflict');
+    ).toBe('not_a_code_cell');
   });
 });

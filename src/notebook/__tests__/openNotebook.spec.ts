@@ -140,6 +140,14 @@ describe('OpenNotebook', () => {
     } satisfies INotebookOperation;
     notebook.ranHere('a');
     await notebook.apply('1', start);
+    expect(letGo).toEqual([]);
+    await notebook.apply('put', {
+      op: 'run_outputs',
+      cell_id: 'a',
+      run_id: 'r',
+      from: 0,
+      outputs: []
+    });
     expect(letGo).toEqual(['a']);
     expect(error(await notebook.apply('2', late))).toBe('run_superseded');
     await notebook.apply('3', end);
@@ -212,6 +220,14 @@ describe('OpenNotebook', () => {
       cell_id: 'a',
       run_id: 'r',
       expected_hash: sourceHash('1')
+    });
+    expect(cell.trusted).toBe(false);
+    await notebook.apply('2', {
+      op: 'run_outputs',
+      cell_id: 'a',
+      run_id: 'r',
+      from: 0,
+      outputs: []
     });
     expect(cell.trusted).toBe(true);
     expect(cell.getMetadata('trusted')).toBe(true);

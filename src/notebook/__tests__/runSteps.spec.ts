@@ -19,6 +19,13 @@ describe('applyRunStep', () => {
     from,
     outputs
   });
+  const end = (execution_count: number | null, status: string) => ({
+    op: 'run_end' as const,
+    cell_id: 'a',
+    run_id: 'r',
+    execution_count,
+    status
+  });
 
   it('shows a run from begin to end', () => {
     const shared = notebook('1');
@@ -33,6 +40,9 @@ describe('applyRunStep', () => {
       execution_count: 3
     });
     expect(cell.executionState).toBe('running');
+    expect(cell.getOutputs()).toEqual([display('old')]);
+    expect(cell.execution_count).toBe(3);
+    applyRunStep(shared, put(0), runs);
     expect(cell.getOutputs()).toEqual([]);
     expect(cell.execution_count).toBeNull();
     applyRunStep(shared, put(0, stream('a\n')), runs);
@@ -45,17 +55,7 @@ describe('applyRunStep', () => {
       stream('c')
     ]);
     expect(cell.executionState).toBe('running');
-    applyRunStep(
-      shared,
-      {
-        op: 'run_end',
-        cell_id: 'a',
-        run_id: 'r',
-        execution_count: 4,
-        status: 'ok'
-      },
-      runs
-    );
+    applyRunStep(shared, end(4, 'ok'), runs);
     expect(cell.executionState).toBe('idle');
     expect(cell.execution_count).toBe(4);
   });
@@ -80,6 +80,73 @@ describe('applyRunStep', () => {
     expect(shown()).toEqual([stream('20 %\n'), display('y'), display('z')]);
     expect(code(shared, 0).getOutputs()).toEqual(shown());
     model.dispose();
+  });
+
+  it('leaves the cell of a run that never begins as it was', () => {
+    const shared = notebook('1');
+    const cell = code(shared, 0);
+    const runs: Runs = new Map();
+    cell.setOutputs([display('old')] as any);
+    cell.execution_count = 3;
+    cell.setMetadata('execution', { 'shell.execute_reply': 'then' });
+    const before = cell.toJSON();
+    applyRunStep(shared, start, runs);
+    applyRunStep(shared, end(null, 'aborted'), runs);
+    expect(cell.toJSON()).toEqual(before);
+    expect(cell.executionState).toBe('idle');
+    expect(runs.size).toBe(0);
+  });
+
+  it('inserts an output once, however often it is sent', () => {
+    const shared = notebook('1');
+    const cell = code(shared, 0);
+    const inserted: string[] = [];
+    cell.changed.connect((_, { outputsChange }) => {
+      for (const change of outputsChange ?? []) {
+        for (const output of [change.insert ?? []].flat() as any[]) {
+          inserted.push(output.toJSON().data['text/plain']);
+        }
+      }
+    });
+    const runs: Runs = new Map();
+    applyRunStep(shared, start, runs);
+    applyRunStep(shared, put(0, display('x')), runs);
+    applyRunStep(shared, put(0, display('x'), display('y')), runs);
+    expect(inserted).toEqual(['x', 'y']);
+    // The page has been away for too long, and is sent the run anew.
+    applyRunStep(shared, { ...start, expected_hash: null }, runs);
+    applyRunStep(shared, put(0, display('x'), display('y')), runs);
+    expect(inserted).toEqual(['x', 'y']);
+    applyRunStep(shared, end(1, 'ok'), runs);
+    expect(cell.getOutputs()).toEqual([display('x'), display('y')]);
+  });
+
+  it('shows the outputs of a cell that is run again anew, though they are the same', () => {
+    const shared = notebook('1');
+    const cell = code(shared, 0);
+    const runs: Runs = new Map();
+    cell.setOutputs([display('x')] as any);
+    let inserted = 0;
+    cell.changed.connect((_, { outputsChange }) => {
+      inserted += (outputsChange ?? []).filter(change => change.insert).length;
+    });
+    applyRunStep(shared, start, runs);
+    applyRunStep(shared, put(0, display('x')), runs);
+    expect(inserted).toBe(1);
+    expect(cell.getOutputs()).toEqual([display('x')]);
+  });
+
+  it('says that the cell is no code cell any more', () => {
+    const shared = notebook('1');
+    const runs: Runs = new Map();
+    applyRunStep(shared, start, runs);
+    shared.deleteCell(0);
+    shared.insertCell(0, { id: 'a', cell_type: 'markdown', source: '1' });
+    const { code, message } = failure(() =>
+      applyRunStep(shared, put(0, display('x')), runs)
+    );
+    expect(code).toBe('not_a_code_cell');
+    expect(message).toContain('markdown cell by now');
   });
 
   it('takes the same step twice', () => {
