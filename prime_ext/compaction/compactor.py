@@ -1,7 +1,7 @@
-"""Compaction: snapshot the kernel, prune the context or replace a prefix of it by a summary.
+"""Compaction: snapshot the kernel, then prune the context or replace a prefix by a summary.
 
-All triggers go through ``Compactor.run``. It always ends with a ``compaction_end`` record, and
-never leaves the context larger than it found it.
+All triggers go through ``Compactor.run``, which always ends with a ``compaction_end`` record and
+never leaves the context larger than before.
 """
 
 from __future__ import annotations
@@ -50,14 +50,15 @@ if TYPE_CHECKING:
     from prime_ext.session.session import Session
 
 LEAST_GAIN = 200
-"""Tokens that a compaction must take away, beside a tenth of what it replaces: the conversation
-word for word is worth more than less."""
+"""Minimum tokens that a compaction must free, and at least a tenth of what it replaces. For less
+than that, the verbatim conversation is worth more."""
 
 LEAST_FOR_MODEL = 4_000
-"""Tokens that must be replaceable for the model's own wish to be worth a request."""
+"""Minimum replaceable tokens for a compaction that the model asked for; with fewer the request for
+a summary is not worth its cost."""
 
 AUTOMATIC = ("threshold", "turn_end")
-"""Triggers that want no more than room: what is newest stays as it is."""
+"""Triggers that only need room, so that the newest messages are kept verbatim."""
 
 End = Callable[..., CompactionEnd]
 
@@ -68,21 +69,21 @@ class Compactor:
     Parameters
     ----------
     session:
-        Whose context is compacted.
+        Session whose context is compacted.
     projector:
-        Projects its records.
+        Projects the session's records to the context.
     keeper:
-        Saves the kernel's variables and knows what is live.
+        Takes snapshots of the kernel's variables and lists the live ones.
     meter:
-        Sizes of messages and of the whole context.
+        Measures messages and the whole context.
     prefire:
-        Has the note that was made ahead, if one was.
+        Provides the prefired note, if there is one.
     ledger:
-        Exact details that code has kept of the records.
+        Provides the ledger for the summary turn.
     on_record:
         Called with each ``compaction_start`` and ``compaction_end``, for operational events.
     on_overflow:
-        Told what the model's server said of its window.
+        Called if the model's server refuses a request as too long.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class Compactor:
         self._on_overflow = on_overflow
         self._log = log
         self._made: Replacement | None = None
-        """What takes the prefix's place, from when it is made."""
+        """Replacement that the last compaction made, if any."""
 
     async def run(
         self,
@@ -125,12 +126,24 @@ class Compactor:
         trigger:
             ``threshold``, ``turn_end``, ``manual``, ``model`` or ``overflow``.
 
+        terms:
+            Settings of this compaction.
+        turn, user:
+            Turn that the compaction belongs to, and the user who asked for it, if any.
+        compaction_id:
+            Id of the compaction; a new one by default.
+
         Returns
         -------
         CompactionEnd
-            Its ``outcome`` is ``ok``, ``skipped`` or ``failed``. If the task is cancelled, the
-            record says ``cancelled``, the context stays as it was and the cancellation goes on. A
-            summary that was made by then serves the next compaction.
+            The record, whose ``outcome`` is ``ok``, ``skipped`` or ``failed``.
+
+        Raises
+        ------
+        asyncio.CancelledError
+            If the task is cancelled. A record with the outcome ``cancelled`` is written first, and
+            the context stays unchanged. A summary that is already complete is kept as the note for
+            the next compaction.
         """
         started = time.monotonic()
         projection = self._projector.now()
@@ -167,10 +180,10 @@ class Compactor:
             return await self._compact(start, projection, end, terms)
         except asyncio.CancelledError:
             spent = self._spent_in_vain(projection, terms)
-            # By a person, or because the session is closed: the server stops, too.
+            # By the user, or because the session is closed or the server stops.
             end("cancelled", before, reason="It was stopped before it was done.", **spent)
             raise
-        except Exception as failure:  # whatever broke, the conversation goes on as it was
+        except Exception as failure:  # Whatever failed, the conversation goes on unchanged.
             self._log.exception("Compaction of session %s failed", self._session.id)
             reason = failure.message if isinstance(failure, PrimeError) else repr(failure)
             return end("failed", before, reason=reason, **self._spent_in_vain(projection, terms))
@@ -212,15 +225,17 @@ class Compactor:
             text, tokens = await self._turn(projection, body, state, inventory, limits, overhead)
             return text, overhead + tokens + sum(sizes[body.cut :])
 
-        # Who asks for a compaction wants the conversation short, not its last part verbatim; and
-        # after an overflow nothing is known of how much must go.
+        # A compaction on request should make the conversation short, so no tail is kept. After an
+        # overflow it is not known how much must be removed.
         keep = limits.keep_tail if start.trigger in AUTOMATIC else 0
-        # A reply that the window's end has cut off goes on behind the summary, which is the user's.
+        # The model must continue a reply that was cut off at the end of the window, so the context
+        # must end with the summary turn, which has the role "user".
         goes_on = start.trigger == "overflow" and projection.messages[-1].role == "assistant"
         body = await replacing.make(keep, limits.added_tokens(overhead), may_swap=not goes_on)
         self._made = body
         if body.path != "swap":
-            # The summary may have taken its time; what is said behind it is to be true now.
+            # Making the summary may have taken long, so the kernel is compared with its snapshot
+            # now, before the summary turn describes its state.
             await self._check(start)
         state = await self._kernel_state()
         inventory = None if state.get("reason") == NO_KERNEL else await self._inventory()
@@ -260,12 +275,14 @@ class Compactor:
         return record
 
     def _spent_in_vain(self, projection: Projection, terms: Terms) -> dict[str, Any]:
-        """What a compaction without a result has taken, for its record. A summary that was made
-        for it is kept as a note, whose record then says what it has cost."""
+        """Return the cost of a compaction that was cancelled or failed, as fields of its record.
+
+        A summary that is complete is kept as the note, and its cost is then part of that record.
+        """
         body = self._made
         if body is None:
             return {}
-        # One that a person wanted in a certain way is for nothing else.
+        # A summary made with instructions is not used for another compaction.
         if body.path not in ("single_pass", "merge") or terms.instructions is not None:
             return _spent(body)
         summary = Summary(body.text, body.usage or {}, body.cost_usd, block=body.block)
@@ -275,7 +292,7 @@ class Compactor:
     async def _prune(
         self, start: CompactionStart, context: Measured, end: End, terms: Terms
     ) -> CompactionEnd | None:
-        """Prune, if that alone suffices; ``None`` if it does not."""
+        """Prune if that alone suffices; return ``None`` if it does not."""
         records = self._session.context_records()
         chosen = await asyncio.to_thread(
             choose_prune,
@@ -290,7 +307,8 @@ class Compactor:
             return None
         pruning, after = chosen
         state = await self._kernel_state()
-        # From here on the context is another: nothing is awaited where it could be stopped between.
+        # The `prune` record changes the context, so from here on nothing is awaited: the task must
+        # not be cancelled before `compaction_end` is written.
         self._session.append(
             Prune(
                 compaction_id=start.compaction_id,
@@ -307,20 +325,20 @@ class Compactor:
         return record
 
     async def _capture(self) -> None:
-        """Save the kernel's variables; that it cannot be done does not stop a compaction."""
+        """Take a snapshot of the kernel's variables; a failure does not stop the compaction."""
         self._progress("Saving the kernel's variables")
         try:
             record = await self._keeper.capture("compaction")
-        except Exception as failure:  # the state library runs foreign code
+        except Exception as failure:  # Saving runs code of the user's objects.
             self._log.warning("Snapshot before compaction failed", exc_info=True)
             record = Snapshot(outcome="failed", trigger="compaction", reason=str(failure))
         self._session.append(record)
 
     async def _check(self, start: CompactionStart) -> None:
-        """Hot restore: what is live is compared with the snapshot, what is gone comes back."""
+        """Hot restore: compare the live variables with the snapshot and restore missing ones."""
         try:
             record = await self._keeper.check()
-        except Exception as failure:  # the state library runs foreign code
+        except Exception as failure:  # Restoring runs code of the user's objects.
             self._log.warning("Comparing the kernel with its snapshot failed", exc_info=True)
             record = Restore(
                 outcome="failed", mode="hot", trigger="compaction", reason=str(failure)
@@ -347,7 +365,7 @@ class Compactor:
         limits: Limits,
         overhead: int,
     ) -> tuple[str, int]:
-        """The summary turn, and its size with what the model's server has signed."""
+        """Return the summary turn, and its size in tokens including the server's block, if any."""
         through = projection.messages[body.cut - 1].last_seq
         count = self._meter.text_tokens
         ledger = await self._ledger.text(through, limits.ledger_tokens(overhead), count)
@@ -366,14 +384,14 @@ class Compactor:
             first_seq=1,
             last_seq=through,
         )
-        # Both long parts were counted when they were made; what stands around them is short.
+        # The sizes of both long parts are cached; only the short text around them is counted.
         size = count(text) + count(ledger) + count(around("", ledger=ledger[:1]))
         return around(text, ledger=ledger), block + size
 
     def _last_user_message(self, projection: Projection, cut: int, tokens: int) -> str | None:
-        """The last thing the person wrote, in so many tokens; unless it is kept verbatim anyway."""
+        """Return the user's last message, cut to ``tokens``; ``None`` if it is kept verbatim."""
         kept = _kept_from(projection, cut)
-        # In a long turn it may be older than the context, which begins with a summary.
+        # In a long turn the message may be older than the context, so it is read from the log.
         asked = self._session.log.seqs_of("user_message")
         record = self._session.log.get(asked[-1]) if asked else None
         if not isinstance(record, UserMessage) or (kept is not None and record.seq >= kept):
@@ -399,10 +417,10 @@ def _spent(body: Replacement) -> dict[str, Any]:
 
 
 def _last_snapshot(session: Session) -> int | None:
-    """Record of the newest snapshot that was taken, by whatever, and not deleted since."""
+    """Return the ``seq`` of the newest successful snapshot; ``None`` if all have been removed."""
     for seq in reversed(session.log.seqs_of("snapshot")):
         record = session.log.get(seq)
-        if not isinstance(record, Snapshot):  # written by a version that this one does not know
+        if not isinstance(record, Snapshot):  # Written by another version, and not readable here.
             continue
         if record.outcome in ("ok", "unchanged"):
             return seq
@@ -417,12 +435,15 @@ def _kept_from(projection: Projection, cut: int) -> int | None:
 
 
 def _keeps_thinking(projection: Projection, body: Replacement, terms: Terms) -> bool:
-    """Whether the thinking of what is kept stays valid: only behind a block of the server's."""
+    """Return whether the thinking in the kept messages stays valid.
+
+    It does only after a block of the server, and if system prompt and tools are unchanged.
+    """
     frozen = terms.frozen
     unchanged = frozen.system == projection.system and frozen.tools == projection.tools
     return body.block is not None and unchanged and keeps_thinking(projection.messages, body.cut)
 
 
 def _worth_it(projection: Projection) -> bool:
-    """There is a reply to summarise that no earlier summary covers."""
+    """Return whether the context has a reply that no earlier summary covers."""
     return any(m.role == "assistant" and not m.is_summary for m in projection.messages)

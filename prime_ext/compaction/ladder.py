@@ -1,4 +1,4 @@
-"""A summary that is always made: where the server refuses the whole, of less and less of it."""
+"""Fallbacks for a summary request that is refused: retry with less and less content."""
 
 from __future__ import annotations
 
@@ -16,24 +16,26 @@ from prime_ext.context.reduce import fitting, transcript, without_media
 from prime_ext.models.model import ContextOverflow, Model, ModelError, Retry
 
 STEP_DOWN = ("context_overflow", "request_too_large", "bad_request")
-"""Failures that less content may cure; behind any other the next request would fail as well."""
+"""Codes of errors that a smaller request may avoid. After any other error it would fail as well."""
 
 DIGEST_CHARS = 8_000
-"""Of the extraction that stands for messages which did not fit."""
+"""Maximum length of the extraction that replaces messages that did not fit."""
 
 SAFETY = 0.8
-"""Share of the room that is used: sizes are estimates, and they have just been wrong."""
+"""Share of the room that is used, because the estimated sizes have just proved too low."""
 
 CHARS_PER_TOKEN = 2
-"""Of a transcript, on the safe side."""
+"""Cautious estimate for a transcript."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """In tokens."""
+    """Sizes in tokens."""
 
     overhead: int
+    """Size of system prompt and tools."""
     messages: Sequence[int]
+    """Size of each message."""
 
     @property
     def total(self) -> int:
@@ -55,28 +57,40 @@ async def summarise_somehow(
     on_overflow: Callable[[ContextOverflow], None],
     log: logging.Logger,
 ) -> Summary:
-    """Have ``prefix`` summarised, in at most four requests.
+    """Have the model summarise ``prefix``, in at most four requests.
 
-    The first is the conversation's own, which the prompt cache serves. Where the server refuses
-    it as too long or faulty: without images, then only what fits behind an extraction of the rest,
-    then as one shortened text. The last is also tried where the model answers with anything but
-    a summary; what it answers in the end may be none.
+    The first request repeats the conversation, so that the prompt cache serves it. If the server
+    refuses it as too long or invalid, the steps are: without images; only the newest messages that
+    fit, after an extraction of the others; one shortened transcript. The last step is also tried
+    if the model answers with something other than a summary.
 
     Parameters
     ----------
     sizes:
-        Of system prompt and tools, and of each message of ``prefix``.
+        Sizes of system prompt and tools, and of the messages of ``prefix``.
     count:
         Counts the tokens of a text.
     first:
-        How the first is asked for. By a server it may take two requests; one step is left out.
+        Strategy for the first step. A summary by the model's server may take two requests, so the
+        step without images is then omitted.
+    instructions:
+        The user's wishes for the summary.
+    extraction:
+        Extraction from the raw records, if the summary is to be corrected by it.
+    on_retry:
+        Called before a request is sent again.
     on_overflow:
-        Told what the server said of its window.
+        Called if the model's server refuses a request as too long.
+
+    Returns
+    -------
+    Summary
+        Its ``text`` is empty if the model never answered with a summary.
 
     Raises
     ------
     ModelError
-        The last refusal, or the first failure that no smaller request can cure.
+        The last refusal, or the first error that a smaller request cannot avoid.
     """
     budget = limits.summary_tokens(sizes.overhead)
     window = limits.window - budget
@@ -132,14 +146,15 @@ async def summarise_somehow(
             if isinstance(error, ContextOverflow):
                 on_overflow(error)
                 window = min(window, (error.maximum or limits.window) - budget)
-                # What the server counted says how wrong the estimate was.
+                # Correct the estimates by the number of tokens that the server counted.
                 scale = max(scale, (error.tokens or 0) / max(1, sizes.total))
             continue
         answered = summary if answered is None else answered.followed_by(summary)
         if answered.text:
             return answered
         log.info("A summary was not one (%s): %s", step, answered.reason)
-        # A model that goes on with the work will do so again, unless there is none to go on with.
+        # A model that continued the work instead would do so again. In a transcript there is no
+        # conversation to continue.
         steps = [step for step in steps if step == "lossy"]
     if answered is not None:
         return answered

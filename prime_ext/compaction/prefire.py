@@ -1,4 +1,4 @@
-"""Making the note before it is needed, in the background, so that nobody waits for a summary."""
+"""Prefire: make the note in the background, ahead of need, so that nobody waits for a summary."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ if TYPE_CHECKING:
 
 
 LONGEST_WAIT_SECONDS = 150.0
-"""For a note that was begun beyond the threshold; a single pass would take as long."""
+"""Maximum wait for a note that was started above the threshold; a single pass takes as long."""
 
 
 @dataclass(frozen=True)
 class Approach:
-    """A context near its threshold, and what it is to be kept within."""
+    """A context that may be near its threshold, with what is needed to decide about it."""
 
     projection: Projection
     tokens: int
@@ -61,36 +61,38 @@ class Approach:
     limits: Limits
     rates: Rates
     compactions: int
-    """Successful ones so far."""
+    """Number of successful compactions so far."""
     meter: ContextMeter
     strategy: Strategy
-    """Who makes the room."""
 
 
 @dataclass(frozen=True)
 class _Job:
-    """A note that is to be made."""
+    """A note to be made."""
 
     projection: Projection
     length: int
-    """How many of the oldest messages it covers."""
+    """Number of the oldest messages that the note covers."""
     messages: Sequence[ProjectedMessage]
-    """What the model reads for it: those, or the note before and what came since."""
+    """Messages that the model reads: the covered ones, or the previous note and those since."""
     room: Room
     rolled: bool
+    """Whether a previous note is rolled forward."""
     rebuild: bool
+    """Whether an extraction from the raw records is given to the model as well."""
 
 
 class Prefire:
-    """The note of one session: at most one is being made, at most one is ready.
+    """Manages the note of one session: at most one is being made, and at most one is ready.
 
-    A note is used if it is there when the threshold is crossed and the context still begins with
-    what it was made from. It is not waited for, but where it was begun beyond the threshold.
+    The note is used if it is ready when the context crosses the threshold and its fingerprint still
+    matches the beginning of the context. Nobody waits for it, unless it was started after the
+    threshold had already been crossed.
 
     Parameters
     ----------
     on_note:
-        Called with a note once it is ready: what else a swap needs can be made ahead as well.
+        Called with a note once it is ready, to prepare whatever else a swap needs.
     """
 
     def __init__(
@@ -103,18 +105,20 @@ class Prefire:
         self._preparing: asyncio.Task[None] | None = None
         self._note: Note | None = None
         self._failed = False
-        """A note could not be made since the last compaction; a single pass will do."""
+        """Whether making a note has failed since the last compaction. No other is tried then, and
+        the compaction makes its summary in a single pass."""
         self._note_tokens = 0
-        """Sent for the note."""
+        """Tokens sent to the model for the newest note."""
         self._crossed_at = 0
-        """Size of the context over its threshold when requests went on; 0: they have not."""
+        """Size of the context when requests first continued above the threshold; 0 if none has."""
         self._is_outgrown = False
-        """More has come since the note than may follow it, when that was looked at last."""
+        """Whether too many messages have followed the note for a swap, at the last check."""
         self.has_leapt = False
-        """They went on although no note had been begun: the context leapt over the threshold."""
+        """Whether requests continued above the threshold although no note had been started before,
+        because a single step took the context from far below the threshold to above it."""
 
     def resume(self, records: Sequence[AnyRecord]) -> None:
-        """Take up a note that was ready when the server stopped."""
+        """Load the note that was ready when the server stopped, from the session's records."""
         compaction = last_compaction(records)
         begun: dict[str, PrefireStart] = {}
         for record in records:
@@ -132,11 +136,11 @@ class Prefire:
     async def consider(self, approach: Approach) -> None:
         """Start making a note, or rolling it forward, if the context comes near its threshold.
 
-        The first note covers ``limits.prefix_share`` of the context; it is not made if pruning
-        alone will do. When what came since nears the tail that may stay verbatim behind it, the
-        note is rolled forward: the model reads the note and what came since, nothing else.
+        The first note covers ``limits.prefix_share`` of the context. It is not made if pruning
+        alone will suffice. When the messages since the note approach the size of the verbatim tail,
+        the note is rolled forward: the model reads only the note and the messages since.
         """
-        # The offline agent summarises at once: there is nothing to be ahead of.
+        # The offline agent summarises instantly, so it needs no notes.
         if self._is_busy or self._failed or approach.model.provider == "offline":
             return
         if approach.tokens < prefire_point(approach.limits, approach.meter.fast_growth):
@@ -145,7 +149,7 @@ class Prefire:
         if note is not None:
             note = self._note = await self._held(note, approach.projection)
         if note is not None and note.made_of is not None:
-            # The usual case is settled without the size of each message.
+            # Usually no roll is due, which can be decided without the size of each message.
             behind = approach.meter.tokens_behind(len(note.made_of.messages))
             if not _is_due(
                 note, behind, approach, await approach.meter.overhead_tokens(approach.projection)
@@ -154,12 +158,14 @@ class Prefire:
         await self._begin(approach)
 
     async def goes_on(self, approach: Approach) -> bool:
-        """Whether requests may go on beyond the threshold, while the note is made.
+        """Decide whether requests may continue above the threshold while the note is made.
 
-        They may where the note is late, where too much has come since for it to take the prefix's
-        place, and where the context leapt over the threshold, from below the size at which a note
-        would have been begun: then nobody has to wait either, as long as there is room. After a
-        leap the note is begun behind the first of them, which has put into the cache what leapt.
+        They may if there is room left in the window (see ``leap_room``) and one of these holds:
+
+        - the note is still being made;
+        - too many messages have followed the note for a swap, so it must be rolled forward;
+        - the context leapt over the threshold from below the size at which a note is started. The
+          note is then started after the next request, which writes the new content to the cache.
         """
         meter, limits = approach.meter, approach.limits
         if self._failed or approach.model.provider == "offline":
@@ -193,7 +199,7 @@ class Prefire:
         return True
 
     async def _serves(self, note: Note, approach: Approach) -> bool:
-        """Whether the note is to take the prefix's place now, not once it is rolled forward."""
+        """Return whether the note should be swapped in now instead of being rolled forward."""
         assert note.made_of is not None
         meter, limits = approach.meter, approach.limits
         overhead = await meter.overhead_tokens(approach.projection)
@@ -207,7 +213,7 @@ class Prefire:
         return self._task is not None and not self._task.done()
 
     async def _begin(self, approach: Approach) -> None:
-        """Begin what is due: a first note, rolling the one there is forward, or neither."""
+        """Start the task that is due, if any: a first note, or rolling the note forward."""
         context = await _measured(approach)
         if self._note is not None:
             job = _rolled(self._note, approach, context)
@@ -232,11 +238,11 @@ class Prefire:
         return found is not None
 
     async def ready(self, projection: Projection) -> Note | None:
-        """The note, if it can take the prefix's place now.
+        """Return the note if it can be used now, and cancel one that is still being made.
 
-        One that is too late is given up: a single pass knows what came since. But where requests
-        have gone on behind a leap, or while a note was rolled forward, the model would only be
-        asked the same once more, so that one is waited for.
+        A note that is not ready is cancelled, because a single pass also covers the messages since.
+        The exceptions are a leap and an outgrown note: the model would then be asked for nearly the
+        same summary again, so this waits for the note, up to ``LONGEST_WAIT_SECONDS``.
         """
         before = self._note
         waits = self.has_leapt or (self._crossed_at > 0 and self._is_outgrown)
@@ -250,7 +256,7 @@ class Prefire:
 
     @staticmethod
     async def _held(note: Note, projection: Projection) -> Note | None:
-        """The note if it still says what the context's prefix says."""
+        """Return the note if its fingerprint still matches the prefix of the context."""
         if is_made_of(note, projection):
             return note
         if not await asyncio.to_thread(holds, note, projection):
@@ -258,12 +264,20 @@ class Prefire:
         return replace(note, made_of=prefix(projection, split(projection.messages, note)))
 
     def keep(self, projection: Projection, length: int, summary: Summary, *, rolled: bool) -> None:
-        """Have a summary of the first ``length`` messages be the note: it was made for a compaction
-        that did not come to its end.
+        """Keep the summary of a compaction that was cancelled or failed as the note.
 
-        ``rolled``: it was made of the note before.
+        Parameters
+        ----------
+        projection:
+            Context that was to be compacted.
+        length:
+            Number of the oldest messages that the summary covers.
+        summary:
+            The summary.
+        rolled:
+            Whether the summary was made from the previous note.
         """
-        # Not in a thread: whoever was stopped may be stopped once more, and it takes some 10 ms.
+        # Not in a thread, where a second cancellation could interrupt this. It takes about 10 ms.
         start = PrefireStart(
             prefire_id=uuid.uuid4().hex,
             through_seq=projection.messages[length - 1].last_seq,
@@ -276,7 +290,7 @@ class Prefire:
         self._take(_note(start, summary, prefix(projection, length)))
 
     def forget(self) -> None:
-        """The context was rewritten: the next note starts from there."""
+        """Drop the note and cancel one being made, because the context was rewritten."""
         self.cancel()
         self._note = None
         self._failed = False
@@ -284,13 +298,13 @@ class Prefire:
         self._is_outgrown = self.has_leapt = False
 
     def cancel(self) -> None:
-        """Give up a note that is being made."""
+        """Cancel a note that is being made."""
         if self._task is not None:
             self._task.cancel()
             self._task = None
 
     async def close(self) -> None:
-        """Give up, and wait until that is recorded."""
+        """Cancel a note that is being made, and wait until its ``prefire_end`` is recorded."""
         tasks = [task for task in (self._task, self._preparing) if task is not None]
         self.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -330,7 +344,7 @@ class Prefire:
         except ModelError as failure:
             self._failed = True
             self._log.info("No note ahead of the compaction: %s", failure.message)
-        except Exception:  # whatever broke, the conversation goes on without a note
+        except Exception:  # Whatever failed, the conversation goes on without a note.
             self._failed = True
             self._log.exception("The note of session %s failed", self._session.id)
         finally:
@@ -350,7 +364,7 @@ class Prefire:
     async def _prepare(self, note: Note) -> None:
         try:
             await self._on_note(note)
-        except Exception:  # it is made when it is needed, and then says what is wrong
+        except Exception:  # The compaction does the same work again and reports the failure then.
             self._log.exception("Session %s: nothing was prepared with the note", self._session.id)
 
 
@@ -411,7 +425,7 @@ def _rolled(note: Note, approach: Approach, context: Measured) -> _Job | None:
     noted = split(messages, note)
     if not _is_due(note, sum(context.sizes[noted:]), approach, context.overhead):
         return None
-    # Some of the tail stays verbatim: the newest part is what matters most to the next step.
+    # Half of the room stays verbatim, because the newest messages matter most to the next step.
     room = tail_room(limits, context.overhead, approach.meter.text_tokens(note.text))
     length = rolled_length(messages, context.sizes, room // 2)
     if length <= noted:
@@ -427,7 +441,7 @@ def _rolled(note: Note, approach: Approach, context: Measured) -> _Job | None:
 
 
 def _is_due(note: Note, tail: int, approach: Approach, overhead: int) -> bool:
-    """Whether the note is to be rolled forward."""
+    """Return whether the note must be rolled forward now, with ``tail`` tokens after it."""
     return wants_rolling(
         tail,
         approach.limits.threshold - approach.tokens,

@@ -1,4 +1,4 @@
-"""Asking the model for a summary, in a request that the prompt cache serves."""
+"""Requests to the model for a summary, made so that the prompt cache serves them."""
 
 from __future__ import annotations
 
@@ -19,29 +19,30 @@ from prime_ext.models.model import Model, ModelError, ModelRequest, Reply, Retry
 from prime_ext.session.records import Block
 
 TOKENS_PER_WORD = 2
-"""What a word of a summary takes, names, numbers and code included."""
+"""Average for a summary, including names, numbers and code."""
 
 TOLERANCE = 1.25
-"""A summary may be so much longer than it was asked to be."""
+"""Factor by which a summary may exceed the requested length."""
 
 MOST_INSTRUCTIONS = 16_384
-"""Characters of instructions that a server takes."""
+"""Maximum characters of the instructions for a compaction by the model's server."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What the model answered. ``text`` is empty if that was no summary."""
+    """Result of a summary request. ``text`` is empty if the reply was not a summary."""
 
     text: str
     usage: dict[str, Any]
     cost_usd: float | None = None
     reason: str | None = None
-    """Why there is none."""
+    """Why the reply was not a summary."""
     block: Block | None = None
-    """What the model's server has signed, if it made it; ``text`` is its text, with flags."""
+    """Signed block, if the model's server made the summary. ``text`` is then the text of the block
+    with the list of its unverified values."""
 
     def followed_by(self, other: Summary) -> Summary:
-        """``other``, with what both have cost."""
+        """Return ``other`` with the usage and cost of both."""
         usage = {
             key: self.usage.get(key, 0) + other.usage.get(key, 0)
             for key in {*self.usage, *other.usage}
@@ -52,18 +53,19 @@ class Summary:
 
     @property
     def sent_tokens(self) -> int:
-        """Tokens of the request, those from the cache included."""
+        """Tokens of the request, including those read from the cache."""
         return context_tokens(self.usage) or 0
 
 
 @dataclass(frozen=True)
 class Room:
-    """How long a reply and a summary may be, in tokens."""
+    """Maximum lengths of a reply and a summary, in tokens."""
 
     max_output: int
-    """Of the request, as of any other of the conversation: a smaller one would change the budget
-    of thinking with it, and with that the cache would not serve the request."""
+    """Maximum output of the request, the same as in all requests of the conversation. A smaller
+    value would also change the thinking budget, and the cache would then not serve the request."""
     summary: int
+    """Maximum length of the summary."""
     count: Callable[[str], int]
     """Counts the tokens of a text."""
 
@@ -79,21 +81,27 @@ async def summarise(
     on_retry: Callable[[Retry], None] | None = None,
     whole: Sequence[ProjectedMessage] | None = None,
 ) -> Summary:
-    """Have ``messages`` summarised, in one request.
+    """Have the model summarise ``messages``, in one request.
 
-    The request is the conversation's own, system prompt and tools included, with one instruction
-    behind it: what was sent before comes from the cache.
+    The request repeats the conversation, including system prompt and tools, and ends with the
+    instruction, so that everything sent before is read from the cache.
 
     Parameters
     ----------
+    instructions:
+        The user's wishes for the summary.
+    extraction:
+        Extraction from the raw records, if the summary is to be corrected by it.
+    on_retry:
+        Called before the request is sent again.
     whole:
-        What ``messages`` are a smaller form of, for checking the summary: of an earlier one they
-        may have left out what it was flagged for.
+        Original messages, if ``messages`` is a reduced form of them. The summary is checked against
+        these, since the reduced form may lack the list of unverified values of an earlier summary.
 
     Raises
     ------
     ModelError
-        If the model's server refuses or cannot be reached.
+        If the model's server refuses the request or cannot be reached.
     """
     wire = [message.wire for message in messages]
     asked = instruction(instructions, extraction, max_words=room.summary // TOKENS_PER_WORD)
@@ -129,15 +137,10 @@ async def summarise_on_server(
     extraction: str = "",
     on_retry: Callable[[Retry], None] | None = None,
 ) -> Summary:
-    """The same by the model's server, which signs what it has made.
+    """Have the model's server summarise ``messages`` and sign the result as a block.
 
-    Where it refuses, or gives no summary that is short enough, the model is asked as ever; that
-    makes two requests.
-
-    Raises
-    ------
-    ModelError
-        As ``summarise``.
+    If the server refuses, or its summary is missing or too long, ``summarise`` is used instead,
+    which takes a second request. Parameters and exceptions are those of ``summarise``.
     """
     words = room.summary // TOKENS_PER_WORD
     room_for_extraction = MOST_INSTRUCTIONS - len(instruction(instructions, "", max_words=words))
@@ -182,7 +185,7 @@ async def summarise_on_server(
 async def _ask(
     model: Model, request: ModelRequest, on_retry: Callable[[Retry], None] | None
 ) -> tuple[Reply, float | None]:
-    """The reply and what it has cost."""
+    """Send ``request``; return the reply and its cost in US dollars, if known."""
     async with aclosing(model.stream(request)) as events:
         async for event in events:
             if isinstance(event, Retry) and on_retry is not None:
@@ -199,13 +202,13 @@ def _sources(
     instructions: str | None,
     extraction: str,
 ) -> list[str]:
-    """All that a summary can have been made of."""
+    """Return all texts that the summary can have been made from."""
     read = source_texts(message.content for message in messages)
     return [instructions or "", extraction, str(projection.system), str(projection.tools), *read]
 
 
 def _within(text: str, room: Room) -> str:
-    """``text`` in the room that a summary has: of a longer one its sections, each shortened."""
+    """Return ``text``, with its sections shortened if it is too long for a summary."""
     tokens = room.count(text)
     if tokens <= room.summary * TOLERANCE:
         return text
@@ -213,7 +216,7 @@ def _within(text: str, room: Room) -> str:
 
 
 async def _checked(text: str, sources: Sequence[str]) -> str:
-    """``text`` with a list of what in it the model cannot have read anywhere."""
+    """Return ``text`` with a list of the values in it that occur in none of ``sources``."""
 
     def check() -> str:
         body = without_flags(text)
