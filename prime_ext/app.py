@@ -27,13 +27,14 @@ if TYPE_CHECKING:
     from prime_ext.kernel.snapshot_files import SnapshotFiles
     from prime_ext.session.records import AnyRecord
     from prime_ext.session.session import Session
+    from prime_ext.session.stream import Activity
 
 
 class PrimeExtension(ExtensionApp):
-    """Serves the agent that works in the open notebook.
+    """Server extension that runs the agent working in the open notebook.
 
-    Its parts are made when the server starts and closed when it stops; what is heavy to import is
-    imported when it is first used.
+    The components are created when the server starts and closed when it stops. Modules that are
+    slow to import are imported on first use.
     """
 
     name = "prime"
@@ -52,11 +53,11 @@ class PrimeExtension(ExtensionApp):
 
     def __init__(self, **traits: Any) -> None:
         super().__init__(**traits)
-        # The server stops an extension that it could not start, too.
+        # Created here because the server also calls `stop_extension` if starting failed.
         self._closing = AsyncExitStack()
 
     def initialize_settings(self) -> None:
-        """Make the parts and hand them to the doors."""
+        """Create the components and publish those that the handlers need in `settings`."""
         from prime_ext.agent.consent import ConsentStore
         from prime_ext.agent.service import AgentService
         from prime_ext.agent.services import AgentServices
@@ -82,7 +83,8 @@ class PrimeExtension(ExtensionApp):
 
         server = self._server
         self._warn_of_unknown_config()
-        # The last of all: the server shuts its kernels down next.
+        # Callbacks run in reverse order, so this one runs last, just before the server shuts its
+        # kernels down.
         self._closing.push_async_callback(end_restarts, server.kernel_manager)
         data_dir = Path(self.data_dir).expanduser()
         try:
@@ -139,11 +141,13 @@ class PrimeExtension(ExtensionApp):
                 notebook_content=self._notebook_content,
                 notebook_is_gone=self._notebook_is_gone,
                 on_compaction=self._emit_compaction,
+                on_activity=self._emit_activity,
                 log=self.log,
             )
         )
         self._closing.push_async_callback(service.close)
-        # Who listens to all events hears of those that were known when it began to listen.
+        # A listener for all events only receives those whose schemas were registered before it
+        # was added.
         if server.event_logger is not None:
             register_schemas(server.event_logger)
         self._closing.callback(follow_renames(server.event_logger, service.renamed))
@@ -160,13 +164,13 @@ class PrimeExtension(ExtensionApp):
         )
 
     def initialize_handlers(self) -> None:
-        """Open the doors."""
+        """Register the REST and WebSocket handlers."""
         from prime_ext.handlers import handlers
 
         self.handlers.extend(handlers())
 
     async def stop_extension(self) -> None:
-        """Stop the agents; sessions go on when the server is back."""
+        """Stop the agents and close all components; sessions can be resumed after a restart."""
         await self._closing.aclose()
 
     @property
@@ -202,7 +206,7 @@ class PrimeExtension(ExtensionApp):
     async def _kernel_name(self, notebook: str) -> str:
         content = await self._notebook_content(notebook)
         kernelspec = content.get("metadata", {}).get("kernelspec")
-        if not isinstance(kernelspec, dict):  # a file can say anything
+        if not isinstance(kernelspec, dict):  # The metadata of a file is not validated.
             kernelspec = {}
         return str(kernelspec.get("display_name") or kernelspec.get("name") or "the default kernel")
 
@@ -210,7 +214,7 @@ class PrimeExtension(ExtensionApp):
         contents: Any = self._server.contents_manager
         try:
             return not await ensure_async(contents.file_exists(notebook))
-        except Exception:  # a store of another package, perhaps out of reach
+        except Exception:  # The contents manager may be third-party and its storage unreachable.
             self.log.warning("It is not known whether %s is there", notebook, exc_info=True)
             return False
 
@@ -228,7 +232,7 @@ class PrimeExtension(ExtensionApp):
                     status=404,
                 ) from None
             reason = error.log_message or error.reason
-        except Exception as error:  # nbformat does not foresee every damage
+        except Exception as error:  # Damaged notebooks raise more than nbformat's own errors.
             self.log.warning("%s cannot be read", notebook, exc_info=True)
             reason = repr(error)
         else:
@@ -247,8 +251,15 @@ class PrimeExtension(ExtensionApp):
         if logger is not None:
             emit_compaction(logger, session.id, record)
 
+    def _emit_activity(self, session: Session, activity: Activity) -> None:
+        from prime_ext.events.emitter import emit_session_activity
+
+        logger = self._server.event_logger
+        if logger is not None:
+            emit_session_activity(logger, session, activity)
+
     def _warn_of_unknown_config(self) -> None:
-        """A typo in a trait is reported by traitlets; one in the class name is silent."""
+        """Warn about misspelt class names, which traitlets ignores without a message."""
         known = {cls.__name__ for cls in (*self.classes, type(self))}
         for name in self.config:
             close = difflib.get_close_matches(name, known - {name}, n=1, cutoff=0.85)

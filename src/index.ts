@@ -1,7 +1,7 @@
 /**
  * The plugins of this extension, one for each thing that can be switched off on its own.
  */
-import { sessions, streams } from './api/plugins';
+import { activeSessions, sessions, streams } from './api/plugins';
 import { notebookWriter } from './notebook';
 import { cellCommands } from './panel/cellCommands';
 import { commands } from './panel/commands';
@@ -20,6 +20,7 @@ export type * from './model/items';
 export default [
   sessions,
   streams,
+  activeSessions,
   panel,
   commands,
   cellCommands,

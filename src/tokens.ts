@@ -65,6 +65,18 @@ export const ISessions = new Token<ISessions>(
   'The sessions of the Prime agent, and which one belongs to which notebook.'
 );
 
+/** Sessions in which the agent works or waits for a person, of whatever notebook. */
+export interface IActiveSessions {
+  /** The one written last first. */
+  readonly sessions: readonly ISessionSummary[];
+  readonly changed: ISignal<IActiveSessions, void>;
+}
+
+export const IActiveSessions = new Token<IActiveSessions>(
+  'prime_ext:IActiveSessions',
+  'The sessions in which the Prime agent works or waits for a person.'
+);
+
 export type ConnectionStatus =
   'connecting' | 'connected' | 'disconnected' | 'gone';
 

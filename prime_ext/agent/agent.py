@@ -37,6 +37,7 @@ from prime_ext.session.records import (
     UserMessage,
 )
 from prime_ext.session.session import Session
+from prime_ext.session.stream import Activity, activity_of
 
 
 class Agent:
@@ -102,6 +103,8 @@ class Agent:
         """Go on with the queue once the restore under way is over."""
         self._phase = "idle"
         self._turn: str | None = None
+        self.activity: Activity = "idle"
+        """What everyone was told last."""
 
     async def open(self) -> None:
         """Take in the session's past, and close what a crash left open."""
@@ -456,7 +459,13 @@ class Agent:
 
     def publish_state(self) -> None:
         """Tell everyone who watches how things stand."""
-        self.session.set_state(self.state())
+        state = self.state()
+        self.session.set_state(state)
+        activity = activity_of(state)
+        # What waits for a person when the server stops waits on.
+        if activity != self.activity and not (self._is_closing and self.history.pending):
+            self.activity = activity
+            self._services.on_activity(self.session, activity)
 
     def state(self) -> dict[str, Any]:
         """What the panel's header and meter show."""

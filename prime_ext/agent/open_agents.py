@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from prime_ext.kernel.notebook_kernel import NotebookKernel
     from prime_ext.notebook.documents import Left
     from prime_ext.session.session import Session
+    from prime_ext.session.stream import Activity
 
 IDLE_SECONDS = 30 * 60.0
 """After so long a session that nobody uses is closed: it holds files open, and what its context
@@ -50,6 +51,11 @@ class OpenAgents:
 
     def __iter__(self) -> Iterator[Agent]:
         return iter(list(self._agents.values()))
+
+    def activity(self, session_id: str) -> Activity | None:
+        """What goes on in a session; ``None`` if it is not open."""
+        agent = self._agents.get(session_id)
+        return agent.activity if agent else None
 
     def known(self, session: Session) -> Agent | None:
         """The agent of ``session`` if it is open."""

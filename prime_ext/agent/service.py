@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from prime_ext.agent.agent import Agent
     from prime_ext.agent.attachment import Attachment
     from prime_ext.session.outline import SessionSummary
+    from prime_ext.session.stream import Activity
 
 SERVER_END_SECONDS = 20.0
 """How long a server that stops waits for the variables of its kernels to be saved."""
@@ -168,6 +169,26 @@ class AgentService:
         for agent in self._agents:
             if agent.session.notebook == session.notebook:
                 agent.publish_state()
+
+    def activity(self, summary: SessionSummary) -> Activity:
+        """What goes on in a session. One that no agent has open can only wait for a person."""
+        known = self._agents.activity(summary.id)
+        return known or ("idle" if summary.waiting_turn is None else "waiting")
+
+    async def active(self) -> list[SessionSummary]:
+        """Sessions in which the agent works, or waits for a person who can answer it here."""
+        summaries = await asyncio.to_thread(self._services.store.list)
+        found = []
+        for summary in summaries:
+            if self.activity(summary) == "idle":
+                continue
+            if self._agents.activity(summary.id) is None and (
+                await asyncio.to_thread(self._services.store.is_held_elsewhere, summary.id)
+                or await self._services.notebook_is_gone(summary.notebook)
+            ):
+                continue
+            found.append(summary)
+        return found
 
     async def without_notebook(self) -> list[SessionSummary]:
         """Sessions whose notebook is not where it was: moved outside of Jupyter, or deleted."""

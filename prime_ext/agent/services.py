@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from prime_ext.session.records import AnyRecord
     from prime_ext.session.session import Session
     from prime_ext.session.store import SessionStore
+    from prime_ext.session.stream import Activity
 
 
 class KernelTurns:
@@ -75,5 +76,7 @@ class AgentServices:
     notebook_is_gone: Callable[[str], Awaitable[bool]]
     """Whether no notebook is at a path, as far as that is known. Reads none."""
     on_compaction: Callable[[Session, AnyRecord], None]
+    on_activity: Callable[[Session, Activity], None]
+    """Called when another activity begins in a session."""
     log: logging.Logger
     turns: KernelTurns = field(default_factory=KernelTurns)

@@ -1,4 +1,4 @@
-"""Tells Jupyter's event log of each session that starts, and of each compaction."""
+"""Tells Jupyter's event log of sessions that start, work, wait or rest, and of compactions."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 SCHEMA_ID = "https://events.jupyter.org/prime_ext/{}/v1"
 
 SESSION_START = "session_start"
+SESSION_ACTIVITY = "session_activity"
 
 _START = ("compaction_id", "trigger", "tokens_before")
 _END = (
@@ -32,7 +33,7 @@ _KERNEL_STATE = ("status", "snapshot_seq", "age_s")
 
 def register_schemas(event_logger: EventLogger) -> None:
     """Make the schemas known, once for each event logger."""
-    for kind in (SESSION_START, CompactionStart.kind, CompactionEnd.kind):
+    for kind in (SESSION_START, SESSION_ACTIVITY, CompactionStart.kind, CompactionEnd.kind):
         if SCHEMA_ID.format(kind) not in event_logger.schemas.schema_ids:
             with as_file(files("prime_ext.events") / kind / "v1.yaml") as path:
                 event_logger.register_event_schema(path)
@@ -42,6 +43,12 @@ def emit_session_start(event_logger: EventLogger, session: Session) -> None:
     """Emit the event of a session that somebody has started."""
     data = {"session_id": session.id, "notebook": session.notebook}
     _emit(event_logger, SESSION_START, data)
+
+
+def emit_session_activity(event_logger: EventLogger, session: Session, activity: str) -> None:
+    """Emit the event of a session that is ``idle``, ``working`` or ``waiting`` from now on."""
+    data = {"session_id": session.id, "notebook": session.notebook, "activity": activity}
+    _emit(event_logger, SESSION_ACTIVITY, data)
 
 
 def emit_compaction(event_logger: EventLogger, session_id: str, record: AnyRecord) -> None:

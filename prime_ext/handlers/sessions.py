@@ -77,10 +77,12 @@ class SessionsHandler(PrimeHandler):
         notebook = notebook and normal_path(notebook)
         if self.query_flag("missing"):
             found = await self.agent.without_notebook()
-            found = [one for one in found if notebook in (None, one.notebook)]
+        elif self.query_flag("active"):
+            found = await self.agent.active()
         else:
             found = await asyncio.to_thread(self.sessions.list, notebook)
-        self.answer({"sessions": found})
+        lines = [line(self, one) for one in found if notebook in (None, one.notebook)]
+        self.answer({"sessions": lines})
 
     @web.authenticated
     @authorized("write")
@@ -134,10 +136,15 @@ class SessionHandler(PrimeHandler):
 
 def state_of(summary: SessionSummary) -> dict[str, Any]:
     """The state of a session that no agent has open: all it can do is wait for a person."""
-    turn = next((a["turn"] for a in summary.approvals if a["turn"] is not None), None)
+    turn = summary.waiting_turn
     if turn is None:
         return IDLE_STATE
     return {**IDLE_STATE, "running": True, "phase": "approval", "turn": turn}
+
+
+def line(handler: PrimeHandler, summary: SessionSummary) -> dict[str, Any]:
+    """The session as the list shows it."""
+    return {**msgspec.to_builtins(summary), "activity": handler.agent.activity(summary)}
 
 
 async def describe(handler: PrimeHandler, session: Session) -> dict[str, Any]:
@@ -147,7 +154,7 @@ async def describe(handler: PrimeHandler, session: Session) -> dict[str, Any]:
     """
     summary = await asyncio.to_thread(handler.sessions.summary, session)
     return {
-        **msgspec.to_builtins(summary),
+        **line(handler, summary),
         "provider": session.provider,
         "model": session.model,
         "chosen_model": session.chosen_model,

@@ -55,6 +55,11 @@ class SessionSummary:
     approvals: list[dict[str, Any]]
     """Questions that wait for a person."""
 
+    @property
+    def waiting_turn(self) -> str | None:
+        """The turn that goes on with an answer."""
+        return next((a["turn"] for a in self.approvals if a["turn"] is not None), None)
+
 
 class _Places(msgspec.Struct, forbid_unknown_fields=True):
     """``outline.json``: where in the log the records stand that still matter."""

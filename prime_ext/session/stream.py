@@ -19,6 +19,9 @@ Frame = dict[str, Any]
 
 EndReason = Literal["slow", "closed", "deleted"]
 
+Activity = Literal["idle", "working", "waiting"]
+"""What goes on in a session, in one word; ``waiting`` is for a person."""
+
 REPLAY_RECORDS = 200
 REPLAY_BYTES = 1 << 20
 """Size of the slices in which a replay reads the log."""
@@ -35,6 +38,13 @@ IDLE_STATE: dict[str, Any] = {
     "threshold": 0,
     "kernel": {"id": None, "state": "none"},
 }
+
+
+def activity_of(state: dict[str, Any]) -> Activity:
+    """The word for an ``ISessionState``."""
+    if not state["running"]:
+        return "idle"
+    return "waiting" if state["phase"] == "approval" else "working"
 
 
 class Subscription:

@@ -6,13 +6,18 @@ import {
 import { IStateDB } from '@jupyterlab/statedb';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
-import { ISessions, ISessionStreams } from '../tokens';
+import { IActiveSessions, ISessions, ISessionStreams } from '../tokens';
+import { ActiveSessions } from './activeSessions';
 import { PrimeApi } from './rest';
 import { Sessions } from './sessions';
 import { SessionStreams } from './stream';
 
 /** The server's event of a session that was started, by this page or another. */
 const SESSION_START = 'https://events.jupyter.org/prime_ext/session_start/v1';
+
+/** That the agent begins to work in a session, waits for a person, or is done. */
+const SESSION_ACTIVITY =
+  'https://events.jupyter.org/prime_ext/session_activity/v1';
 
 export const sessions: JupyterFrontEndPlugin<ISessions> = {
   id: 'prime_ext:sessions',
@@ -37,6 +42,23 @@ export const sessions: JupyterFrontEndPlugin<ISessions> = {
       }
     });
     return sessions;
+  }
+};
+
+export const activeSessions: JupyterFrontEndPlugin<IActiveSessions> = {
+  id: 'prime_ext:active-sessions',
+  description: 'The sessions in which the agent works or waits for a person.',
+  autoStart: true,
+  provides: IActiveSessions,
+  activate: (app: JupyterFrontEnd): IActiveSessions => {
+    const { events, serverSettings } = app.serviceManager;
+    const active = new ActiveSessions(new PrimeApi(serverSettings));
+    events.stream.connect((_, event) => {
+      if (event.schema_id === SESSION_ACTIVITY) {
+        active.refresh();
+      }
+    });
+    return active;
   }
 };
 

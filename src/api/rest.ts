@@ -51,6 +51,16 @@ export interface ISessionSummary {
   updated: string;
   /** Number of records. */
   records: number;
+  /** Questions that wait for a person. */
+  approvals: IWaitingApproval[];
+  /** `waiting` is for a person. */
+  activity: 'idle' | 'working' | 'waiting';
+}
+
+export interface IWaitingApproval {
+  call_id: string;
+  /** What is asked, in a line. */
+  summary: string;
 }
 
 export interface ISessionDetail extends ISessionSummary {
@@ -181,6 +191,16 @@ export class PrimeApi {
       'GET',
       ['sessions'],
       { query: { missing: 'true' } }
+    );
+    return sessions;
+  }
+
+  /** Sessions in which the agent works, or waits for a decision that can be made here. */
+  async activeSessions(): Promise<ISessionSummary[]> {
+    const { sessions } = await this._request<{ sessions: ISessionSummary[] }>(
+      'GET',
+      ['sessions'],
+      { query: { active: 'true' } }
     );
     return sessions;
   }

@@ -2,10 +2,11 @@ import {
   JupyterFrontEnd,
   JupyterFrontEndPlugin
 } from '@jupyterlab/application';
-import { ICommandPalette } from '@jupyterlab/apputils';
+import { ICommandPalette, showErrorMessage } from '@jupyterlab/apputils';
+import { INotebookTracker } from '@jupyterlab/notebook';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
-import { IChatPanel } from '../tokens';
+import { IChatPanel, ISessions } from '../tokens';
 import { primeIcon } from './icons';
 
 export namespace CommandIDs {
@@ -15,6 +16,7 @@ export namespace CommandIDs {
   export const newSession = 'prime:new-session';
   export const compact = 'prime:compact';
   export const tour = 'prime:tour';
+  export const showSession = 'prime:show-session';
 }
 
 /** Commands that take no arguments. */
@@ -24,11 +26,13 @@ export const commands: JupyterFrontEndPlugin<void> = {
   id: 'prime_ext:commands',
   description: 'Commands of the Prime agent, in the palette and on keys.',
   autoStart: true,
-  requires: [IChatPanel],
+  requires: [IChatPanel, ISessions, INotebookTracker],
   optional: [ICommandPalette, ITranslator],
   activate: (
     app: JupyterFrontEnd,
     panel: IChatPanel,
+    sessions: ISessions,
+    tracker: INotebookTracker,
     palette: ICommandPalette | null,
     translator: ITranslator | null
   ): void => {
@@ -96,6 +100,42 @@ export const commands: JupyterFrontEndPlugin<void> = {
       describedBy: NO_ARGS,
       isEnabled: hasNotebook,
       execute: say('/tour')
+    });
+    app.commands.addCommand(CommandIDs.showSession, {
+      label: trans.__('Show a Session of the Prime Agent'),
+      caption: trans.__('Open its notebook and its conversation'),
+      describedBy: {
+        args: {
+          type: 'object',
+          required: ['session'],
+          properties: {
+            session: { type: 'string', description: trans.__('Its id') }
+          }
+        }
+      },
+      execute: async args => {
+        const id = String(args.session);
+        try {
+          // Its notebook may have been moved meanwhile.
+          const { notebook: path } = await sessions.get(id);
+          await sessions.select(path, id);
+          const { contents } = app.serviceManager;
+          const open = tracker.find(
+            ({ context }) => contents.localPath(context.path) === path
+          );
+          if (open) {
+            app.shell.activateById(open.id);
+          } else {
+            await app.commands.execute('docmanager:open', { path });
+          }
+          panel.open();
+        } catch (reason) {
+          await showErrorMessage(
+            trans.__('The session cannot be shown'),
+            reason as Error
+          );
+        }
+      }
     });
     for (const command of [
       CommandIDs.open,

@@ -1,88 +1,132 @@
 /* eslint-disable jupyter/prefer-lazy-imports -- settings are read at once */
 import {
+  ILabShell,
   JupyterFrontEnd,
   JupyterFrontEndPlugin
 } from '@jupyterlab/application';
 import { Notification } from '@jupyterlab/apputils';
+import { PathExt } from '@jupyterlab/coreutils';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
-import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import {
+  ITranslator,
+  nullTranslator,
+  TranslationBundle
+} from '@jupyterlab/translation';
 
-import { IConversation } from '../model/items';
+import { IWaitingApproval } from '../api/rest';
 import { PanelSettings } from '../settings/settings';
-import { IChatPanel } from '../tokens';
+import { IActiveSessions, IChatPanel } from '../tokens';
+import { CommandIDs } from './commands';
 
 /** An agent that waits for a decision out of sight waits for ever: say so. */
 export const notifications: JupyterFrontEndPlugin<void> = {
   id: 'prime_ext:notifications',
-  description: 'Tells when the agent needs a decision and its panel is hidden.',
+  description: 'Tells when an agent out of sight needs a decision.',
   autoStart: true,
-  requires: [IChatPanel],
-  optional: [ISettingRegistry, ITranslator],
+  requires: [IChatPanel, IActiveSessions],
+  optional: [ISettingRegistry, ITranslator, ILabShell],
   activate: (
     app: JupyterFrontEnd,
     panel: IChatPanel,
+    active: IActiveSessions,
     settingRegistry: ISettingRegistry | null,
-    translator: ITranslator | null
+    translator: ITranslator | null,
+    labShell: ILabShell | null
   ): void => {
-    const trans = (translator ?? nullTranslator).load('prime_ext');
     const settings = new PanelSettings();
+    const notices = new DecisionNotices({
+      active,
+      panel,
+      isOn: () => settings.value.notify,
+      show: session =>
+        void app.commands.execute(CommandIDs.showSession, { session }),
+      trans: (translator ?? nullTranslator).load('prime_ext')
+    });
+    for (const signal of [active.changed, panel.changed, settings.changed]) {
+      signal.connect(() => notices.update());
+    }
+    // The panel may have been closed, or opened.
+    labShell?.layoutModified.connect(() => notices.update());
     if (settingRegistry) {
       settings.load(settingRegistry, 'prime_ext:plugin').catch(reason => {
         console.error('Prime: the settings could not be loaded.', reason);
       });
     }
-    let told: string | null = null;
-    let shown = '';
-    const dismiss = (): void => {
-      if (shown) {
-        Notification.dismiss(shown);
-        shown = '';
-      }
-    };
-    panel.changed.connect(() => {
-      const waiting = openApproval(panel.conversation);
-      if (waiting === null || panel.isVisible) {
-        dismiss();
-      }
-      if (
-        waiting === null ||
-        waiting.callId === told ||
-        panel.isVisible ||
-        !settings.value.notify
-      ) {
-        return;
-      }
-      told = waiting.callId;
-      dismiss();
-      shown = Notification.info(
-        trans.__('The agent needs your decision: %1', waiting.summary),
-        {
-          autoClose: false,
-          actions: [{ label: trans.__('Show'), callback: () => panel.open() }]
-        }
-      );
-    });
   }
 };
 
-/** The newest approval that is still open. */
-export function openApproval(
-  conversation: IConversation | null
-): { callId: string; summary: string } | null {
-  if (conversation?.activity.phase !== 'approval') {
-    return null;
-  }
-  for (let i = conversation.items.length - 1; i >= 0; i--) {
-    const item = conversation.items[i];
-    if (
-      (item.kind === 'tool' || item.kind === 'approval') &&
-      item.approval?.decision === null
-    ) {
-      return item.approval;
+/** A notification for each session whose question nobody sees. */
+export class DecisionNotices {
+  constructor(private readonly _options: DecisionNotices.IOptions) {}
+
+  /** Tell of what waits out of sight by now, and no longer of what does not. */
+  update(): void {
+    const { active, panel, isOn } = this._options;
+    const waiting = new Map(
+      active.sessions
+        .filter(({ approvals }) => approvals.length > 0)
+        .map(session => [session.id, session])
+    );
+    for (const [id, notice] of [...this._notices]) {
+      if (waiting.get(id)?.approvals[0].call_id !== notice.callId) {
+        Notification.dismiss(notice.id);
+        this._notices.delete(id);
+      }
     }
-    if (item.kind === 'user') {
-      break;
+    for (const { id, notebook, approvals } of waiting.values()) {
+      const inSight = id === panel.sessionId && panel.isVisible;
+      const notice = this._notices.get(id);
+      if (inSight || !isOn()) {
+        // Whoever has put the notification away is not told again.
+        if (notice && Notification.manager.has(notice.id)) {
+          Notification.dismiss(notice.id);
+          this._notices.delete(id);
+        }
+      } else if (!notice) {
+        this._notices.set(id, {
+          callId: approvals[0].call_id,
+          id: this._tell(id, notebook, approvals[0])
+        });
+      }
     }
   }
-  return null;
+
+  private _tell(
+    session: string,
+    notebook: string,
+    { summary }: IWaitingApproval
+  ): string {
+    const { show, trans } = this._options;
+    return Notification.info(
+      trans.__(
+        'The agent in %1 needs your decision: %2',
+        PathExt.basename(notebook),
+        summary
+      ),
+      {
+        autoClose: false,
+        actions: [
+          {
+            label: trans.__('Show'),
+            caption: trans.__('Open %1 and the conversation', notebook),
+            callback: () => show(session)
+          }
+        ]
+      }
+    );
+  }
+
+  /** By session: of which question, and in which notification. */
+  private _notices = new Map<string, { callId: string; id: string }>();
+}
+
+export namespace DecisionNotices {
+  export interface IOptions {
+    active: Pick<IActiveSessions, 'sessions'>;
+    panel: Pick<IChatPanel, 'sessionId' | 'isVisible'>;
+    isOn: () => boolean;
+    /** Bring a session and its notebook to the front. */
+    show: (session: string) => void;
+    trans: TranslationBundle;
+  }
 }

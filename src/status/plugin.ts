@@ -6,18 +6,21 @@ import {
 import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
-import { IChatPanel } from '../tokens';
+import { CommandIDs } from '../panel/commands';
+import { IActiveSessions, IChatPanel } from '../tokens';
 import { StatusItem } from './statusItem';
 
 export const status: JupyterFrontEndPlugin<void> = {
   id: 'prime_ext:status',
-  description: 'What the agent does and how full its context is.',
+  description:
+    'What the agent does here and elsewhere, and how full its context is.',
   autoStart: true,
-  requires: [IChatPanel],
+  requires: [IChatPanel, IActiveSessions],
   optional: [IStatusBar, ITranslator],
   activate: (
     app: JupyterFrontEnd,
     panel: IChatPanel,
+    active: IActiveSessions,
     statusBar: IStatusBar | null,
     translator: ITranslator | null
   ): void => {
@@ -25,7 +28,12 @@ export const status: JupyterFrontEndPlugin<void> = {
       return;
     }
     const trans = (translator ?? nullTranslator).load('prime_ext');
-    const item = new StatusItem(panel, trans);
+    const item = new StatusItem(
+      panel,
+      active,
+      session => void app.commands.execute(CommandIDs.showSession, { session }),
+      trans
+    );
     statusBar.registerStatusItem('prime_ext:status', {
       item,
       align: 'right',

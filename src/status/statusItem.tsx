@@ -1,27 +1,35 @@
+import { PathExt } from '@jupyterlab/coreutils';
 import { TextItem } from '@jupyterlab/statusbar';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import { ISignal, Signal } from '@lumino/signaling';
 import * as React from 'react';
 
+import { ISessionSummary } from '../api/rest';
 import { meterReading } from '../panel/contextMeter';
 import { phaseText } from '../panel/activity';
-import { IChatPanel } from '../tokens';
+import { IActiveSessions, IChatPanel } from '../tokens';
 
-/** Small context meter and running state, in the status bar; a click opens the panel. */
+/**
+ * Small context meter and running state, in the status bar, and how many other sessions wait or
+ * work. A click opens the panel, on what waits.
+ */
 export class StatusItem extends ReactWidget {
   constructor(
     private readonly _panel: IChatPanel,
+    private readonly _active: IActiveSessions,
+    private readonly _show: (session: string) => void,
     private readonly _trans: TranslationBundle
   ) {
     super();
     this.addClass('jp-prime-StatusItem');
     _panel.changed.connect(this._onChange, this);
+    _active.changed.connect(this._onChange, this);
   }
 
   /** There is a session to tell about. */
   get isActive(): boolean {
-    return this._panel.sessionId !== null;
+    return this._panel.sessionId !== null || this._others().length > 0;
   }
 
   get activeStateChanged(): ISignal<this, void> {
@@ -30,6 +38,7 @@ export class StatusItem extends ReactWidget {
 
   dispose(): void {
     this._panel.changed.disconnect(this._onChange, this);
+    this._active.changed.disconnect(this._onChange, this);
     super.dispose();
   }
 
@@ -41,21 +50,59 @@ export class StatusItem extends ReactWidget {
     const doing = activity?.running
       ? phaseText(activity.phase, trans)
       : reading.label;
+    const here = this._panel.sessionId !== null;
+    const others = this._others();
+    const waiting = others.filter(waits).length;
+    const working = others.length - waiting;
+    const told = [
+      ...(here ? [doing] : []),
+      ...(waiting
+        ? [trans._n('%1 waits for you', '%1 wait for you', waiting)]
+        : []),
+      ...(working ? [trans._n('%1 works', '%1 work', working)] : [])
+    ];
+    const details = [
+      ...(here ? [reading.details] : []),
+      ...others.map(one =>
+        trans.__(
+          '%1: %2',
+          PathExt.basename(one.notebook),
+          phaseText(waits(one) ? 'approval' : 'tool', trans)
+        )
+      )
+    ];
     return (
       <TextItem
-        source={trans.__('Prime: %1', doing)}
-        title={reading.details}
+        source={trans.__('Prime: %1', told.join(' · '))}
+        title={details.join('\n')}
         role="button"
         tabIndex={0}
-        onClick={() => this._panel.open()}
+        onClick={() => this._open()}
         onKeyDown={event => {
           if (event.key === 'Enter' || event.key === ' ') {
             event.preventDefault();
-            this._panel.open();
+            this._open();
           }
         }}
       />
     );
+  }
+
+  /** Active sessions that are not on show, the one written last first. */
+  private _others(): ISessionSummary[] {
+    return this._active.sessions.filter(
+      ({ id }) => id !== this._panel.sessionId
+    );
+  }
+
+  private _open(): void {
+    const waiting = this._others().find(waits);
+    const { conversation } = this._panel;
+    if (waiting && conversation?.activity.phase !== 'approval') {
+      this._show(waiting.id);
+    } else {
+      this._panel.open();
+    }
   }
 
   /** Text that streams by changes nothing here. */
@@ -68,7 +115,8 @@ export class StatusItem extends ReactWidget {
       conversation?.contextTokens,
       conversation?.threshold,
       conversation?.costUsd,
-      conversation?.compactionCount
+      conversation?.compactionCount,
+      ...this._others().map(one => `${one.notebook} ${waits(one)}`)
     ].join(' ');
     if (now !== this._shown) {
       this._shown = now;
@@ -79,4 +127,8 @@ export class StatusItem extends ReactWidget {
 
   private _shown = '';
   private _activeStateChanged = new Signal<this, void>(this);
+}
+
+function waits(session: ISessionSummary): boolean {
+  return session.approvals.length > 0;
 }

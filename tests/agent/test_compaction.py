@@ -141,7 +141,7 @@ async def test_an_event_that_cannot_be_emitted_fails_nothing(
     events = jp_serverapp.event_logger
     assert events is not None
     events.register_handler(logging.NullHandler())
-    for kind in ("session_start", "compaction_start", "compaction_end"):
+    for kind in ("session_start", "session_activity", "compaction_start", "compaction_end"):
         events.add_modifier(schema_id=SCHEMA_ID.format(kind), modifier=refuse)
     session = await new_session()
     session.api.respond = summarising(reply(LONG))

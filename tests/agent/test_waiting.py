@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
+from jupyter_server.serverapp import ServerApp
 
 from prime_ext.agent.service import AgentService
 from prime_ext.errors import PrimeError
+from prime_ext.events.emitter import SCHEMA_ID, SESSION_ACTIVITY
 from prime_ext.session.records import Approval, AssistantMessage, TurnEnd, UserMessage
 from tests.agent.conftest import NewSession
 from tests.agent.driver import Driver
@@ -36,6 +39,51 @@ async def restart(session: Driver) -> None:
     """The server stops, and its successor opens the session."""
     await session.service.close()
     await session.service.agent(session.session)
+
+
+async def test_everyone_is_told_of_what_waits(
+    new_session: NewSession, jp_serverapp: ServerApp, jp_root_dir: Path
+) -> None:
+    events = jp_serverapp.event_logger
+    assert events is not None
+    told: asyncio.Queue[tuple[str, str, str]] = asyncio.Queue()
+
+    async def listen(logger: Any, schema_id: str, data: dict[str, Any]) -> None:
+        told.put_nowait((data["session_id"], data["notebook"], data["activity"]))
+
+    events.add_listener(schema_id=SCHEMA_ID.format(SESSION_ACTIVITY), listener=listen)
+
+    async def tells(activity: str) -> None:
+        event = await asyncio.wait_for(told.get(), 10)
+        assert event == (session.session.id, "work.ipynb", activity)
+
+    async def active() -> list[tuple[str, list[str]]]:
+        return [
+            (session.service.activity(one), [a["call_id"] for a in one.approvals])
+            for one in await session.service.active()
+        ]
+
+    session, first = await waiting(new_session, call("run_code", code="print(6 * 7)"))
+    await tells("working")
+    await tells("waiting")
+    assert await active() == [("waiting", [first])]
+    # A server that stops takes nothing back, and its successor knows without opening the session.
+    await session.service.close()
+    assert await active() == [("waiting", [first])]
+    notebook = jp_root_dir / "work.ipynb"
+    notebook.rename(jp_root_dir / "away")
+    assert await active() == []
+    (jp_root_dir / "away").rename(notebook)
+
+    session.api.enqueue(reply("Done."))
+    await session.service.agent(session.session)
+    await tells("waiting")
+    await session.deny(first)
+    await session.idle()
+    assert await active() == []
+    while (await asyncio.wait_for(told.get(), 10))[2] != "idle":
+        pass
+    assert told.empty()
 
 
 async def test_the_rest_of_the_turn_follows_the_answer(new_session: NewSession) -> None:

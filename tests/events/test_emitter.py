@@ -91,6 +91,7 @@ def test_the_schemas_are_versioned_and_say_what_is_personal(event_logger: EventL
     register_schemas(event_logger)
     for kind, expected in (
         ("session_start", ["session_id", "notebook"]),
+        ("session_activity", ["session_id", "notebook"]),
         ("compaction_start", ["session_id"]),
         ("compaction_end", ["session_id"]),
     ):

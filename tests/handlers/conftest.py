@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prime_ext.agent.attachment import Attachment
+    from prime_ext.session.outline import SessionSummary
     from prime_ext.session.session import Session
 
 MODES = ["ask", "edit", "auto"]
@@ -142,6 +143,12 @@ class NotedAgent:
 
     async def give_up_restore(self, session: Session) -> bool:
         return self.busy
+
+    def activity(self, summary: SessionSummary) -> str:
+        return "working" if self.busy else "idle"
+
+    async def active(self) -> list[SessionSummary]:
+        return self.store.list() if self.busy else []
 
     def describe(self, session: Session) -> dict[str, Any]:
         return {"queue": [], "approvals": [], "telemetry": {"compaction_count": 0}}

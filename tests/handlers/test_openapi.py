@@ -92,4 +92,7 @@ def test_the_bodies_are_those_the_doors_take() -> None:
         assert described == fields_of(struct), struct.__name__
     modes = get_args(sessions.Mode)
     assert schemas["PermissionMode"]["enum"] == list(modes)
-    assert list(schemas["SessionSummary"]["properties"]) == list(get_type_hints(SessionSummary))
+    assert list(schemas["SessionSummary"]["properties"]) == [
+        *get_type_hints(SessionSummary),
+        "activity",
+    ]

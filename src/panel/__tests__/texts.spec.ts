@@ -256,7 +256,9 @@ describe('likelyFirst', () => {
       title: null,
       created: '',
       updated: '',
-      records: 1
+      records: 1,
+      approvals: [],
+      activity: 'idle' as const
     }));
     expect(likelyFirst(lost, 'work.ipynb').map(({ id }) => id)).toEqual([
       'b/work.ipynb',

@@ -1,0 +1,73 @@
+import { IDisposable } from '@lumino/disposable';
+import { IPoll, Poll } from '@lumino/polling';
+import { ISignal, Signal } from '@lumino/signaling';
+
+import { IActiveSessions } from '../tokens';
+import { ISessionSummary, PrimeApi } from './rest';
+
+/** The server's events tell when to ask; this makes up for one that was missed. */
+const INTERVAL = 60_000;
+const LONGEST_INTERVAL = 300_000;
+
+/** Asks the server at once when it is told to, and by itself now and then; not while hidden. */
+export class ActiveSessions implements IActiveSessions, IDisposable {
+  constructor(api: PrimeApi) {
+    this._poll = new Poll({
+      name: 'prime_ext:active-sessions',
+      factory: () => api.activeSessions(),
+      frequency: { interval: INTERVAL, backoff: true, max: LONGEST_INTERVAL },
+      linger: 0,
+      standby: 'when-hidden'
+    });
+    this._poll.ticked.connect(this._onTick, this);
+    document.addEventListener('visibilitychange', this._onVisible);
+  }
+
+  get sessions(): readonly ISessionSummary[] {
+    return this._sessions;
+  }
+
+  get changed(): ISignal<IActiveSessions, void> {
+    return this._changed;
+  }
+
+  /** Ask now. The answer to an earlier question, should it be under way, no longer counts. */
+  refresh(): void {
+    // Not `Poll.refresh`, which does nothing while a refresh is under way.
+    void this._poll.schedule({ interval: Poll.IMMEDIATE, phase: 'refreshed' });
+  }
+
+  get isDisposed(): boolean {
+    return this._poll.isDisposed;
+  }
+
+  dispose(): void {
+    document.removeEventListener('visibilitychange', this._onVisible);
+    this._poll.dispose();
+    Signal.clearData(this);
+  }
+
+  private _onTick(
+    _: unknown,
+    { phase, payload }: IPoll.State<ISessionSummary[], unknown, any>
+  ): void {
+    if (phase !== 'resolved' && phase !== 'reconnected') {
+      return;
+    }
+    const sessions = payload as ISessionSummary[];
+    if (JSON.stringify(sessions) !== JSON.stringify(this._sessions)) {
+      this._sessions = sessions;
+      this._changed.emit();
+    }
+  }
+
+  private readonly _onVisible = (): void => {
+    if (!document.hidden) {
+      this.refresh();
+    }
+  };
+
+  private _poll: Poll<ISessionSummary[], unknown>;
+  private _sessions: readonly ISessionSummary[] = [];
+  private _changed = new Signal<IActiveSessions, void>(this);
+}
