@@ -194,7 +194,7 @@ class OpenAgents:
         kernels, questions and watchers, and what was used lately.
         """
         store = self._services.store
-        # In threads: the store may be held while a long log is opened.
+        # In threads: closing waits for the disk, and so does who wants the session meanwhile.
         for session, used in await asyncio.to_thread(store.unused, seconds):
             if store.used(session.id) != used or session.id in self._closing:
                 continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -73,7 +72,7 @@ class PrimeHandler(APIHandler):
 
     async def session(self, session_id: str) -> Session:
         """The session, read from the disk off the event loop if it is not open yet."""
-        return await open_session(self.sessions, session_id)
+        return await self.sessions.opened(session_id)
 
     def body(self, type_: type[T], *, optional: bool = False) -> T:
         """The request's JSON body, checked against ``type_``.
@@ -245,11 +244,6 @@ class PrimeHandler(APIHandler):
             hint="Ask the administrator of this server.",
             status=403,
         )
-
-
-async def open_session(store: SessionStore, session_id: str) -> Session:
-    """The session, read from the disk off the event loop if it is not open yet."""
-    return await asyncio.to_thread(store.get, session_id)
 
 
 def clipped_integer(text: str, name: str, default: int, least: int, most: int) -> int:

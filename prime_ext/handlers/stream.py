@@ -15,12 +15,13 @@ from tornado import web
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from prime_ext.errors import PrimeError
-from prime_ext.handlers.base import AUTH_RESOURCE, MAX_INTEGER, clipped_integer, open_session
+from prime_ext.handlers.base import AUTH_RESOURCE, MAX_INTEGER, clipped_integer
 
 if TYPE_CHECKING:
     from prime_ext.agent.service import AgentService
     from prime_ext.notebook.lease import LeaseClient
     from prime_ext.session.session import Session
+    from prime_ext.session.store import SessionStore
 
 MAX_FRAME_BYTES = 64 << 20
 """Of one client frame: a notebook with its outputs, read from the browser that has it open."""
@@ -101,7 +102,8 @@ class StreamHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
             after = clipped_integer(
                 self.get_query_argument("after", ""), "after", 0, 0, MAX_INTEGER
             )
-            session = await open_session(self.settings["prime_sessions"], session_id)
+            store: SessionStore = self.settings["prime_sessions"]
+            session = await store.opened(session_id)
             service: AgentService = self.settings["prime_agent"]
             # Opening the agent closes a turn that a crash cut off, and shows what it waits for.
             await service.agent(session)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import re
@@ -10,6 +11,7 @@ import shutil
 import stat
 import threading
 import time
+import weakref
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -55,10 +57,16 @@ class SessionStore:
     def __init__(self, folder: Path, log: logging.Logger) -> None:
         self.folder = folder
         self._log = log
-        self._mutex = threading.RLock()
+        self._mutex = threading.Lock()
+        """For what is known of the sessions, never while a file is read."""
+        self._locks: weakref.WeakValueDictionary[str, threading.RLock] = (
+            weakref.WeakValueDictionary()
+        )
+        """One for each session that is being opened, closed or removed: others do not wait."""
         self._open: dict[str, tuple[Session, FileLock]] = {}
         self._used: dict[str, float] = {}
         """When each open session was last asked for, by the monotonic clock."""
+        self._opening: dict[str, asyncio.Task[Session]] = {}
         self._outlines: dict[str, Outline] = {}
         self._listing = threading.Lock()
         _make_private(folder)
@@ -69,35 +77,33 @@ class SessionStore:
 
     def create(self, start: SessionStart) -> Session:
         """A new session whose first record is ``start``; it is on the disk when this returns."""
-        with self._mutex:
-            now = datetime.now(timezone.utc)
-            session_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(6)}"
-            folder = self.folder / session_id
-            with contextlib.ExitStack() as undo:
-                try:
-                    _make_private(self.folder)  # again, should it have been removed meanwhile
-                    folder.mkdir(mode=0o700)
-                    undo.callback(shutil.rmtree, folder, ignore_errors=True)
-                    (folder / OUTPUTS_NAME).mkdir(mode=0o700)
-                    lock = self._acquire(folder)
-                    undo.callback(lock.release)
-                    log = SessionLog.open(folder / LOG_NAME)
-                    undo.callback(log.close)
-                    log.append(start, sync=True)
-                    _sync_folder(folder)
-                    _sync_folder(self.folder)
-                except OSError as error:
-                    raise PrimeError(
-                        f"No session could be made in {self.folder}: {error.strerror or error}.",
-                        code="session_not_written",
-                        hint="Check free space and permissions of that folder.",
-                        status=507,
-                    ) from error
-                session = Session(session_id, folder, log)
-                undo.pop_all()
-            self._open[session_id] = (session, lock)
-            self._used[session_id] = time.monotonic()
-            return session
+        now = datetime.now(timezone.utc)
+        session_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(6)}"
+        folder = self.folder / session_id
+        with contextlib.ExitStack() as undo:
+            try:
+                _make_private(self.folder)  # again, should it have been removed meanwhile
+                folder.mkdir(mode=0o700)
+                undo.callback(shutil.rmtree, folder, ignore_errors=True)
+                (folder / OUTPUTS_NAME).mkdir(mode=0o700)
+                lock = self._acquire(folder)
+                undo.callback(lock.release)
+                log = SessionLog.open(folder / LOG_NAME)
+                undo.callback(log.close)
+                log.append(start, sync=True)
+                _sync_folder(folder)
+                _sync_folder(self.folder)
+            except OSError as error:
+                raise PrimeError(
+                    f"No session could be made in {self.folder}: {error.strerror or error}.",
+                    code="session_not_written",
+                    hint="Check free space and permissions of that folder.",
+                    status=507,
+                ) from error
+            session = Session(session_id, folder, log)
+            undo.pop_all()
+        self._remember(session, lock)
+        return session
 
     def get(self, session_id: str) -> Session:
         """The session, opened if it is not open yet. Takes as long as reading its log once.
@@ -108,10 +114,13 @@ class SessionStore:
             ``session_not_found`` (404); ``session_locked`` (409) if another process has it open;
             ``session_damaged`` (500) if its log has no readable beginning.
         """
-        with self._mutex:
-            if session_id in self._open:
-                self._used[session_id] = time.monotonic()
-                return self._open[session_id][0]
+        session = self._known(session_id)
+        if session is not None:
+            return session
+        with self._alone(session_id):
+            session = self._known(session_id)
+            if session is not None:
+                return session
             folder = self._existing(session_id)
             lock = self._acquire(folder)
             try:
@@ -138,9 +147,26 @@ class SessionStore:
                 log.close()
                 lock.release()
                 raise
-            self._open[session_id] = (session, lock)
-            self._used[session_id] = time.monotonic()
+            self._remember(session, lock)
             return session
+
+    async def opened(self, session_id: str) -> Session:
+        """As ``get``, for the event loop. However many ask for a session, one thread opens it."""
+        session = self._known(session_id)
+        if session is not None:
+            return session
+        task = self._opening.get(session_id)
+        if task is None:
+            task = asyncio.create_task(asyncio.to_thread(self.get, session_id))
+            self._opening[session_id] = task
+
+            def end(task: asyncio.Task[Session]) -> None:
+                del self._opening[session_id]
+                if not task.cancelled():
+                    task.exception()  # seen, also if nobody waits any more
+
+            task.add_done_callback(end)
+        return await asyncio.shield(task)
 
     def open_ids(self) -> frozenset[str]:
         """The sessions that this process has open."""
@@ -166,20 +192,17 @@ class SessionStore:
 
         Who has asked for it since goes on with the session that they have.
         """
-        with self._mutex:
-            if self._used.get(session_id) != used:
-                return False
-            session, lock = self._open.pop(session_id)
-            del self._used[session_id]
-            with contextlib.suppress(PrimeError):
-                session.sync()
-            session.close()
-            lock.release()
+        with self._alone(session_id):
+            with self._mutex:
+                if self._used.get(session_id) != used:
+                    return False
+                session, lock = self._forget(session_id)
+            _end(session, lock)
             return True
 
     def is_held_elsewhere(self, session_id: str) -> bool:
         """Whether another process has the session open."""
-        with self._mutex:
+        with self._alone(session_id):
             if session_id in self._open:
                 return False
             try:
@@ -197,7 +220,7 @@ class SessionStore:
         PrimeError
             ``session_not_found``, or ``session_locked``: it is open here or elsewhere.
         """
-        with self._mutex:
+        with self._alone(session_id):
             folder = self._existing(session_id)
             if session_id in self._open:
                 raise PrimeError(f"{session_id} is open.", code="session_locked", status=409)
@@ -219,11 +242,11 @@ class SessionStore:
         PrimeError
             ``session_not_found`` or ``session_locked``.
         """
-        with self._mutex:
+        with self._alone(session_id):
             folder = self._existing(session_id)
             if session_id in self._open:
-                session, lock = self._open.pop(session_id)
-                del self._used[session_id]
+                with self._mutex:
+                    session, lock = self._forget(session_id)
                 session.close("deleted")
             else:
                 lock = self._acquire(folder)
@@ -231,20 +254,49 @@ class SessionStore:
             grave = folder.with_name(GRAVE + session_id)
             folder.rename(grave)
             lock.release()
-            self._outlines.pop(session_id, None)
+            with self._listing:
+                self._outlines.pop(session_id, None)
         # Snapshots of many gigabytes take their time, which nobody else needs to wait for.
         shutil.rmtree(grave, ignore_errors=True)
 
     def close(self) -> None:
         """Close every open session and give up the locks."""
         with self._mutex:
-            for session, lock in self._open.values():
-                with contextlib.suppress(PrimeError):
-                    session.sync()
-                session.close()
-                lock.release()
-            self._open.clear()
-            self._used.clear()
+            known = {*self._open, *self._locks}  # those that are being opened as well
+        for session_id in known:
+            with self._alone(session_id):
+                with self._mutex:
+                    if session_id not in self._open:
+                        continue
+                    session, lock = self._forget(session_id)
+                _end(session, lock)
+
+    def _remember(self, session: Session, lock: FileLock) -> None:
+        with self._mutex:
+            self._open[session.id] = (session, lock)
+            self._used[session.id] = time.monotonic()
+
+    def _known(self, session_id: str) -> Session | None:
+        """The session if it is open, which counts as asking for it."""
+        with self._mutex:
+            if session_id not in self._open:
+                return None
+            self._used[session_id] = time.monotonic()
+            return self._open[session_id][0]
+
+    def _forget(self, session_id: str) -> tuple[Session, FileLock]:
+        del self._used[session_id]
+        return self._open.pop(session_id)
+
+    @contextlib.contextmanager
+    def _alone(self, session_id: str) -> Iterator[None]:
+        """Nobody else opens, closes or removes this session while the block runs."""
+        with self._mutex:
+            lock = self._locks.get(session_id)
+            if lock is None:
+                lock = self._locks[session_id] = threading.RLock()
+        with lock:
+            yield
 
     def _existing(self, session_id: str) -> Path:
         folder = self.folder / session_id
@@ -310,13 +362,19 @@ class SessionStore:
         path = folder / LOG_NAME
         if not _is_regular(path):
             return None
-        # Not the other lock, which is held for as long as a long log takes to open.
         with self._listing:
             status = path.stat()
             outline = self._outlines.get(folder.name)
             if outline is None or outline.inode != status.st_ino or outline.end > status.st_size:
                 outline = self._outlines[folder.name] = Outline(path, status.st_ino)
             return outline.summary()
+
+
+def _end(session: Session, lock: FileLock) -> None:
+    with contextlib.suppress(PrimeError):
+        session.sync()
+    session.close()
+    lock.release()
 
 
 def _is_regular(path: Path) -> bool:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import stat
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import pytest
 
 from prime_ext.errors import PrimeError
+from prime_ext.session.log import SessionLog
 from prime_ext.session.records import Settings
 from prime_ext.session.store import SessionStore
 from tests.session.conftest import session_start, title
@@ -123,6 +126,72 @@ def test_opened_by_many_threads_it_is_one_session(store: SessionStore) -> None:
         thread.join()
     assert len(found) == 8
     assert len(set(map(id, found))) == 1
+
+
+async def test_a_long_log_holds_up_nobody_who_wants_another_session(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long, other, new = (store.create(session_start()).id for _ in range(3))
+    store.close()
+    reading, goes_on = threading.Event(), threading.Event()
+    open_log, threads = SessionLog.open, []
+
+    def slowly(path: Path) -> SessionLog:
+        if path.parent.name == long:
+            threads.append(threading.current_thread())
+            reading.set()
+            assert goes_on.wait(30)
+        return open_log(path)
+
+    monkeypatch.setattr(SessionLog, "open", slowly)
+    workers = ThreadPoolExecutor(2)
+    asyncio.get_running_loop().set_default_executor(workers)
+    asking = [asyncio.create_task(store.opened(long)) for _ in range(4)]
+    try:
+        assert await asyncio.to_thread(reading.wait, 30)
+        asking[0].cancel()
+        assert (await asyncio.wait_for(store.opened(other), 10)).id == other
+        with store.exclusive(new):
+            assert store.open_ids() == {other}
+        store.delete(other)
+    finally:
+        goes_on.set()
+    cancelled, *opened = await asyncio.gather(*asking, return_exceptions=True)
+    assert isinstance(cancelled, asyncio.CancelledError)
+    assert opened == [store.get(long)] * 3
+    assert len(threads) == 1
+
+
+async def test_an_unknown_session_is_asked_for_anew(store: SessionStore) -> None:
+    for _ in range(2):
+        with pytest.raises(PrimeError) as caught:
+            await store.opened("20260101-000000-000000000000")
+        assert code_of(caught) == ("session_not_found", 404)
+
+
+def test_closing_waits_for_a_session_that_is_being_opened(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session_id = store.create(session_start()).id
+    store.close()
+    reading, goes_on = threading.Event(), threading.Event()
+    open_log = SessionLog.open
+
+    def slowly(path: Path) -> SessionLog:
+        reading.set()
+        assert goes_on.wait(30)
+        return open_log(path)
+
+    monkeypatch.setattr(SessionLog, "open", slowly)
+    opening = threading.Thread(target=store.get, args=(session_id,))
+    opening.start()
+    assert reading.wait(30)
+    closing = threading.Thread(target=store.close)
+    closing.start()
+    goes_on.set()
+    closing.join(30)
+    opening.join(30)
+    assert store.open_ids() == frozenset()
 
 
 def test_delete(store: SessionStore) -> None:
