@@ -1,8 +1,8 @@
-"""Which process this is: restoring into the one that saved may keep its live objects."""
+"""The identity of this process. A restore into the process that saved can keep live objects."""
 
 from __future__ import annotations
 
 import secrets
 
 PROCESS = secrets.token_hex(8)
-"""Random, so that it differs between machines and boots, where process ids come again."""
+"""A random id: unlike a process id, it is not used again by another machine or after a reboot."""

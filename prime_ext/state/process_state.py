@@ -1,5 +1,5 @@
-"""What belongs to the process and not to a name: directory, path, environment, random states,
-options of libraries, sources of cells."""
+"""State of the process rather than of a name: working directory, search path, environment, random
+states, options of libraries, sources of cells."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .pickling import SaveContext
 
 
 def _initial_environment() -> dict[str, str]:
-    """The environment the process was started with, where the system tells it."""
+    """Return the environment the process was started with; the current one if that is unknown."""
     try:
         with open("/proc/self/environ", "rb") as file:
             items = file.read().split(b"\0")
@@ -30,15 +30,15 @@ def _initial_environment() -> dict[str, str]:
 
 
 _NEVER_SAVED = frozenset({"PRIME_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"})
-"""Keys of the agent's own model: a snapshot is no place for them."""
+"""Keys for the agent's model, which must not get into a snapshot."""
 
 _INITIAL_ENVIRONMENT = _initial_environment()
 
 
 def capture(context: SaveContext, filters: list[tuple[Any, ...]]) -> dict[str, Any]:
-    """The state as plain data. What cannot be read is left out.
+    """Return the state of the process as plain data. State that cannot be read is left out.
 
-    ``filters``: those of warnings, read before the save silenced them.
+    ``filters``: the warning filters, read before the save silenced warnings.
     """
     state: dict[str, Any] = {
         "history": _safely(functools.partial(history.capture, context)),
@@ -68,7 +68,7 @@ def capture(context: SaveContext, filters: list[tuple[Any, ...]]) -> dict[str, A
 
 
 def apply_early(state: dict[str, Any], notes: list[str]) -> None:
-    """What loading the components may depend on: path, directory, environment, sources."""
+    """Restore what loading the components may depend on: path, directory, environment, sources."""
     if state.get("search_path"):
         search_path.apply(state["search_path"])
     directory = state.get("cwd")
@@ -83,7 +83,7 @@ def apply_early(state: dict[str, Any], notes: list[str]) -> None:
         else:
             os.environ[name] = value
     if state["matplotlib_backend"]:
-        # Restored figures are handed to the backend that is current then.
+        # Restored figures are attached to the backend that is current at that time.
         use = functools.partial(_set_matplotlib_backend, state["matplotlib_backend"])
         _try(use, notes, "the backend of matplotlib")
     for name in state.get("submodules", ()):
@@ -94,8 +94,10 @@ def apply_early(state: dict[str, Any], notes: list[str]) -> None:
 
 
 def apply_late(state: dict[str, Any], namespace: dict[str, Any], notes: list[str]) -> None:
-    """What loading the components may disturb, or needs them: random states, options, extensions,
-    what was registered."""
+    """Restore what loading the components may disturb, or what depends on them.
+
+    That is random states, options of libraries, extensions of IPython, and registrations.
+    """
     found = shell()
     if found is not None:
         for name in state.get("extensions") or []:
@@ -199,7 +201,7 @@ def _set_numpy(state: dict[str, Any]) -> None:
 
 
 def _pandas_options() -> dict[str, tuple[Any, Any]]:
-    """Option → (value, default)."""
+    """Return option → (value, default)."""
     config: Any = importlib.import_module("pandas._config.config")
 
     found = {}
@@ -236,7 +238,7 @@ def _read_matplotlib() -> dict[str, Any]:
 
 
 def _matplotlib_backend() -> str | None:
-    """The backend that is in use; None before pyplot has chosen one."""
+    """Return the backend in use; None before pyplot is imported."""
     if "matplotlib.pyplot" not in sys.modules:
         return None
     backend: Any = dict.get(sys.modules["matplotlib"].rcParams, "backend")

@@ -1,4 +1,4 @@
-"""Nothing that the interpreter does or says by itself, while objects are pickled."""
+"""Switching off garbage collection and warnings while objects are pickled."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Quiet:
-    """No garbage collection (it only slows pickling down) and no deprecation warnings."""
+    """A context without garbage collection, which only slows pickling down, and warnings."""
 
     def __enter__(self) -> None:
         self._collecting = gc.isenabled()

@@ -1,4 +1,4 @@
-"""How a name came about, told without running anything."""
+"""Recipes: which cell assigned a name and what the cell reads, found without running anything."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _MAX_SOURCE = 4000
 
 
 class Recipes:
-    """The recipes of a live namespace; parses the history once, when first asked."""
+    """The recipes of a live namespace. The history is parsed once, at the first call of `of`."""
 
     def __init__(self, namespace: dict[str, Any]) -> None:
         self._namespace = namespace
         self._makers: dict[str, str] | None = None
 
     def of(self, name: str) -> Recipe:
-        """The recipe of one name."""
+        """Return the recipe of one name."""
         if self._makers is None:
             found = shell()
             manager = getattr(found, "history_manager", None)
@@ -44,7 +44,7 @@ class Recipes:
 
 
 def complete(report: Report, manifest: Manifest, cells: list[str]) -> None:
-    """Add the recipes of what could be saved, and was lost only when it was loaded."""
+    """Add recipes for the names that were saved without one and lost only while loading."""
     made_by = makers(cells)
     for name, status in report.names.items():
         if status.status in (DEGRADED, SKIPPED) and status.recipe is None:
@@ -57,7 +57,7 @@ def complete(report: Report, manifest: Manifest, cells: list[str]) -> None:
 
 
 def makers(cells: list[str]) -> dict[str, str]:
-    """Name → source of the last cell that assigned it."""
+    """Return name → source of the last cell that assigned it."""
     return {name: cell[:_MAX_SOURCE] for cell in cells for name in _assigned(cell)}
 
 
@@ -67,7 +67,7 @@ def _assigned(cell: str) -> frozenset[str]:
 
 
 def reads(source: str, own: str, known: Container[str]) -> list[str]:
-    """The names among ``known`` that a cell reads, its own left out."""
+    """Return the names among ``known`` that a cell reads, without ``own``, sorted."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
@@ -81,7 +81,7 @@ def reads(source: str, own: str, known: Container[str]) -> list[str]:
 
 
 def assigned_names(source: str) -> set[str]:
-    """Names that a cell binds at its top level (also in loops, ``with`` and ``if`` blocks)."""
+    """Return the names that a cell binds at its top level, also in loops and other blocks."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
@@ -103,7 +103,7 @@ def assigned_names(source: str) -> set[str]:
 
 
 def type_name(value: Any) -> str:
-    """Qualified name of the value's type; plain for built-in types."""
+    """Return the qualified name of the value's type, without the module for built-in types."""
     kind = type(value)
     module = module_of(kind)
     return kind.__qualname__ if module == "builtins" else f"{module}.{kind.__qualname__}"

@@ -1,5 +1,5 @@
-"""What the notebook has registered with IPython and pandas: how to display a type, accessors of
-frames, other names of magics. They lie in tables of those libraries, not in a variable."""
+"""The notebook's registrations with IPython and pandas: formatters of types, accessors of frames,
+and aliases of magics. They are stored in tables of those libraries, not in variables."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from .namespace import shell
 _FRAMES = ("DataFrame", "Series", "Index")
 
 Registration = tuple[str, str, str, Any]
-"""Kind, where, name or type, and what is registered; classes and functions by their names."""
+"""Kind (``formatter``, ``alias``, ``accessor``), place (MIME type, kind of magic, or pandas class),
+name or type, and the registered value; classes and functions by reference."""
 
 
 def find(namespace: dict[str, Any]) -> tuple[list[Registration], list[str]]:
-    """What can be registered again from the variables, and descriptions of what cannot."""
+    """Return the registrations that a restore can repeat, and descriptions of those it cannot."""
     kept: list[Registration] = []
     lost: list[str] = []
     for kind, where, name, what in _registered(namespace):
@@ -34,7 +35,7 @@ def find(namespace: dict[str, Any]) -> tuple[list[Registration], list[str]]:
 
 
 def describe(registration: Registration) -> str:
-    """For a note to the user."""
+    """Describe a registration, for a note to the user."""
     kind, where, name, _ = registration
     if kind == "formatter":
         return f"the {where} display of {name.removeprefix(':')}"
@@ -42,7 +43,7 @@ def describe(registration: Registration) -> str:
 
 
 def put(registration: Registration, namespace: dict[str, Any]) -> None:
-    """Register again."""
+    """Repeat a registration; an accessor that exists already stays as it is."""
     kind, where, name, what = registration
     if kind == "accessor":
         pandas: Any = importlib.import_module("pandas")
@@ -70,7 +71,7 @@ def _registered(namespace: dict[str, Any]) -> Iterator[tuple[str, str, Any, Any]
                     yield "formatter", mime, kind, printer
         for kind, magics in found.magics_manager.magics.items():
             for name, magic in list(magics.items()):
-                # The aliases that IPython makes itself hold no parameters of their own.
+                # IPython makes its own aliases in every process.
                 if type(magic).__name__ == "MagicAlias" and name not in _ALIASES_OF_IPYTHON:
                     yield "alias", kind, name, (magic.magic_name, magic.magic_params)
     pandas: Any = sys.modules.get("pandas")
@@ -86,7 +87,10 @@ _ALIASES_OF_IPYTHON = frozenset({"ed", "hist", "rep", "SVG", "HTML", "file"})
 
 
 def _reference(value: Any, namespace: dict[str, Any]) -> str | None:
-    """A class or function by the variable that holds it, or by where a library has it."""
+    """Return ``":name"`` for a class or function in a variable, ``"module:name"`` for a library's.
+
+    Strings are returned unchanged; None means that neither place holds the value.
+    """
     if isinstance(value, str):
         return value
     name = getattr(value, "__qualname__", "")

@@ -1,8 +1,8 @@
-"""A snapshot that is carried from one directory to another in pieces.
+"""Copying snapshots from one directory to another in pieces.
 
-A kernel on another machine saves into a directory of its own; its snapshots are kept elsewhere.
-Both sides hold the same files: heads, and the segments these refer to. Segments are never
-changed, so each travels once; the head comes last and is the commit point there too.
+A kernel on another machine saves into a directory of its own, and its snapshots are stored
+elsewhere. Both sides hold the same files: heads, and the segments that these refer to. Segments
+never change, so each is transferred once. The head comes last, and is the commit point here too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .errors import SnapshotCorrupt, SnapshotError, SnapshotMissing
 from .format import Extent, Manifest
 
 VERIFIED = "verified"
-"""Names the record of what was read back, as a generation names a head."""
+"""Name of the verifier's record in this module, beside generations and segments."""
 
 LOCK_SECONDS = 30.0
 
@@ -26,9 +26,9 @@ _SEGMENT = re.compile(r"seg-([0-9]{1,12})\.bin")
 
 
 def path_of(directory: Path, name: str) -> Path:
-    """Where the file lies that ``name`` stands for: a generation, `VERIFIED`, or a segment.
+    """Return the path of a file; ``name`` is a generation, `VERIFIED`, or a segment.
 
-    Raises `SnapshotCorrupt` for anything else; a manifest can be signed and still name nonsense.
+    Raises `SnapshotCorrupt` for any other name, because even a signed manifest may contain one.
     """
     if name == VERIFIED:
         return verification.path(directory)
@@ -41,13 +41,13 @@ def path_of(directory: Path, name: str) -> Path:
 
 
 def part_of(directory: Path, name: str) -> Path:
-    """Where that file grows while it arrives."""
+    """Return the path of the partial file during the transfer of the file ``name``."""
     path_of(directory, name)
     return directory / format.DATA_NAME / f".{name}.part"
 
 
 def heads(directory: Path) -> dict[str, str]:
-    """Generation → SHA-256 of its head, for those that are there."""
+    """Return generation → SHA-256 (hex) of its head, for those that exist."""
     found = {}
     for generation in format.generations(directory):
         try:
@@ -59,7 +59,7 @@ def heads(directory: Path) -> dict[str, str]:
 
 
 def missing(directory: Path, manifest: Manifest) -> list[str]:
-    """The segments that ``manifest`` needs and ``directory`` lacks, or has in part only."""
+    """Return the segments that ``manifest`` needs and ``directory`` lacks or has truncated."""
     needed: dict[str, int] = {}
     for extent in manifest.extents():
         if extent.where != format.IN_HEAD:
@@ -77,7 +77,7 @@ def missing(directory: Path, manifest: Manifest) -> list[str]:
 
 
 def last_segment(directory: Path, key: bytes) -> int:
-    """The highest number of a segment that lies there, or that a head there refers to."""
+    """Return the highest number of a segment in the directory or in one of its heads, or 0."""
     names = [path.name for path in (directory / format.DATA_NAME).glob("seg-*.bin")]
     for generation in format.generations(directory):
         try:
@@ -88,10 +88,10 @@ def last_segment(directory: Path, key: bytes) -> int:
 
 
 def reserve(directory: Path, number: int) -> None:
-    """See to it that the next segment written here gets a number above ``number``.
+    """Ensure that the next segment written here gets a number above ``number``.
 
-    Heads refer to segments by name: two directories that are to hold the same ones must never
-    give one name to two of them. An empty segment serves; the next save drops it again.
+    Heads refer to segments by name, so two directories that hold the same segments must never give
+    one name to different ones. An empty segment reserves the number; the next save deletes it.
     """
     data = directory / format.DATA_NAME
     writer.make_directories(directory)
@@ -101,7 +101,7 @@ def reserve(directory: Path, number: int) -> None:
 
 
 def put(directory: Path, name: str, offset: int, content: bytes | memoryview) -> None:
-    """Write a piece of a file that is arriving; the first piece begins it anew."""
+    """Write a piece of a file being transferred; offset 0 truncates the partial file first."""
     flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
     descriptor = os.open(part_of(directory, name), flags | (os.O_TRUNC if not offset else 0), 0o600)
     try:
@@ -114,7 +114,7 @@ def put(directory: Path, name: str, offset: int, content: bytes | memoryview) ->
 
 
 def get(directory: Path, name: str, offset: int, length: int) -> tuple[bytes, int]:
-    """A piece of a file, and the size of the whole file."""
+    """Return up to ``length`` bytes of a file from ``offset``, and the size of the whole file."""
     try:
         descriptor = os.open(path_of(directory, name), os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     except FileNotFoundError:
@@ -132,10 +132,10 @@ def get(directory: Path, name: str, offset: int, length: int) -> tuple[bytes, in
 
 
 def settle(directory: Path, arrived: Iterable[str], gone: Iterable[str] = ()) -> None:
-    """Give what has arrived its name, heads last; remove the heads of ``gone`` generations.
+    """Rename transferred files into place, heads last; remove the heads of ``gone`` generations.
 
-    For the directory of a process: nothing is forced to the disk, and nothing is checked. Whoever
-    loads from there checks it.
+    This is for the temporary directory of a process: nothing is synced to disk, and nothing is
+    checked, because loading checks it.
     """
     with lock.exclusive(directory / format.DATA_NAME, LOCK_SECONDS):
         for name in sorted(arrived, key=lambda name: not _SEGMENT.fullmatch(name)):
@@ -145,12 +145,12 @@ def settle(directory: Path, arrived: Iterable[str], gone: Iterable[str] = ()) ->
 
 
 def commit(directory: Path, key: bytes, head: bytes, arrived: Iterable[str]) -> Manifest:
-    """Make ``head`` the current one, its new segments having arrived.
+    """Make ``head`` the current head, after the segments in ``arrived`` have been transferred.
 
-    Every extent in them is compared with its signed digest first. The order is that of a save:
-    segments, sync, head under a temporary name, sync, rename.
+    Every extent in these segments is first compared with its signed digest. The order is that of a
+    save: segments, fsync, head under a temporary name, fsync, atomic rename.
 
-    Raises `SnapshotRefused` and `SnapshotCorrupt`; what was current then stays so.
+    Raises `SnapshotRefused` or `SnapshotCorrupt`, after which the current head is still in place.
     """
     data = directory / format.DATA_NAME
     current = format.head_path(directory, "current")
@@ -176,7 +176,7 @@ def commit(directory: Path, key: bytes, head: bytes, arrived: Iterable[str]) -> 
 
 
 def _is_intact(directory: Path, key: bytes) -> bool:
-    """A damaged head does not push the intact one before it out."""
+    """Return whether the current head is intact: a damaged one must not become ``previous``."""
     try:
         format.read_head(directory, key)
     except SnapshotError:
@@ -185,7 +185,7 @@ def _is_intact(directory: Path, key: bytes) -> bool:
 
 
 def needed(directory: Path, key: bytes) -> set[str] | None:
-    """The segments that the heads here refer to; ``None`` if a head cannot be read."""
+    """Return the segments that the heads here refer to, or ``None`` if a head cannot be read."""
     found: set[str] = set()
     for generation in format.generations(directory):
         try:
@@ -198,7 +198,7 @@ def needed(directory: Path, key: bytes) -> set[str] | None:
 
 
 def collect(directory: Path, key: bytes) -> None:
-    """Drop the segments that no head refers to, and what arrived in part. Needs the lock."""
+    """Delete segments that no head refers to, and partial files. The caller must hold the lock."""
     data = directory / format.DATA_NAME
     wanted = needed(directory, key)
     if wanted is not None:
@@ -213,7 +213,7 @@ def _check(path: Path, name: str, extents: list[Extent]) -> None:
             try:
                 hasher = digests.new(extent.strong.partition(":")[0])
             except LookupError:
-                continue  # a hash that this Python lacks; loading says so
+                continue  # this Python lacks the algorithm; loading reports that
             file.seek(extent.offset)
             left = extent.length
             while left > 0 and (piece := file.read(min(left, 1 << 20))):

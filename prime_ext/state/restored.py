@@ -1,4 +1,4 @@
-"""What came of a load, and what the report says of it."""
+"""The result of loading components, and the statuses that the report gets from it."""
 
 from __future__ import annotations
 
@@ -13,18 +13,22 @@ from .unrestorable import Unrestorable
 
 @dataclass
 class Restored:
-    """Values by name, what failed, and what was replaced by placeholders."""
+    """The loaded values and the problems, by name.
+
+    ``failed`` maps the names that were not loaded to the reason, ``degraded`` those with
+    placeholders inside; ``patched`` maps places of patches to values.
+    """
 
     values: dict[str, Any] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
-    """Of those that failed: see `NameStatus.left_out`."""
+    """Names among ``failed`` → `NameStatus.left_out`."""
     degraded: dict[str, str] = field(default_factory=dict)
     patched: dict[str, Any] = field(default_factory=dict)
 
 
 def fill_report(report: Report, manifest: Manifest, to_load: list[str], restored: Restored) -> None:
-    """One status for each name that was to be loaded."""
+    """Add the status of each name that was to be loaded to the report."""
     for name in to_load:
         status = NameStatus.from_entry(manifest.names[name])
         report.names[name] = status

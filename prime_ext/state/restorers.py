@@ -1,7 +1,7 @@
-"""The functions that a component stream may call by name while it is loaded.
+"""Restorers: the functions that a component stream calls by name while it is loaded.
 
-Streams refer to them under one fixed module name, whatever name this library was imported by:
-installed as ``prime_ext.state``, or carried as sources into a kernel that lacks it.
+Streams refer to them by one fixed module name, ``_prime_state``, under whatever name this library
+was imported: installed as ``prime_ext.state``, or sent as source into a kernel that lacks it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def restorer(function: Function) -> Function:
-    """Make a function callable from streams, under its own name."""
+    """Register a function as a restorer, under its own name."""
     if function.__name__ in RESTORERS:
         raise ValueError(f"{function.__name__} is registered twice")
     function.__module__ = ALIAS
@@ -32,10 +32,10 @@ def restorer(function: Function) -> Function:
 
 
 def publish() -> None:
-    """Make the restorers importable as ``_prime_state.<name>``: the pickler checks that they are.
+    """Make the restorers importable as ``_prime_state.<name>``, which the pickler checks.
 
-    Done at each save, because a second copy of this library in the same process may have put
-    its own ones there.
+    This is done at each save and load, because a second copy of this library in the same process
+    may have published its own restorers there.
     """
     module = sys.modules.get(ALIAS)
     if module is None:
@@ -52,13 +52,13 @@ class LoadContext:
     namespace: the dictionary that restored functions use as their globals.
     classes: key → class, for the classes that the notebook defined.
     modules: name → file it came from, for modules that may no longer be on ``sys.path``.
-    sandboxed: resources outside of the process are stood in for, not opened.
-    keepalive: objects that must outlive the load because only weak references name them.
-    notes: what the user should be told.
-    missed: what the component being loaded could not get hold of outside of the process.
+    sandboxed: replace resources outside the process by stubs instead of opening them.
+    keepalive: objects that must live until the load ends, as only weak references refer to them.
+    notes: remarks for the user.
+    missed: problems of the current component with resources outside the process.
     enum_members: members made before their class has been filled.
-    twins: struct class → one like it that nothing runs in when an instance is made.
-    kept: what restorers keep for the next object of their kind.
+    twins: struct class → a subclass whose instances can be made without running user code.
+    kept: caches of restorers, by keys of their choice.
     """
 
     namespace: dict[str, Any]
@@ -82,7 +82,7 @@ _current = _Current()
 
 @contextmanager
 def loading(context: LoadContext) -> Iterator[LoadContext]:
-    """Make ``context`` the one that restorers of this thread see."""
+    """Make ``context`` the current load context of this thread inside the block."""
     before = _current.context
     _current.context = context
     try:
@@ -92,14 +92,14 @@ def loading(context: LoadContext) -> Iterator[LoadContext]:
 
 
 def current() -> LoadContext:
-    """The load going on in this thread."""
+    """Return the load context of this thread."""
     if _current.context is None:
         raise RuntimeError("Restorers work only while a snapshot is being loaded.")
     return _current.context
 
 
 class SandboxedResource:
-    """Stands for an outside resource while a snapshot is verified; pickles as the original did."""
+    """A stub for an outside resource while a snapshot is verified; pickles as the original did."""
 
     def __init__(self, recall: Callable[..., Any], args: tuple[Any, ...]) -> None:
         self.recall = recall
@@ -111,11 +111,11 @@ class SandboxedResource:
     def __getattr__(self, name: str) -> SandboxedResource:
         if name.startswith("__"):
             raise AttributeError(name)
-        return SandboxedResource(getattr, (self, name))  # a method of it that was kept somewhere
+        return SandboxedResource(getattr, (self, name))  # a bound method that was pickled too
 
 
 def outside(function: Function) -> Function:
-    """A restorer that opens something outside of the process: stubbed in the sandbox."""
+    """Register a restorer that opens an outside resource; in the sandbox it returns a stub."""
 
     def guarded(*args: Any) -> Any:
         if current().sandboxed:

@@ -1,8 +1,8 @@
-"""Kinds of objects that are tried out before they are pickled in the kernel itself.
+"""Risky types of objects, which are tried out before they are pickled in the kernel itself.
 
-A reduction written in the notebook may do anything, and one in a little-known C extension may
-crash. A component with such an object is first pickled in a forked child, which is all that is
-lost if it goes wrong.
+A ``__reduce__`` written in the notebook may do anything, and one in a little-known C extension may
+crash. A component with such an object is first pickled in a forked child, so that a failure costs
+only the child.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _WELL_KNOWN = frozenset(
 
 
 _known_to_fail: weakref.WeakKeyDictionary[type, tuple[Any, str]] = weakref.WeakKeyDictionary()
-"""Kinds that hung or crashed → the methods that did so, and what happened. Trying again at each
-save would cost seconds; a method that the user has replaced since is tried anew."""
+"""Type that hung or crashed → its pickling methods, and the problem. Trying it again at each save
+would cost seconds. It is tried again once the user has replaced one of the methods."""
 
 
 def remember_failure(kind: type, what: str) -> None:
-    """Objects of this risky kind become placeholders from now on."""
+    """Turn objects of this type into placeholders from now on."""
     _known_to_fail[kind] = _hooks_of(kind), what
 
 
@@ -52,7 +52,7 @@ def _hooks_of(kind: type) -> tuple[Any, ...]:
 
 
 class TrialNeeded(BaseException):
-    """Raised through the pickler by the first object of a risky kind."""
+    """Raised through the pickler by the first object of a risky type that was not tried yet."""
 
     def __init__(self, kind: type) -> None:
         super().__init__(kind)
@@ -60,7 +60,7 @@ class TrialNeeded(BaseException):
 
 
 def guarded(plan: Plan, kind: type) -> Plan:
-    """The plan, if the kind is harmless; else one that asks for a trial first."""
+    """Return the plan if the type is harmless, otherwise a plan that requires a trial first."""
     if not is_risky(kind):
         return plan
 
@@ -77,7 +77,7 @@ def guarded(plan: Plan, kind: type) -> Plan:
 
 
 def is_risky(kind: type) -> bool:
-    """Whether pickling an instance runs code that nobody but the user has tested."""
+    """Return whether pickling an instance runs the user's own or little-known C code."""
     if issubclass(kind, (type, types.ModuleType)):
         return False
     for base in kind.__mro__[:-1]:

@@ -1,8 +1,8 @@
-"""Segments: append-only files for what is too large for the head.
+"""Segments: files for data that is too large for the head.
 
-A segment is written once, by one save, and afterwards only ever mapped or unlinked: arrays that
-were restored live in private mappings of it, and truncating a mapped file kills the process that
-maps it.
+A segment is written once, by one save, and afterwards only mapped or unlinked, never changed:
+restored arrays live in private mappings of it, and truncating a mapped file would kill the process
+that maps it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from .format import Extent, Manifest
 from .packing import Pack
 
 MIN_STREAM = 4 * 1024
-"""Bytes from which a component's stream goes to a segment, so that an unchanged one is not
-written again; smaller ones are kept in the head."""
+"""Size in bytes from which a stream goes to a segment, so that it is not written again while it is
+unchanged. Smaller streams are part of each head."""
 
 PAGE = 4096
 _PAGE_ALIGNED_FROM = 1024 * 1024
@@ -34,17 +34,17 @@ _ALIGNMENT = 64
 _WRITE_BACK = 8 * 1024 * 1024
 _HASH_BESIDE = 64 * 1024
 _MOST_WAITING = 8
-"""Pieces that are written and not hashed yet: those of a pack are copies, and take memory."""
+"""Largest number of pieces waiting to be hashed: those of a pack are copies, which take memory."""
 
 
 Progress = Callable[[bool], None]
-"""Called now and then by a writer; true before a step that may take long without a sign of life."""
+"""Called regularly by a writer; with true before a step that may take long without progress."""
 
 
 def _find_sync_file_range() -> Any:
-    """The system call of Linux that starts writing a part of a file and does not wait for it.
+    """Return Linux's system call that starts writing a part of a file to disk without waiting.
 
-    Looked up at import, because a forked child must not load libraries.
+    It is looked up at import, because a forked child must not load libraries. None elsewhere.
     """
     if sys.platform != "linux":
         return None
@@ -63,10 +63,10 @@ _START_WRITING = 2  # SYNC_FILE_RANGE_WRITE
 class SegmentWriter:
     """Writes one new segment, hashing while it writes.
 
-    The file is created at the first buffer, so that a save that changes nothing large leaves no
-    empty segment behind. Three things go on at once: this thread writes (and takes the fast
-    digest of what is in the processor's cache by then), another takes the strong digests, and the
-    system is kept busy carrying to the disk what was written.
+    The file is created with the first buffer, so that a save without new large data leaves no empty
+    segment behind. Three things happen in parallel: this thread writes, and takes the fast digest
+    of data that is in the processor's cache by then; another thread takes the strong digests; and
+    the operating system writes back to disk what has been written so far.
     """
 
     def __init__(self, directory: Path, name: str, progress: Progress) -> None:
@@ -82,11 +82,15 @@ class SegmentWriter:
     def write(
         self, data: memoryview | Pack, fast: str | None, algorithm: str, private: bool = False
     ) -> Extent:
-        """Append a buffer; returns its extent, whose strong digest may follow until `finish`.
+        """Append a buffer and return its extent, whose strong digest may be missing until `finish`.
 
-        ``algorithm`` is that of the strong digest. ``fast``: that digest, if it is known.
-        ``private``: the buffer may change meanwhile; both digests of the extent are then those of
-        the bytes that were written, whatever ``fast`` says.
+        Parameters
+        ----------
+        data: the buffer.
+        fast: its fast digest, if that is known.
+        algorithm: the algorithm of the strong digest.
+        private: the buffer may change while it is written. Both digests of the extent are then
+            taken of the bytes actually written, whatever ``fast`` says.
         """
         if self._descriptor < 0:
             self._descriptor = os.open(
@@ -129,10 +133,10 @@ class SegmentWriter:
             data = data[os.write(self._descriptor, data) :]
 
     def _write_back(self) -> None:
-        """Let the disk begin: the sync at the end then finds most of the work done."""
+        """Start writing back to disk, so that the fsync at the end has little left to do."""
         length = self._position - self._on_its_way
         if length >= _WRITE_BACK and _sync_file_range is not None:
-            # Whether it succeeds is nothing to rely on: the sync at the end tells of every error.
+            # Its result does not matter: the fsync at the end reports every error.
             _sync_file_range(self._descriptor, self._on_its_way, length, _START_WRITING)
             self._on_its_way = self._position
 
@@ -150,9 +154,9 @@ class SegmentWriter:
             self._descriptor = -1
 
     def discard(self) -> None:
-        """Remove what a failed save has written so far."""
+        """Remove the segment of a failed save."""
         if self._hashing is not None:
-            with contextlib.suppress(BaseException):  # of what is dropped anyway
+            with contextlib.suppress(BaseException):  # the data is dropped anyway
                 self._hashing.finish()
             self._hashing = None
         if self._descriptor >= 0:
@@ -162,9 +166,9 @@ class SegmentWriter:
 
 
 class _StrongDigests:
-    """Fills in the strong digests of extents, in a thread of its own: hashing releases the GIL.
+    """Computes the strong digests of extents in a thread of its own, as hashing releases the GIL.
 
-    Each piece is hashed soon after it was given, so that it is in the processor's cache still.
+    Each piece is hashed soon after it was added, while it is still in the processor's cache.
     """
 
     def __init__(self) -> None:
@@ -174,7 +178,7 @@ class _StrongDigests:
         self._thread.start()
 
     def update(self, extent: Extent, algorithm: str, piece: memoryview | bytes) -> None:
-        """The next piece of an extent; all pieces of one come before those of another."""
+        """Add the next piece of an extent. Pieces of different extents must not alternate."""
         self._queue.put((extent, algorithm, piece))
 
     def _run(self) -> None:
@@ -189,7 +193,7 @@ class _StrongDigests:
                 if item is None:
                     return
                 if self._error is not None:
-                    continue  # what comes now is of no use, but is not to wait in the queue
+                    continue  # drain the queue, so that `update` does not block
                 if current is None:
                     current = item[0], item[1], digests.new(item[1])
                 current[2].update(item[2])
@@ -198,7 +202,7 @@ class _StrongDigests:
                 current = None
 
     def finish(self) -> None:
-        """Wait for all of them. Raises what went wrong."""
+        """Wait for all digests. Raises the error of the thread, if there was one."""
         self._queue.put(None)
         self._thread.join()
         if self._error is not None:
@@ -216,12 +220,13 @@ class SegmentReader:
         self._files: dict[str, File] = {}
         self.mapped = 0
         self.damaged: dict[str, str] = {}
-        """Segment → what was wrong with it when something was to be read from it."""
+        """Segment → the first problem that was met when reading from it."""
 
     def open_all(self, names: Iterable[str]) -> None:
-        """Open everything now: a concurrent save may unlink segments, open ones stay readable.
+        """Map all segments now: a save may unlink them at any time, but mapped ones stay readable.
 
-        A segment that cannot be opened is remembered; only the components that need it fail.
+        A segment that cannot be opened is recorded in `problems`, and only the components that
+        need it fail.
         """
         for name in names:
             try:
@@ -249,7 +254,7 @@ class SegmentReader:
             os.close(descriptor)
 
     def view(self, extent: Extent) -> memoryview:
-        """The bytes of an extent, writable, private to this process."""
+        """Return the bytes of an extent, writable and private to this process."""
         if extent.where in self._problems:
             raise self._damage(extent, f": {self._problems[extent.where]}")
         mapped = self._maps[extent.where]
@@ -260,10 +265,10 @@ class SegmentReader:
         return mapped[extent.offset : end]
 
     def lend(self, extent: Extent, check: bool = False) -> memoryview:
-        """The bytes of an extent for one object to live in.
+        """Return the bytes of an extent as the memory of one restored object.
 
-        Equal buffers are stored once. Whoever asks for such an extent again gets a mapping of
-        its own, else a write through one object would show in the other.
+        Equal buffers are stored only once. A second call for the same extent returns another
+        mapping, so that a write through one object does not change the other.
         """
         data = self.checked(extent) if check else self.view(extent)
         if (extent.where, extent.offset) in self._lent:
@@ -272,13 +277,16 @@ class SegmentReader:
         return data
 
     def checked(self, extent: Extent, progress: Progress | None = None) -> memoryview:
-        """As `view`, after comparing the content with its digest."""
+        """Return `view`, after comparing the content with its digest."""
         data = self.view(extent)
         self._compare(extent, data, progress)
         return data
 
     def copy(self, extent: Extent) -> bytes:
-        """As `checked`, but a copy: a mapped page shows what others write to the file later."""
+        """Return a copy of an extent, compared with its digest.
+
+        Unlike a mapping, a copy does not change when somebody writes to the file later.
+        """
         data = bytes(self.view(extent))
         self._compare(extent, data)
         return data
@@ -295,7 +303,7 @@ class SegmentReader:
         return SnapshotCorrupt(problem)
 
     def pristine(self) -> SegmentReader:
-        """One with mappings of its own, in which nobody has changed a restored object."""
+        """Return a reader with mappings of its own, which no restored object has changed."""
         other = SegmentReader(self._directory)
         other.open_all(self._maps)
         return other
@@ -304,16 +312,16 @@ class SegmentReader:
 File = tuple[int, int, int]
 
 _altered: set[tuple[int, int, int, int]] = set()
-"""File and offset of the extents that were found to be altered, by this process."""
+"""File and offset of the extents that this process has found to be altered."""
 
 
 def _file(status: os.stat_result) -> File:
-    """Which file a segment is; another one may later get its name."""
+    """Return the identity of a segment's file, whose name another file may get later."""
     return status.st_dev, status.st_ino, status.st_mtime_ns
 
 
 def is_damaged(manifest: Manifest, directory: Path) -> bool:
-    """Whether something that a snapshot needs is known to be altered, or is not there."""
+    """Return whether data that a snapshot needs is known to be altered, or is missing."""
     files: dict[str, tuple[File, int]] = {}
     for name in manifest.segments():
         try:
@@ -330,11 +338,11 @@ def is_damaged(manifest: Manifest, directory: Path) -> bool:
 
 
 def reusable(manifest: Manifest | None, directory: Path) -> dict[tuple[str, int], Extent]:
-    """Extents of the last snapshot that a new one may refer to, by ``(fast digest, length)``.
+    """Return the extents of the last snapshot that a new one may refer to.
 
-    Extents of a segment of which less than half is still needed are left out: their content is
-    written anew, and the segment goes when the last head that refers to it goes. So is what was
-    found to be altered.
+    The keys are ``(fast digest, length)``. Extents found to be altered are left out. So are those
+    of a segment of which less than half is still in use: their content is written again, and the
+    segment is deleted with the last head that refers to it.
     """
     if manifest is None:
         return {}
@@ -356,11 +364,11 @@ def reusable(manifest: Manifest | None, directory: Path) -> dict[tuple[str, int]
 
 
 def collect(directory: Path, needed: set[str]) -> list[str]:
-    """Unlink the segments that no kept head refers to; returns their names."""
+    """Unlink the segments that are not ``needed`` and return their names, sorted."""
     gone = []
     for path in directory.glob("seg-*.bin"):
         if path.name not in needed:
-            # Where a mapped file cannot be unlinked it goes with a later save.
+            # Where a mapped file cannot be unlinked, a later save tries again.
             with contextlib.suppress(OSError):
                 path.unlink()
                 gone.append(path.name)
