@@ -1,4 +1,4 @@
-"""How much of a text is shown, and which part of it."""
+"""Excerpts of texts: snippets around a match, and texts cut to a common length."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SNIPPET_CHARS = 240
 
 
 def snippet(text: str, query: str) -> str:
-    """About ``SNIPPET_CHARS`` of ``text`` around where it matches ``query``, on one line."""
+    """Return about ``SNIPPET_CHARS`` of ``text`` around its match with ``query``, on one line."""
     lower = text.lower()
     words = words_of(query)
     for wanted in (query, *sorted(words, key=len, reverse=True)):
@@ -19,7 +19,7 @@ def snippet(text: str, query: str) -> str:
         if at >= 0:
             break
     else:
-        # The tokenizer matched across punctuation or accents: its longest run of letters then.
+        # The index ignores punctuation and accents. Look for the longest word of the query.
         runs = sorted(re.findall(r"\w+", query.lower()), key=len, reverse=True)
         at = max(next((lower.find(run) for run in runs if run in lower), 0), 0)
         wanted = ""
@@ -30,13 +30,13 @@ def snippet(text: str, query: str) -> str:
 
 
 def fitted(texts: Sequence[str], chars: int) -> list[str]:
-    """``texts`` in their order, the longest cut in the middle, together at most about ``chars``."""
+    """Cut the longest of ``texts`` in the middle, to about ``chars`` characters in total."""
     shares = _shares([len(text) for text in texts], chars)
     return [_cut(text, share) for text, share in zip(texts, shares, strict=True)]
 
 
 def _shares(lengths: list[int], total: int) -> list[int]:
-    """How much of each text is shown: what short ones leave over goes to long ones."""
+    """Divide ``total`` equally; what short texts do not need goes to longer ones."""
     shares = [0] * len(lengths)
     left = max(total, 0)
     order = sorted(range(len(lengths)), key=lengths.__getitem__)

@@ -1,9 +1,9 @@
-"""``session.jsonl``: an append-only file of records that survives being killed at any instant.
+"""``session.jsonl``: an append-only file of records that stays consistent if a process is killed.
 
-One line is one record in JSON. Nothing that was written is ever changed: what a crash left half
-written at the end is moved aside to ``session.jsonl.torn`` before the next record is appended, and
-a line that rotted in the middle stays where it is and is skipped. ``docs/session-log.md``
-describes the format and what it guarantees.
+Each line is one record in JSON. Written records are never changed. A partial line that a crash left
+at the end is moved to ``session.jsonl.torn`` before the next record is appended; a damaged line
+before the end stays in place and is skipped. ``docs/session-log.md`` describes the format and its
+guarantees.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-# Absent on Windows, where symbolic links need a privilege to make.
+# Absent on Windows, where creating symbolic links needs a privilege.
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
-# A FIFO in the log's place must not block the server.
+# O_NONBLOCK: opening a FIFO in place of the log must not block the server.
 _SAFE = _NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 @dataclass(frozen=True)
 class Damage:
-    """Bytes of the file that are not a record.
+    """A part of the file that is not a valid record.
 
     Parameters
     ----------
     offset, length:
-        Where they are, in bytes.
+        Its position and size in the file, in bytes.
     reason:
-        Plain words, for the server's log.
+        Description for the server's log.
     """
 
     offset: int
@@ -51,7 +51,7 @@ class Damage:
 
 
 class _Header(msgspec.Struct):
-    """What every line must have. Decoding it checks the syntax of the whole line."""
+    """Fields that every line must have. Decoding them checks the syntax of the whole line."""
 
     seq: int
     kind: str
@@ -63,7 +63,7 @@ _encoder = msgspec.json.Encoder(enc_hook=str)
 
 
 def decode_record(line: bytes) -> AnyRecord | None:
-    """The typed record of ``line``; ``None`` for a kind or shape this version does not know."""
+    """Decode ``line`` to a record; ``None`` if this version does not know its kind or fields."""
     try:
         return _record.decode(line)
     except msgspec.DecodeError:
@@ -71,7 +71,7 @@ def decode_record(line: bytes) -> AnyRecord | None:
 
 
 def decode_json(line: bytes) -> dict[str, Any] | None:
-    """The record of ``line`` as plain JSON values; ``None`` if it cannot be read."""
+    """Decode ``line`` to plain JSON values; ``None`` if it is not a JSON object."""
     try:
         value = msgspec.json.decode(line)
     except msgspec.DecodeError:
@@ -82,17 +82,17 @@ def decode_json(line: bytes) -> dict[str, Any] | None:
 class SessionLog:
     """The records of one session on disk.
 
-    Appending costs one ``write`` whatever the length of the log; reading a slice reads that slice.
-    In memory the log holds 25 bytes for each record. Safe to use from several threads; only one
-    process may append (see ``SessionStore``).
+    Appending takes one ``write`` whatever the length of the log, and reading a slice reads only
+    that slice. The index in memory takes 25 bytes per record. Thread-safe, but only one process may
+    append (see ``SessionStore``).
     """
 
     _size: int
-    """Bytes of the file that have been looked at."""
+    """Bytes of the file that have been scanned."""
     _tail: int
-    """Bytes at the end, out of ``_size``, that are torn or damaged."""
+    """Bytes at the end of these that are torn or damaged."""
     _open_line: bool
-    """The last record is whole but its line feed is missing."""
+    """Whether the last record is complete but its line feed is missing."""
 
     def __init__(self, path: Path, fd: int) -> None:
         self.path = path
@@ -103,14 +103,14 @@ class SessionLog:
 
     @classmethod
     def open(cls, path: Path) -> SessionLog:
-        """Open the log at ``path``, made (mode 0600) if it is not there.
+        """Open the log at ``path``, or create it with mode 0600.
 
-        Opening changes nothing in a log that exists, however damaged it is.
+        Opening never changes the content of an existing log, however damaged.
 
         Raises
         ------
         OSError
-            If it cannot be opened, or is a symbolic link or anything else but a regular file.
+            If the file cannot be opened or is not a regular file (e.g. a symbolic link).
         """
         fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | _SAFE, 0o600)
         try:
@@ -125,7 +125,7 @@ class SessionLog:
             raise
 
     def close(self) -> None:
-        """Close the file. What was appended stays readable, nothing more can be appended."""
+        """Close the file. Records can still be read, but no more can be appended."""
         with self._lock:
             if self._fd >= 0:
                 os.close(self._fd)
@@ -145,12 +145,12 @@ class SessionLog:
 
     @property
     def damage(self) -> tuple[Damage, ...]:
-        """What was found unreadable and skipped, oldest first."""
+        """Parts of the file that were unreadable and skipped, in order of their offset."""
         with self._lock:
             return tuple(self._damage)
 
     def seqs_of(self, *kinds: str) -> list[int]:
-        """``seq`` of every record of these kinds, oldest first, without reading the file."""
+        """Return the ``seq`` of all records of these kinds, oldest first, from the index."""
         with self._lock:
             codes = {self._kinds.index(kind) for kind in kinds if kind in self._kinds}
             if not codes:
@@ -160,24 +160,24 @@ class SessionLog:
     # --- Reading -------------------------------------------------------------------------
 
     def read(self, after: int = 0, limit: int | None = None) -> list[AnyRecord]:
-        """At most ``limit`` typed records with ``seq > after``, oldest first.
+        """Return at most ``limit`` records with ``seq > after``, oldest first.
 
-        Records of a kind this version does not know are left out, and count towards ``limit``.
+        Records that this version cannot decode are left out, but count towards ``limit``.
         """
         decoded = (decode_record(line) for _, line in self.lines(after, limit))
         return [record for record in decoded if record is not None]
 
     def get(self, seq: int) -> AnyRecord | None:
-        """The typed record ``seq``, or ``None``."""
+        """Return the record ``seq``, or ``None``."""
         return next(iter(self.get_all([seq])), None)
 
     def get_all(self, seqs: Iterable[int]) -> list[AnyRecord]:
-        """The typed records with these ``seq``, in that order; those not there are left out."""
+        """Return the records with these ``seq``, in that order; missing ones are left out."""
         found = (decode_record(line) for _, line in self.lines_of(seqs))
         return [record for record in found if record is not None]
 
     def lines_of(self, seqs: Iterable[int]) -> Iterator[tuple[int, bytes]]:
-        """``(seq, line)`` of these records in that order, read one by one as they are asked for."""
+        """Yield ``(seq, line)`` of these records, in that order, reading each line on demand."""
         spans = []
         with self._lock:
             for seq in seqs:
@@ -189,10 +189,10 @@ class SessionLog:
     def lines(
         self, after: int = 0, limit: int | None = None, max_bytes: int | None = None
     ) -> list[tuple[int, bytes]]:
-        """``(seq, line)`` of records with ``seq > after``, as written and of any kind.
+        """Return ``(seq, line)`` of the records with ``seq > after``, undecoded.
 
-        Ends at ``limit`` lines or ``max_bytes`` bytes, but gives one line, however long, if there
-        is one.
+        At most ``limit`` lines and ``max_bytes`` bytes are returned, but at least one line, however
+        long, if ``limit`` allows it.
         """
         with self._lock:
             first = bisect_right(self._seqs, max(after, 0))
@@ -226,21 +226,24 @@ class SessionLog:
     # --- Appending -----------------------------------------------------------------------
 
     def append(self, record: AnyRecord, *, sync: bool = False) -> AnyRecord:
-        """Write ``record`` with the next ``seq``, a new ``id`` and the time.
-
-        Returns it as a reader will see it: text that is not Unicode (lone surrogates) mended, and
-        sharing nothing with the mutable values that were passed in.
+        """Append ``record`` with the next ``seq``, a new ``id`` and the current time.
 
         Parameters
         ----------
         sync:
-            Return only when the record is on the disk, not merely with the operating system.
+            Wait for an fsync, so that the record survives a power cut.
+
+        Returns
+        -------
+        AnyRecord
+            The record as a reader will see it: lone surrogates are replaced, and no mutable value
+            is shared with the argument.
 
         Raises
         ------
         OSError
-            If it could not be written (disk full, closed). The log is then as it was before,
-            unless ``sync`` failed: the record is there but may not survive a power cut.
+            If the record cannot be written (disk full, log closed). The log is then unchanged. If
+            only the fsync failed, the record is in the log but may not survive a power cut.
         """
         with self._lock:
             if self._fd < 0:
@@ -264,7 +267,7 @@ class SessionLog:
         return stored
 
     def sync(self) -> None:
-        """Wait until everything appended so far is on the disk."""
+        """Wait until everything appended so far is on the disk (fsync)."""
         with self._lock:
             if self._fd >= 0:
                 os.fsync(self._fd)
@@ -276,13 +279,13 @@ class SessionLog:
             while view:
                 view = view[os.write(self._fd, view) :]
         except OSError:
-            # Half a line of ours, which nobody has been told of: no need to keep it aside. If
-            # even this fails, the next append finds a torn end and deals with it.
+            # Remove the partial line; nobody has been told of this record, so it need not be kept.
+            # If this fails too, the next append finds a torn end and sets it aside.
             os.ftruncate(self._fd, before)
             raise
 
     def _mend_end(self) -> None:
-        """Bring the end of the file to where a record can be appended."""
+        """Scan bytes that others have appended, and set a torn end aside."""
         size = os.fstat(self._fd).st_size
         if size < self._size:
             self._clear_index()
@@ -292,7 +295,7 @@ class SessionLog:
             self._set_aside(self._size - self._tail, self._tail)
 
     def _set_aside(self, offset: int, length: int) -> None:
-        # Copied and synced before it is cut off: killed in between, it is there twice.
+        # Copied and synced before it is truncated, so that a kill in between loses nothing.
         with self._reader() as file:
             file.seek(max(offset - 1, 0))
             self._open_line = offset > 0 and file.read(1) != b"\n"
@@ -322,7 +325,7 @@ class SessionLog:
         self._open_line = False
 
     def _index(self, seq: int, kind: str, offset: int, end: int) -> None:
-        # 255 stands for "some other kind", should a log ever hold so many.
+        # Code 255 means "any other kind", in case a log has more kinds than codes.
         if kind not in self._kinds and len(self._kinds) < 255:
             self._kinds.append(kind)
         self._seqs.append(seq)
@@ -331,7 +334,7 @@ class SessionLog:
         self._codes.append(self._kinds.index(kind) if kind in self._kinds else 255)
 
     def _scan(self) -> None:
-        """Index what the file holds behind the last record known."""
+        """Index the part of the file after the last known record."""
         offset = self._size - self._tail
         tail: list[Damage] = []
         known = [damage for damage in self._damage if damage.offset < offset]
@@ -342,13 +345,13 @@ class SessionLog:
             for line in file:
                 body = line.rstrip(b"\n")
                 if open_line and not body:
-                    # Another writer ended the line that was open.
+                    # Another writer has ended the line whose line feed was missing.
                     offset, open_line = offset + len(line), False
                     continue
                 reason = ""
                 try:
                     if not body.isascii():
-                        body.decode()  # not checked in what the header skips
+                        body.decode()  # The header decoder does not check skipped strings.
                     header = _header.decode(body)
                     if header.seq <= last:
                         reason = f"record {header.seq} follows record {last}"
@@ -374,17 +377,17 @@ def _encode(record: AnyRecord) -> tuple[bytes, AnyRecord]:
         line = _encoder.encode(record)
         return line, _record.decode(line)
     except (ValueError, msgspec.MsgspecError):
-        # A lone surrogate, or a number that no reader could take back.
+        # A lone surrogate, or an integer that JSON readers cannot represent.
         values = mend(msgspec.to_builtins(record, str_keys=True, enc_hook=str))
         line = _encoder.encode(values)
         return line, _record.decode(line)
 
 
 def mend(value: Any) -> Any:
-    """``value`` with every string made valid Unicode and every number one that JSON readers take.
+    """Return a copy of ``value`` in which all strings and integers can be written as JSON.
 
-    Halves of a surrogate pair that belong together are joined, lone ones become U+FFFD; integers
-    beyond 64 bits become strings of hexadecimal digits.
+    Surrogate pairs are joined and lone surrogates become U+FFFD; integers beyond 64 bits become
+    hexadecimal strings.
     """
     if isinstance(value, str):
         return well_formed(value)

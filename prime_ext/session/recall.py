@@ -1,7 +1,8 @@
-"""Finding and reading raw records again, long after they have left the model's context.
+"""Search and reading of raw records, including those that have left the model's context.
 
-The index is an SQLite full-text table beside the log. It is derived: it may be deleted at any
-time, is rebuilt if it does not fit the log, and does without if it cannot be written.
+The index is an SQLite full-text table next to the log. It is derived from the log: it may be
+deleted at any time and is rebuilt if it does not match. If it cannot be written, searches read the
+log instead.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ if TYPE_CHECKING:
     from prime_ext.session.records import AnyRecord
 
 MAX_OUTPUT_BYTES = 16 << 20
-"""Of one file in ``outputs/`` that is searched."""
+"""Maximum bytes of a file in ``outputs/`` that are searched and read."""
 
 _BATCH_RECORDS = 500
 _BATCH_BYTES = 8 << 20
 _BACK_RECORDS = 64
-"""Held in memory at once where a log is read backwards."""
+"""Number of records in memory at a time when a log is read backwards."""
 
 
 @dataclass(frozen=True)
 class Hit:
-    """A record that matches, and the part of it that does."""
+    """A matching record, with the part of its text that matches."""
 
     seq: int
     kind: str
@@ -49,7 +50,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class Excerpt:
-    """The text of a record, cut in the middle if it is longer than asked for."""
+    """The text of a record, with its middle left out if it is too long."""
 
     seq: int
     kind: str
@@ -60,7 +61,7 @@ class Excerpt:
 
 
 class Recall:
-    """Search and read over one session's log. Safe to use from several threads; blocking."""
+    """Searches and reads one session's log. Thread-safe; all methods block."""
 
     def __init__(self, folder: Path, log: SessionLog) -> None:
         self._folder = folder
@@ -76,25 +77,27 @@ class Recall:
         before: int | None = None,
         limit: int = 20,
     ) -> list[Hit]:
-        """Records that match ``query``, the best first.
+        """Return the records that match ``query``, best match first.
 
-        All words must occur, in any order, as beginnings of words; quoted words must follow each
-        other. If nothing matches so, ``query`` is looked for as it stands, inside words too;
-        failing that, records with some of its words are given.
+        All words must occur, in any order, each at least as the beginning of a word; words in
+        quotation marks must be adjacent and whole. If nothing matches, ``query`` is searched for as
+        a literal substring, and after that records with at least one of its words are returned.
 
         Parameters
         ----------
         kinds:
-            Only records of these kinds, out of ``SEARCHABLE_KINDS``.
+            Only records of these kinds, a subset of ``SEARCHABLE_KINDS``. All by default.
         before:
             Only records with a smaller ``seq``.
+        limit:
+            Maximum number of hits.
 
         Raises
         ------
         PrimeError
-            ``unknown_kind``, or ``empty_query``.
+            ``unknown_kind`` or ``empty_query``.
         """
-        # SQLite takes a NUL for the end; the index would then count as damaged.
+        # SQLite ends the query at a NUL and raises an error, as if the index were damaged.
         query = well_formed(query).replace("\0", " ").strip()
         if not query:
             raise PrimeError(
@@ -118,12 +121,15 @@ class Recall:
         return [Hit(entry.seq, entry.kind, snippet(entry.text, query)) for entry in found]
 
     def read(self, seqs: Sequence[int], max_chars: int = 12_000) -> list[Excerpt]:
-        """The records ``seqs`` in that order, together at most about ``max_chars`` long.
+        """Return the texts of the records ``seqs``, in that order.
+
+        Missing records are left out. Together the texts have about ``max_chars`` characters at
+        most.
 
         Raises
         ------
         PrimeError
-            ``record_not_found`` if none of them is there.
+            ``record_not_found`` if none of the records exists.
         """
         records = self._log.get_all(dict.fromkeys(seqs))
         if not records:
@@ -140,12 +146,12 @@ class Recall:
         ]
 
     def catch_up(self) -> None:
-        """Index what has been appended, so that the next search need not."""
+        """Index newly appended records, so that the next search need not do so."""
         with self._lock:
             self._current_index()
 
     def close(self) -> None:
-        """Close the index; a batch that is being indexed is waited for."""
+        """Close the index, after waiting for the batch that is being indexed, if any."""
         self._closed = True
         with self._lock:
             if self._index is not None:
@@ -157,8 +163,15 @@ class Recall:
     def _look_up(
         self, wanted: Wanted, terms: str, needed: Callable[[Iterable[bool]], bool]
     ) -> list[Entry]:
-        """What the index finds; without an index, the records with the words that are ``needed``:
-        ``all`` or ``any``."""
+        """Search with the index or, if there is none, by reading the log.
+
+        Parameters
+        ----------
+        terms:
+            Search terms for the index.
+        needed:
+            ``all`` or ``any``: which of the words a record must contain. Used without an index.
+        """
         if not terms:
             return []
         seqs: list[int] | None = None
@@ -174,7 +187,7 @@ class Recall:
                 wanted, lambda text: needed(bool(word.search(text)) for word in wanted.patterns)
             )
         entries = [self._entry(record) for record in self._log.get_all(seqs)]
-        # Words next to each other are what was meant more often than words anywhere.
+        # Records that contain the query literally are usually what was meant.
         literal = wanted.query.casefold()
         entries.sort(key=lambda entry: literal not in entry.text.casefold())
         return entries[: wanted.limit]
@@ -182,7 +195,7 @@ class Recall:
     def _current_index(self) -> SearchIndex | None:
         if self._closed:
             return None
-        for _ in range(2):  # a damaged or foreign index is made anew once
+        for _ in range(2):  # A damaged or mismatching index is rebuilt once.
             try:
                 if self._index is None:
                     self._index = SearchIndex(self._folder / INDEX_NAME)
@@ -209,7 +222,7 @@ class Recall:
         return Entry(record.seq, record.id, record.kind, text)
 
     def _batches(self, after: int) -> Iterator[list[Entry]]:
-        """What is to be indexed; entries without text for what is not."""
+        """Yield batches of entries to index. Records that are not searched have an empty text."""
         while not self._closed and (lines := self._log.lines(after, _BATCH_RECORDS, _BATCH_BYTES)):
             after = lines[-1][0]
             yield [
@@ -220,9 +233,11 @@ class Recall:
     def _scan(
         self, wanted: Wanted, matches: Callable[[str], bool], literal: str = ""
     ) -> list[Entry]:
-        """Entries whose text matches, by reading them all, the newest first; ``literal`` must
-        stand in it."""
-        # Most lines can be passed over without being decoded, if JSON writes the part as it is.
+        """Return matching entries by reading the log, newest first.
+
+        ``literal``, if given, is a text that all matches contain; it speeds the scan up.
+        """
+        # Lines without `literal` need not be decoded, if JSON writes that text without escapes.
         part = literal.casefold()
         plain = part.encode() if part.isascii() and part.isprintable() else b""
         if b'"' in plain or b"\\" in plain:
@@ -240,9 +255,10 @@ class Recall:
         return found
 
     def _newest_first(self, seqs: list[int]) -> Iterator[bytes]:
-        """The lines of these records, oldest first, from the last one back.
+        """Yield the lines of the records ``seqs`` (in ascending order), starting with the newest.
 
-        A few at a time are read in the file's order: each step back would read a buffer anew.
+        They are read in batches in the order of the file, because each step backwards in the file
+        would fill the read buffer again.
         """
         for end in range(len(seqs), 0, -_BACK_RECORDS):
             batch = list(self._log.lines_of(seqs[max(0, end - _BACK_RECORDS) : end]))
@@ -250,7 +266,7 @@ class Recall:
                 yield line
 
     def _output(self, name: str) -> str | None:
-        """Text of a file in ``outputs/``, where the whole of a capped result is."""
+        """Return the text of a file in ``outputs/``, which holds the full text of a result."""
         if Path(name).name != name:
             return None
         flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -263,6 +279,6 @@ class Recall:
 
 
 def _containing(query: str) -> Callable[[str], bool]:
-    """Whether a text holds ``query`` as it stands, inside words too."""
+    """Return a predicate that tells whether a text contains ``query`` literally, ignoring case."""
     folded = query.casefold()
     return lambda text: folded in text.casefold()

@@ -1,4 +1,4 @@
-"""The text of a record: what is searched, and what is read."""
+"""The text of a record, as it is searched and read."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ SEARCHABLE_KINDS = (
     "notebook_op",
     "error",
 )
-"""What holds content. The rest is bookkeeping, or says the same again."""
+"""Kinds of records with content. The others are bookkeeping or repeat content."""
 
-# A search must not find earlier searches.
+# Calls and results of these tools are left out, so that a search does not find earlier searches.
 _OWN_TOOLS = ("session_search", "session_read")
 _INPUT = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
 def text_of(record: AnyRecord, output: Callable[[str], str | None]) -> str | None:
-    """What a record says, for searching and reading; ``None`` for bookkeeping.
+    """Return the text of a record for searching and reading; ``None`` for bookkeeping.
 
     Parameters
     ----------
     output:
-        Gives the text of a file in ``outputs/`` by its name, where the whole of a capped result is;
-        ``None`` if it cannot be read.
+        Returns the text of a file in ``outputs/`` by its name, or ``None`` if it cannot be read.
+        Such a file holds the full text of a result that was capped.
     """
     if isinstance(record, UserMessage):
         return _joined(_block_texts(record.content)) or record.text
@@ -78,7 +78,7 @@ def _block_texts(blocks: list[Block]) -> Iterator[str]:
             yield str(block.get("name", ""))
             arguments = block.get("input")
             for name, value in arguments.items() if isinstance(arguments, dict) else ():
-                # Code as it was written, not with its line feeds escaped.
+                # Strings are shown raw: in JSON the line feeds of code would be escaped.
                 yield f"{name}: {value if isinstance(value, str) else json.dumps(value)}"
 
 
@@ -87,7 +87,7 @@ def _joined(parts: Iterable[str | None]) -> str:
 
 
 def bookkeeping(record: AnyRecord) -> str:
-    """What is not searched, for who reads it by its number: a line for each thing it says."""
+    """Return the text of a bookkeeping record for reading it by ``seq``: one line per field."""
     if isinstance(record, TurnEnd):
         return _turn_end(record)
     values = msgspec.to_builtins(record)

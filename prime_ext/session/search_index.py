@@ -1,4 +1,4 @@
-"""The words of a session's records, in an SQLite full-text table."""
+"""Full-text index of a session's records, in SQLite."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ INDEX_VERSION = 1
 
 _WORD = re.compile(r'"([^"]+)"|(\S+)')
 _TOKEN = re.compile(r"[^\W_]+")
-"""Letters and digits; what stands between them only separates."""
+"""A run of letters and digits. All other characters only separate tokens."""
 
 
 def words_of(query: str) -> list[str]:
-    """The words that a person searches for; those in quotes together."""
+    """Return the words of a query; words in quotation marks are kept together."""
     return [quoted or word for quoted, word in _WORD.findall(query)]
 
 
 def _pattern(term: str, whole: bool) -> re.Pattern[str]:
-    """Matches where the tokens of ``term`` follow each other, as the index has them."""
+    """Return a pattern that matches the tokens of ``term`` in sequence, like the index does."""
     tokens = r"[\W_]+".join(map(re.escape, _TOKEN.findall(term)))
     end = r"(?![^\W_])" if whole else ""
     return re.compile(rf"(?<![^\W_]){tokens}{end}", re.IGNORECASE)
@@ -37,7 +37,7 @@ def _pattern(term: str, whole: bool) -> re.Pattern[str]:
 
 @dataclass(frozen=True)
 class Entry:
-    """What is searched of a record; ``text`` is empty if nothing is."""
+    """A record as it is searched; ``text`` is empty if the record is not searched."""
 
     seq: int
     id: str
@@ -46,14 +46,14 @@ class Entry:
 
 
 class Wanted:
-    """What is searched for.
+    """A parsed search query with its filters.
 
     Parameters
     ----------
     kinds, before:
         Only records of these kinds, with a smaller ``seq``.
     limit:
-        How many at most.
+        Maximum number of results.
     """
 
     def __init__(self, query: str, kinds: tuple[str, ...], before: int, limit: int) -> None:
@@ -61,7 +61,7 @@ class Wanted:
         self.kinds = kinds
         self.before = before
         self.limit = max(limit, 1)
-        # A term without a letter or digit has no token to look up.
+        # A term without letters and digits has no token, so it is ignored.
         terms = [
             ((quoted or word).replace('"', ""), bool(quoted))
             for quoted, word in _WORD.findall(query)
@@ -69,28 +69,28 @@ class Wanted:
         ]
         self._terms = [f'"{term}"{"" if whole else "*"}' for term, whole in terms]
         self.patterns = [_pattern(term, whole) for term, whole in terms]
-        """The same terms, to be looked for in a text itself."""
+        """The same terms as patterns, for searching a text without the index."""
 
     def all_words(self) -> str:
-        """Terms for ``SearchIndex.match``; empty if there is nothing to look up."""
+        """Return the ``terms`` for ``SearchIndex.match`` that require all words; may be empty."""
         return " AND ".join(self._terms)
 
     def some_words(self) -> str:
-        """As ``all_words``, where any of them is enough."""
+        """Return the ``terms`` for ``SearchIndex.match`` that require any of the words."""
         return " OR ".join(self._terms)
 
 
 class SearchIndex:
-    """The full-text table of one session's records.
+    """The full-text index of one session's records.
 
     Raises
     ------
     sqlite3.Error, OSError
-        From every method, where the file is damaged or cannot be written.
+        Raised by every method if the file is damaged or cannot be written.
     """
 
     def __init__(self, path: Path) -> None:
-        # Made first, since SQLite would make it readable to all; its journal takes its mode.
+        # Created here, because SQLite would create it readable by all. The journal gets its mode.
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
         os.close(os.open(path, flags, 0o600))
         self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
@@ -126,14 +126,14 @@ class SearchIndex:
         self._db.execute(f"PRAGMA user_version = {INDEX_VERSION}")
 
     def fits(self, log: SessionLog) -> bool:
-        """Whether the newest record indexed is the one that the log has under this number."""
+        """Return whether the newest indexed record has the same id in ``log``."""
         if self.last_seq == 0:
             return True
         record = log.get(self.last_seq)
         return (record.id if record is not None else "") == self._last_id
 
     def add(self, batches: Iterable[list[Entry]]) -> None:
-        """Take in what comes behind ``last_seq``, each batch in one transaction."""
+        """Add entries that follow ``last_seq``, each batch in one transaction."""
         for batch in batches:
             texts = [(entry.seq, entry.text) for entry in batch if entry.text]
             kinds = [(entry.seq, entry.kind) for entry in batch if entry.text]
@@ -155,7 +155,10 @@ class SearchIndex:
         self._db.execute("COMMIT")
 
     def match(self, terms: str, wanted: Wanted) -> list[int]:
-        """``seq`` of some more entries than wanted, the best first."""
+        """Return the ``seq`` of matching entries, best match first.
+
+        Up to three times ``wanted.limit``, so that the caller can rank them further.
+        """
         marks = ", ".join("?" * len(wanted.kinds))
         rows = self._db.execute(
             "SELECT entry.seq FROM words JOIN entry ON entry.seq = words.rowid"  # noqa: S608

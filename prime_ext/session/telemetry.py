@@ -1,4 +1,4 @@
-"""What a session has cost and what compaction has done for it: a fold over the records."""
+"""Cost and compaction statistics of a session, computed from its records."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from prime_ext.session.records import (
 )
 
 KINDS = ("assistant_message", "turn_end", "prefire_start", "prefire_end", "compaction_end")
-"""Kinds that are counted; the others need not be read."""
+"""Kinds of records that ``Telemetry`` needs."""
 
 _BY_NOTE = ("swap", "merge")
 
 
 class Telemetry:
-    """Feed it the records of ``KINDS`` once, in order."""
+    """Accumulates statistics. Pass each record of ``KINDS`` to ``observe`` once, in order."""
 
     def __init__(self) -> None:
         self.turns = 0
@@ -36,11 +36,11 @@ class Telemetry:
         self._rolls_made = 0
         self._rolls_wasted = 0
         self._rolls_ready = 0
-        """Of the note that is ready."""
+        """Successful rolls of the note that is ready."""
         self._rolls: set[str] = set()
 
     def observe(self, record: AnyRecord) -> None:
-        """Take in one record; those of other kinds are passed over."""
+        """Process one record. Records of other kinds are ignored."""
         if isinstance(record, AssistantMessage):
             self.requests += 1
             self._spend(record.usage, record.cost_usd)
@@ -65,7 +65,7 @@ class Telemetry:
                 self._usage[key] = self._usage.get(key, 0) + value
 
     def _note_ended(self, ok: bool) -> None:
-        """The first note ahead of a compaction; that it is rolled forward makes it no other."""
+        """Count a first note. Rolling it forward later does not make it another note."""
         self._notes["made"] += ok
         self._notes["wasted"] += self._note_ready or not ok
         self._note_ready = ok
@@ -73,7 +73,7 @@ class Telemetry:
         self._rolls_ready = 0
 
     def _roll_ended(self, ok: bool) -> None:
-        """That one was given up or failed leaves the note as it was."""
+        """Count a roll. One that was cancelled or failed leaves the note as it was."""
         self._rolls_made += ok
         self._rolls_ready += ok
         self._rolls_wasted += not ok
@@ -99,12 +99,12 @@ class Telemetry:
         self._rolls_ready = 0
 
     def sums(self) -> dict[str, Any]:
-        """The sums as JSON. Tokens, milliseconds, US dollars.
+        """Return the statistics as JSON values, in tokens, milliseconds and US dollars.
 
-        ``input_tokens`` counts what was read from the cache as well, ``cache_hit_rate`` is its
-        share. ``compactions`` has for each path how many there were and how long the loop stood
-        still for them. A note is wasted if it was begun and took no prefix's place;
-        that it was rolled forward is wasted if it did not, or if the rolling was given up.
+        ``input_tokens`` includes tokens read from and written to the cache; ``cache_hit_rate`` is
+        the share read from it. ``compactions`` maps each path to the number of compactions and the
+        time that the agent waited for them. A note that was started is wasted if it never replaced
+        a prefix. A roll is wasted if its note was, or if it was cancelled or failed.
         """
         read = self._usage.get("cache_read_input_tokens", 0)
         written = self._usage.get("cache_creation_input_tokens", 0)
