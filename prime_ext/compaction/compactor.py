@@ -64,7 +64,7 @@ End = Callable[..., CompactionEnd]
 
 
 class Compactor:
-    """Compacts one session.
+    """Runs one compaction of a session.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class Compactor:
         self._on_overflow = on_overflow
         self._log = log
         self._made: Replacement | None = None
-        """Replacement that the last compaction made, if any."""
+        """The replacement, once it has been made."""
 
     async def run(
         self,

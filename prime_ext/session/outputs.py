@@ -1,4 +1,4 @@
-"""``outputs/`` of a session: whole texts of results that were capped, and what an undo needs."""
+"""The folder ``outputs/`` of a session: full texts of capped results, and data for an undo."""
 
 from __future__ import annotations
 
@@ -14,29 +14,31 @@ if TYPE_CHECKING:
 OUTPUTS_NAME = "outputs"
 
 MOST_TEXT_BYTES = 256_000_000
-"""Of the whole texts of one session. When there are more, the oldest go."""
+"""Maximum total size of the full texts of one session. Beyond it, the oldest are removed."""
 
 REMOVED = "[The full text of this output, "
-"""What stands in the place of a text that was removed begins so."""
+"""Beginning of the note that replaces a removed text."""
 
 
 class Outputs:
-    """The files of one session. May be used from several threads.
+    """The output files of one session. May be used from several threads.
 
     Parameters
     ----------
     folder:
-        Made when the first file is written.
+        The folder ``outputs/``, created when the first file is written.
+    most_text_bytes:
+        Maximum total size of the full texts.
     """
 
     def __init__(self, folder: Path, most_text_bytes: int = MOST_TEXT_BYTES) -> None:
         self.folder = folder
         self._most = most_text_bytes
         self._text_bytes: int | None = None
-        """Of all texts, once they were counted."""
+        """Total size of all texts; ``None`` before it is first needed."""
 
     def keep(self, name: str, data: bytes) -> None:
-        """Keep what an undo needs.
+        """Write ``data``, which an undo needs, to the file ``name``.
 
         Raises
         ------
@@ -46,22 +48,27 @@ class Outputs:
         replace_private(self.folder / name, data)
 
     def kept(self, name: str) -> bytes | None:
-        """What was kept under ``name``; ``None`` if it is gone."""
+        """Return the content of the file ``name``; ``None`` if it cannot be read."""
         try:
             return (self.folder / name).read_bytes()
         except OSError:
             return None
 
     def keep_text(self, name: str, text: str) -> Path:
-        """Keep the whole text of a result as ``name``, which ends with ``.txt``; where it is.
+        """Write the full text of a result to the file ``name``, which ends with ``.txt``.
 
-        Texts that are too old to be kept beside it give way to a sentence that says so: results
-        name their file, and whoever opens it must not take it for lost.
+        If the texts exceed their maximum size, the oldest are replaced by a note that says so:
+        results refer to their file, so it must not just disappear.
+
+        Returns
+        -------
+        Path
+            Path of the file.
 
         Raises
         ------
         OSError
-            If it cannot be written.
+            If the file cannot be written.
         """
         path = self.folder / name
         if self._text_bytes is None:
@@ -70,21 +77,26 @@ class Outputs:
         self._text_bytes += path.stat().st_size
         if self._text_bytes > self._most:
             size = f"{self._most / 1e6:,.0f} MB"
-            # Some more than needs be, so that it is not to be done again with the next text.
+            # Removes more than necessary, so that the next text does not exceed the maximum again.
             self.remove_texts(self._most * 9 // 10, f"to keep those of the session within {size}")
         return path
 
     def text_bytes(self) -> int:
-        """How large all texts are."""
+        """Return the total size of all texts in bytes."""
         return sum(size for _, size, _ in self._texts())
 
     def remove_texts(self, down_to: int, why: str) -> int:
-        """Remove the oldest texts until so many bytes are left; how many were freed.
+        """Replace the oldest texts by notes until at most ``down_to`` bytes are left.
 
         Parameters
         ----------
         why:
-            Goes into what is left in their place.
+            Reason, as a part of the note's first sentence.
+
+        Returns
+        -------
+        int
+            Number of freed bytes.
         """
         texts = sorted(self._texts())
         before = left = sum(size for _, size, _ in texts)
@@ -99,7 +111,7 @@ class Outputs:
         return before - left
 
     def _texts(self) -> list[tuple[float, int, Path]]:
-        """When each text was written, how large it is, and where."""
+        """Return modification time, size in bytes and path of each text."""
         found = []
         try:
             with os.scandir(self.folder) as entries:
@@ -113,7 +125,7 @@ class Outputs:
 
 
 def is_removed(text: str) -> bool:
-    """Whether this stands in the place of a text that was removed."""
+    """Return whether ``text`` is the note that replaces a removed text."""
     return text.startswith(REMOVED)
 
 

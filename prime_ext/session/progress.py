@@ -1,4 +1,4 @@
-"""Outputs of a running call, sent again and again as they grow: only what is new of them."""
+"""Incremental ``progress`` frames: only the new part of a running call's growing outputs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ Frame = dict[str, Any]
 
 
 def news(before: Frame | None, frame: Frame) -> Frame | None:
-    """``frame`` for whoever has the one ``before``; ``None`` if it tells them nothing.
+    """Return ``frame`` as a difference to the frame ``before``; ``None`` if nothing is new.
 
-    ``from`` outputs of the frame before stay, ``outputs`` replace what followed them. With
-    ``tail``, ``{kept, text}``, the output behind those that stay goes on as well: the first
-    ``kept`` UTF-16 code units of its text, as browsers count, and then ``text``.
+    Returns
+    -------
+    dict or None
+        The first ``from`` outputs of the earlier frame stay, and ``outputs`` replaces those after
+        them. With ``tail``, an object ``{kept, text}``, the output after the first ``from`` ones is
+        a stream that stays in part: the first ``kept`` UTF-16 code units (which browsers count) of
+        its text, followed by ``text``. ``outputs`` then follows this output.
     """
     old, new = (before or {}).get("outputs"), frame.get("outputs")
     if not old or new is None:
@@ -30,7 +34,7 @@ def news(before: Frame | None, frame: Frame) -> Frame | None:
 
 
 def _tail(old: Any, new: Any) -> dict[str, Any] | None:
-    """How the text of one stream goes on; ``None`` if it is another stream, or another text."""
+    """Return how the text of a stream output continues; ``None`` if it is a different output."""
     if not _is_stream(old) or not _is_stream(new) or {**old, "text": ""} != {**new, "text": ""}:
         return None
     kept = _common(old["text"], new["text"])
@@ -48,7 +52,7 @@ def _is_stream(output: Any) -> bool:
 
 
 def _common(one: str, other: str) -> int:
-    """Length of the beginning that both texts have."""
+    """Return the length of the common prefix of both texts."""
     least, most = 0, min(len(one), len(other))
     while least < most:
         middle = (least + most + 1) // 2

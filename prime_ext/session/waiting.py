@@ -1,4 +1,4 @@
-"""What in a session waits: messages for their turn, questions for a person."""
+"""Pending items of a session: queued messages and unanswered approval requests."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from prime_ext.session.records import (
 )
 
 KINDS = ("queued", "unqueued", "approval_request", "approval", "turn_end")
-"""Kinds that ``Waiting`` looks at."""
+"""Kinds of records that ``Waiting`` needs."""
 
 
 class Waiting:
-    """A fold: feed it the records of ``KINDS`` once, in order."""
+    """Tracks pending items. Pass each record of ``KINDS`` to ``observe`` once, in order."""
 
     def __init__(self) -> None:
         self.queue: dict[int, Queued] = {}
-        """Messages typed while the agent was busy, by ``seq``, oldest first."""
+        """Messages sent while the agent was busy, by ``seq``, oldest first."""
         self.approvals: dict[str, ApprovalRequest] = {}
-        """Questions without an answer, by call id."""
+        """Unanswered approval requests, by call id."""
 
     def observe(self, record: AnyRecord) -> None:
-        """Take in one record."""
+        """Process one record. Records of other kinds are ignored."""
         if isinstance(record, Queued):
             self.queue[record.seq] = record
         elif isinstance(record, Unqueued):
             self.queue.pop(record.queued_seq, None)
         elif isinstance(record, ApprovalRequest):
-            self.approvals.pop(record.call_id, None)  # the order is that of the newest
+            self.approvals.pop(record.call_id, None)  # A repeated request moves to the end.
             self.approvals[record.call_id] = record
         elif isinstance(record, Approval):
             self.approvals.pop(record.call_id, None)
@@ -41,7 +41,7 @@ class Waiting:
             self.approvals.clear()
 
     def describe(self) -> dict[str, Any]:
-        """As the REST doors say it: ``{queue, approvals}``, contents of attachments left out."""
+        """Return ``{queue, approvals}`` as in REST responses, without contents of attachments."""
         return {
             "queue": [
                 {
