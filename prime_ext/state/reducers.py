@@ -1,4 +1,4 @@
-"""Registers all reducers. Done at the first save or load: an import must stay cheap."""
+"""Registering all reducers, at the first save or load so that importing the package stays cheap."""
 
 from __future__ import annotations
 

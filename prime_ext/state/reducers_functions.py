@@ -1,7 +1,7 @@
-"""Functions, code, cells, methods, and the modules that their globals belong to.
+"""Functions, code objects, closure cells, methods, and the modules that their globals belong to.
 
-A function made in the notebook is saved by value, but its globals are not: it gets the live
-namespace back, so that a counter function goes on counting the variable that the user sees.
+A function defined in the notebook is saved by value, but without its globals: when restored, it
+uses the live namespace, so that a counter function goes on counting in the user's variable.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ABSENT = object()
 
 
 def is_importable(pickler: Reducing, value: Any) -> bool:
-    """Whether a class or function can be found again under its name in an importable module."""
+    """Return whether a class or function can be found by its name in an importable module."""
     name = getattr(value, "__module__", None)
     if not isinstance(name, str) or name == "__main__":
         return False
@@ -67,7 +67,7 @@ def _is_importable(pickler: Reducing, value: Any, name: str) -> bool:
 
 
 def module_is_importable(pickler: Reducing, module: types.ModuleType) -> bool:
-    """Whether an import would find the module; notes its file if it is not installed."""
+    """Return whether the module can be imported; record its file if it is not installed."""
     name = getattr(module, "__name__", None)
     if not isinstance(name, str) or sys.modules.get(name) is not module:
         return False
@@ -89,7 +89,7 @@ def module_is_importable(pickler: Reducing, module: types.ModuleType) -> bool:
 
 @functools.cache
 def is_installed(origin: str) -> bool:
-    """Whether a module's file belongs to Python or to a package; true for what has no file."""
+    """Return whether a module belongs to Python or an installed package, or has no file."""
     if not os.path.isabs(origin):  # built-in, frozen
         return True
     return (
@@ -122,7 +122,7 @@ def reduce_function(pickler: Reducing, function: types.FunctionType) -> Any:
 
 
 def plain_reduction(pickler: Reducing, function: types.FunctionType) -> tuple[Any, ...] | None:
-    """How a function that `is_plain_function` is saved; None if its globals are not plain."""
+    """Return the reduction of an `is_plain_function`; None if its globals need more than a name."""
     scope = _globals_of(pickler, function)
     if scope is not None and type(scope) is not str:
         return None
@@ -145,7 +145,7 @@ _PLAIN_TYPES = frozenset({bool, int, float, complex, str, bytes, list, tuple, di
 
 
 def is_plain_function(function: types.FunctionType) -> bool:
-    """Whether a function is its code and plain values, so that nothing in it can refer to it."""
+    """Return whether a function has only code and plain values, which cannot refer to it."""
     return (
         function.__closure__ is None
         and function.__kwdefaults__ is None
@@ -157,13 +157,13 @@ def is_plain_function(function: types.FunctionType) -> bool:
 
 
 def is_plain_value(value: Any) -> bool:
-    """Whether it is an atom, or a tuple of atoms."""
+    """Return whether a value is an atom or a tuple of atoms."""
     kind = type(value)
     return kind in _ATOMS or (kind is tuple and all(type(item) in _ATOMS for item in value))
 
 
 def are_plain_annotations(annotations: dict[str, Any]) -> bool:
-    """Whether they are built-in types, or text, only."""
+    """Return whether annotations consist of built-in types and strings only."""
     return not annotations or all(
         type(value) is str or value is None or (type(value) is type and value in _PLAIN_TYPES)
         for value in annotations.values()
@@ -171,7 +171,11 @@ def are_plain_annotations(annotations: dict[str, Any]) -> bool:
 
 
 def _globals_of(pickler: Reducing, function: types.FunctionType) -> Any:
-    """None for the notebook's namespace, a module's name, a module, a dictionary, or a `Scope`."""
+    """Return what stands for a function's globals in the stream.
+
+    That is None for the notebook's namespace, otherwise the name of a module, a module, a
+    dictionary in a variable, or a `Scope`.
+    """
     scope = function.__globals__
     if scope is pickler.context.namespace:
         return None
@@ -189,9 +193,10 @@ def _globals_of(pickler: Reducing, function: types.FunctionType) -> Any:
 
 
 class Scope:
-    """Stands for private globals, such as those of code that a library has generated.
+    """A stand-in for private globals, such as those of code that a library has generated.
 
-    Each function brings along what it uses; functions with the same globals share them again.
+    Each function is saved with the globals that it uses. Functions with the same globals share
+    them again after a restore.
     """
 
     def __reduce__(self) -> Any:
@@ -215,7 +220,7 @@ def _used_globals(function: types.FunctionType) -> dict[str, Any]:
 
 
 def remember_source(pickler: Reducing, code: types.CodeType) -> None:
-    """Keep the text of a notebook cell, for tracebacks and ``inspect.getsource``."""
+    """Keep the source of a notebook cell, for tracebacks and ``inspect.getsource``."""
     name = code.co_filename
     if name in pickler.context.sources:
         return
@@ -266,11 +271,13 @@ def reduce_code(pickler: Reducing, code: types.CodeType) -> Any:
 
 
 def _marshalled(code: types.CodeType) -> bytes:
-    """Format 2 knows no back references, which depend on reference counts: the bytes would change
-    although the code does not."""
+    """Marshal code so that equal code gives equal bytes.
+
+    Format 2 has no back references, whose use depends on reference counts.
+    """
     try:
         return marshal.dumps(code, 2)
-    except ValueError:  # a constant of a kind that format 2 lacks
+    except ValueError:  # format 2 lacks the type of a constant
         return marshal.dumps(code)
 
 
@@ -305,8 +312,8 @@ def set_cell(cell: types.CellType, state: tuple[Any]) -> None:
 
 @reduces(types.MethodType)
 def reduce_method(pickler: Reducing, method: types.MethodType) -> Any:
-    # By name where that finds the same function: the instance then stays out of the class's
-    # component, and a method of a live class stays the live one.
+    # By name where that finds the same function: the instance is then not in one component with
+    # the class, and the method of a live class stays the live one.
     owner, function = method.__self__, method.__func__
     name = getattr(function, "__name__", "")
     if not name.startswith("__"):

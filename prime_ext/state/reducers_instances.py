@@ -1,10 +1,10 @@
-"""Instances whose classes need more than the default: decided once per class.
+"""Instances of classes for which the default reduction is not enough, decided once per class.
 
-The default protocol calls ``cls.__new__(cls)``, then looks up ``__setstate__`` on the instance.
-Both run code of the class on an object that is still empty, which fails for a delegating
-``__getattr__``, for a ``__new__`` with required arguments, and for a set that hashes an element
-before that element has its attributes. Here such instances are made by the ``__new__`` of their
-built-in base and filled directly.
+Loading the default reduction calls ``cls.__new__(cls)`` and then looks up ``__setstate__`` on the
+instance. Both run code of the class on an object that is still empty. That fails for a
+``__getattr__`` that delegates, for a ``__new__`` with required arguments, and for a set that hashes
+an element before the element has its attributes. Here such instances are made by the ``__new__`` of
+their built-in base and filled directly.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def restore_enum_member(cls: Any, name: str | None, value: Any, payload: Any) ->
     if name is not None and name in vars(cls).get("_member_map_", ()):
         return cls._member_map_[name]
     if "_value2member_map_" in vars(cls) and value is not None:
-        # A combination of flags that has no name of its own.
+        # A combination of flags that has no name.
         return cls(value)
     made = current().enum_members
     slot = (cls, name, value)
@@ -113,7 +113,7 @@ def _is_import_error(error: BaseException) -> bool:
 
 @restorer
 def restore_exception(cls: Any, args: tuple[Any, ...]) -> BaseException:
-    # The class's own __init__ may take other arguments than the ones that ended up in `args`.
+    # The class's own __init__ may take other arguments than those stored in `args`.
     error = _builtin_method(cls, "__new__")(cls, *args)
     _builtin_method(cls, "__init__")(error, *args)
     made: BaseException = error
@@ -162,7 +162,7 @@ def _python_method(kind: type, name: str) -> bool:
 
 
 def _intercepts_items(kind: type) -> bool:
-    """Whether filling an instance runs code that may count on attributes being there already."""
+    """Return whether adding items to an instance runs methods that may need its attributes."""
     if issubclass(kind, list):
         return _python_method(kind, "append") or _python_method(kind, "extend")
     return issubclass(kind, dict) and _python_method(kind, "__setitem__")
@@ -199,17 +199,17 @@ def reduce_instance(pickler: Reducing, value: Any) -> Any:
     state = kind.__getstate__(value) if own_state else _state_of(value)
     early = None
     if not own_state and _python_method(kind, "__hash__"):
-        # What a hash is most often made of: set before anything can refer to the object.
+        # Plain attributes, which most hashes use, are set before anything can refer to the object.
         early = _atoms_of(state)
     if own_state or sets_itself:
         if not own_state and not state[1]:
-            state = state[0]  # without slots a class expects the dictionary alone
+            state = state[0]  # the __setstate__ of a class without slots expects a dictionary
         listitems: Any = iter(value) if isinstance(value, list) else None
         dictitems: Any = iter(dict.items(value)) if isinstance(value, dict) else None
     else:
         listitems = dictitems = None
         if isinstance(value, (list, dict)):
-            # After the attributes, and past any method of the class.
+            # Items are added after the attributes, and without calling methods of the class.
             items = list.copy(value) if isinstance(value, list) else dict.copy(value)
             state = (*state, items)
     made = (restore_instance, (kind, args, kwargs, early), state, listitems, dictitems)
@@ -217,18 +217,18 @@ def reduce_instance(pickler: Reducing, value: Any) -> Any:
 
 
 def _new_arguments(kind: Any, value: Any) -> tuple[Any, ...]:
-    """For the ``__new__`` of the built-in base, whatever the class's own takes."""
+    """Return the arguments for ``__new__`` of the built-in base, not for the class's own."""
     for base in kind.__mro__:
         found = vars(base).get("__getnewargs__")
         if found is not None and not isinstance(found, types.FunctionType):
             return tuple(found(value))
     if issubclass(kind, tuple):
-        return (tuple(value),)  # a named tuple's own __getnewargs__ is for its own __new__
+        return (tuple(value),)  # the __getnewargs__ of a named tuple is for its own __new__
     return tuple(kind.__getnewargs__(value))
 
 
 def _state_of(value: Any) -> tuple[dict[str, Any] | None, dict[str, Any]]:
-    """The instance's dictionary and its slots, without asking the class."""
+    """Return the instance's dictionary and its slots, without running code of the class."""
     try:
         attributes = object.__getattribute__(value, "__dict__")
     except AttributeError:
@@ -279,7 +279,10 @@ def reduce_possible_sentinel(pickler: Reducing, value: Any) -> Any:
 
 
 def _sentinels(pickler: Reducing, kind: type) -> dict[int, tuple[str, str]]:
-    """Instances that the module of their class keeps under a name, as dataclasses.MISSING is."""
+    """Return id → (module, name) of the sentinels of a class, such as ``dataclasses.MISSING``.
+
+    Sentinels are constant instances that the module of their class has as attributes.
+    """
     table = pickler.context.sentinels.get(kind)
     if table is None:
         name = module_of(kind)
@@ -295,7 +298,7 @@ def _sentinels(pickler: Reducing, kind: type) -> dict[int, tuple[str, str]]:
 
 
 def _is_constant(value: Any) -> bool:
-    """Whether the object is only there to be compared with: it has no state that may change."""
+    """Return whether an object has no state that may change, as if it served comparisons only."""
     state = getattr(value, "__dict__", None)
     if not state:
         return not isinstance(value, (list, dict, set))
@@ -303,7 +306,7 @@ def _is_constant(value: Any) -> bool:
 
 
 def _sentinel(pickler: Reducing, value: Any) -> tuple[str, str] | None:
-    """Where a module keeps this very object."""
+    """Return the module and name under which a sentinel can be found; None for other objects."""
     found = _sentinels(pickler, type(value)).get(id(value))
     if found is not None:
         pickler.context.references.add(id(value))
@@ -324,8 +327,11 @@ _ONE_PER_PROCESS = {
 
 @reduces(*_ONE_PER_PROCESS)
 def reduce_one_per_process(pickler: Reducing, value: Any) -> Any:
-    """The generator behind ``random.seed`` and the like: a copy would no longer be the one that
-    ``from random import randint`` draws from. What is in it belongs to the process state."""
+    """Save an object of which a process has one, such as the generator behind ``random``, by name.
+
+    A copy would not be the generator that ``randint`` draws from. The state of the generator is
+    part of the process state.
+    """
     kind = type(value)
     module, name = _ONE_PER_PROCESS[f"{kind.__module__}:{kind.__qualname__}"]
     if getattr(sys.modules.get(module), name, None) is not value:

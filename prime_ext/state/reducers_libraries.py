@@ -1,4 +1,4 @@
-"""Objects of libraries whose own way of pickling needs help."""
+"""Objects of libraries whose own pickling support is missing or insufficient."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .unrestorable import Unrestorable, missed
 
 @reduces("pandas:NDFrame", "pandas.core.generic:NDFrame", subclasses=True)
 def reduce_frame(_pickler: Reducing, frame: Any) -> Any:
-    """pandas writes a list that belongs to the class into each frame's state."""
+    """Leave out ``_metadata``, a list of the class that pandas puts into each frame's state."""
     reduction = frame.__reduce_ex__(PROTOCOL)
     if isinstance(reduction, str) or len(reduction) < 3 or not isinstance(reduction[2], dict):
         return reduction
@@ -26,13 +26,15 @@ def reduce_frame(_pickler: Reducing, frame: Any) -> Any:
 
 
 _MANY_LABELS = 10_000
-"""Labels, as Python objects, that are worth storing once for all frames that have them."""
+"""Number of labels of dtype object from which an index is worth storing once for all its frames."""
 
 
 @reduces("pandas:Index", "pandas.core.indexes.base:Index", subclasses=True)
 def reduce_index(pickler: Reducing, index: Any) -> Any:
-    """Frames made from one another have labels in common. These never change: two frames with
-    equal indexes are as good as two with the same one."""
+    """Note an index as lent: frames derived from one another share it, but it never changes.
+
+    So frames that share an index need not be one component, unless the index is large.
+    """
     if index.dtype != object or len(index) <= _MANY_LABELS:
         pickler.context.lent[id(index)] = index
         _lend_parts(pickler, getattr(index, "_data", None))
@@ -42,7 +44,7 @@ def reduce_index(pickler: Reducing, index: Any) -> Any:
 @reduces("pandas.api.extensions:ExtensionDtype", subclasses=True)
 @reduces("pandas.core.dtypes.base:ExtensionDtype", subclasses=True)
 def reduce_dtype(pickler: Reducing, dtype: Any) -> Any:
-    """A value, which pandas makes once and gives to all columns."""
+    """Note a dtype as lent: it is a value, and pandas gives the same object to all columns."""
     pickler.context.lent[id(dtype)] = dtype
     _lend_parts(pickler, getattr(dtype, "__dict__", None))
     return NotImplemented
@@ -64,14 +66,16 @@ def _lend_parts(pickler: Reducing, whole: Any) -> None:
 
 @reduces("sklearn.tree._tree:Tree")
 def reduce_tree(_pickler: Reducing, tree: Any) -> Any:
-    """The nodes have some bytes behind their fields, in which anything may be: they would make each
-    copy of a tree another one."""
+    """Set the padding after the fields of each node to zero.
+
+    Its bytes are arbitrary, and would make each copy of a tree look different.
+    """
     reduction = tree.__reduce__()
     nodes = reduction[2].get("nodes") if isinstance(reduction[2], dict) else None
     if nodes is not None and nodes.flags.c_contiguous and nodes.flags.writeable:
         used = max(offset + kind.itemsize for kind, offset in nodes.dtype.fields.values())
         behind = nodes.view("u1").reshape(len(nodes), -1)[:, used:]
-        # Written to only if need be: a writer that was forked before has these pages in common.
+        # Write only if necessary: a page shared with a forked writer is copied when written to.
         if behind.any():
             behind[...] = 0
     return reduction
@@ -113,7 +117,7 @@ def restore_dmatrix(data: Any, fields: dict[str, Any], groups: Any, names: dict[
 
 @reduces("lxml.etree:_Element", subclasses=True)
 def reduce_element(pickler: Reducing, element: Any) -> Any:
-    """An element is found again by its place in the tree, which is kept once, as text."""
+    """Reduce an element to its path in the tree, and the tree to its text, which is saved once."""
     etree: Any = importlib.import_module("lxml.etree")
     tree = element.getroottree()
     root = tree.getroot()

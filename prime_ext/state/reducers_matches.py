@@ -1,4 +1,4 @@
-"""Matches of regular expressions: found again in their text, as they cannot be made otherwise."""
+"""Matches of regular expressions, which can only be restored by searching the text again."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from .plans import reduces
 from .restorers import current, restorer
 
 _WHOLE = -1
-"""In the place of a number: `re.fullmatch` has found it."""
+"""Used instead of a number for a match found by `re.fullmatch`."""
 
 Spans = tuple[Any, Any]
 
 
 class Search:
-    """The matches of a pattern in a text, one behind the other, as far as they were asked for.
+    """The consecutive matches of a pattern in a text, searched lazily.
 
     `re.search` and `re.match` find the first of them, `re.finditer` and `re.sub` the others.
     """
 
     def __init__(self, pattern: Any, text: Any, start: int, end: int) -> None:
-        self.held = (pattern, text)  # so that their ids stay theirs
+        self.held = (pattern, text)  # kept alive, because their ids are keys of the cache
         self._found: list[Any] = []
         self._numbers: dict[Spans, int] = {}
         self._rest: Iterator[Any] = pattern.finditer(text, start, end)
@@ -37,7 +37,7 @@ class Search:
         return True
 
     def number_of(self, match: Any) -> int | None:
-        """Which of the matches it is; None if it is none of them."""
+        """Return the number of a match, from 0; None if it is none of them."""
         wanted = spans(match)
         while wanted not in self._numbers:
             behind = bool(self._found) and self._found[-1].start() > match.start()
@@ -46,7 +46,7 @@ class Search:
         return self._numbers[wanted]
 
     def numbered(self, number: int) -> Any:
-        """A match by its number; None if there are not that many."""
+        """Return a match by its number; None if there are not that many."""
         while len(self._found) <= number:
             if not self._goes_on():
                 return None
@@ -54,7 +54,7 @@ class Search:
 
 
 def spans(match: Any) -> Spans:
-    """What tells a match from others of the same search."""
+    """Return what distinguishes a match from others of the same search."""
     return match.regs, match.lastindex
 
 

@@ -1,8 +1,8 @@
-"""Figures of matplotlib, their artists, and what they are drawn with.
+"""Figures of matplotlib, their artists, and their transforms, colormaps and paths.
 
-What drawing computes and keeps, to be quicker the next time, is saved as not valid any more, which
-a fresh figure begins with too: a restored one is drawn anew anyway, and loading it already makes
-some of that.
+Results that drawing caches are saved as invalid, as they are in a new figure: a restored figure is
+drawn again anyway, and loading it already computes some of them. So drawing a figure does not
+change how it is saved.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from .restorers import restorer
 
 @reduces("matplotlib.cbook:CallbackRegistry")
 def reduce_callbacks(_pickler: Reducing, registry: Any) -> Any:
-    """matplotlib takes a number from the registry each time it is pickled, which would make each
-    save find every figure changed."""
+    """Reduce a registry without using up one of its callback ids.
+
+    matplotlib's own reduction does that, so each save would find every figure changed.
+    """
     next_number = int(repr(registry._cid_gen)[len("count(") : -1])
     state = registry.__getstate__()
     registry._cid_gen = itertools.count(next_number)
@@ -36,14 +38,14 @@ def restore_callbacks(kind: Any) -> Any:
 
 @reduces("matplotlib.figure:Figure", subclasses=True)
 def reduce_figure(_pickler: Reducing, figure: Any) -> Any:
-    """pyplot would number figures in the order in which they are loaded."""
+    """Reduce a figure so that it keeps its number; pyplot would number figures as they load."""
     reduction = _with_state(figure, _stale=True)
     return (*reduction[:3], None, None, set_figure_state) if len(reduction) > 2 else reduction
 
 
 @restorer
 def set_figure_state(figure: Any, state: dict[str, Any]) -> None:
-    """With the number that it had, by which ``plt.figure(3)`` finds it, if that is free."""
+    """Fill a figure and give it back its number, which ``plt.figure(3)`` looks up, if free."""
     attribute = "_number" if "_number" in state else "number"
     number = state.get(attribute) if "_restore_to_pylab" in state else None
     figure.__setstate__(state)
@@ -52,13 +54,13 @@ def set_figure_state(figure: Any, state: dict[str, Any]) -> None:
     if number is None or manager is None or number in shown:
         return
     del shown[manager.num]
-    shown[number] = manager  # at the end: the one that is current
+    shown[number] = manager  # the last entry is the current figure
     manager.num = vars(figure)[attribute] = number
 
 
 @reduces("matplotlib.colors:Colormap", subclasses=True)
 def reduce_colormap(pickler: Reducing, colormap: Any) -> Any:
-    """All copies of one colormap have their list of colours in common, and only read it."""
+    """Note a colormap's colours as lent: copies of a colormap share them and only read them."""
     for colours in (vars(colormap).get("colors"), vars(colormap).get("_segmentdata")):
         if isinstance(colours, (list, dict)):
             parts = colours.values() if isinstance(colours, dict) else colours
@@ -69,7 +71,7 @@ def reduce_colormap(pickler: Reducing, colormap: Any) -> Any:
 
 @reduces("matplotlib.path:Path", subclasses=True)
 def reduce_path(pickler: Reducing, path: Any) -> Any:
-    """All circles have the codes of one circle."""
+    """Note read-only codes of a path as lent: all circles, for example, share those of one."""
     codes = path.codes
     if codes is not None and not codes.flags.writeable:
         pickler.context.lent[id(codes)] = codes
@@ -83,7 +85,7 @@ def reduce_artist(_pickler: Reducing, artist: Any) -> Any:
 
 @reduces("matplotlib.transforms:TransformNode", subclasses=True)
 def reduce_transform(_pickler: Reducing, node: Any) -> Any:
-    """As it was made: what it has computed from others is computed again when it is asked for."""
+    """Reduce a transform as invalid: cached results are computed again when they are needed."""
     invalid = getattr(node, "_INVALID_FULL", None) or getattr(node, "INVALID", None)
     if invalid is None:
         return NotImplemented
@@ -91,7 +93,7 @@ def reduce_transform(_pickler: Reducing, node: Any) -> Any:
 
 
 def _with_state(value: Any, **changed: Any) -> Any:
-    """The object's own reduction, with other values for attributes that it has."""
+    """Return the object's own reduction, with other values for existing attributes."""
     reduction = value.__reduce_ex__(PROTOCOL)
     if isinstance(reduction, str) or len(reduction) < 3 or not isinstance(reduction[2], dict):
         return reduction

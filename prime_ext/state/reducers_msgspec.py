@@ -1,4 +1,4 @@
-"""Instances of structs of msgspec that the notebook defined."""
+"""Instances of msgspec structs that the notebook defined."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .structs import POST_INIT
 
 @reduces("msgspec:Struct", subclasses=True)
 def reduce_struct(pickler: Reducing, value: Any) -> Any:
-    """Without the library's own way, which calls ``__post_init__`` again."""
+    """Reduce a struct without msgspec's own reduction, which calls ``__post_init__`` again."""
     cls = type(value)
     try:
         if saved_key(pickler, cls) is None:
@@ -27,7 +27,8 @@ def reduce_struct(pickler: Reducing, value: Any) -> Any:
         fields = {name: getattr(value, name) for name in cls.__struct_fields__}
     except AttributeError as error:
         return pickler.lose(value, f"a field has no value: {error}")
-    # What is the default is to be that very object again: the library leaves it out on writing.
+    # Leave out fields that hold the default object itself: msgspec, when it encodes, recognizes a
+    # default by identity.
     fields = {n: content for n, content in fields.items() if not _is_default(cls, n, content)}
     more = getattr(value, "__dict__", None) or None
     return restore_struct, (cls,), (fields, more), None, None, set_struct
@@ -42,11 +43,12 @@ def _is_default(cls: Any, name: str, content: Any) -> bool:
 def restore_struct(cls: Any) -> Any:
     twins = current().twins
     if cls not in twins:
-        # Of a class like this one, but without a `__post_init__` to do anything.
+        # A subclass whose `__post_init__` does nothing.
         body = {"__module__": cls.__module__, POST_INIT: lambda _self: None}
         with hooks_held_back((cls,)):
             twins[cls] = type(cls).__new__(type(cls), cls.__name__, (cls,), body)
-    # With lists: an instance made of plain values only is not looked at by the garbage collector.
+    # Made with lists, because an instance made of plain values would not be tracked by the garbage
+    # collector.
     value = twins[cls](**{name: [] for name in cls.__struct_fields__})
     vars(object)["__class__"].__set__(value, cls)
     return value

@@ -1,4 +1,4 @@
-"""Objects bound to this very process: each becomes one placeholder, with the reason."""
+"""Objects bound to this process, such as threads and connections, which become placeholders."""
 
 from __future__ import annotations
 

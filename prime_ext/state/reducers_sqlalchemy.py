@@ -1,7 +1,8 @@
 """Declarative bases of SQLAlchemy, without the classes that are mapped to them.
 
-A mapped class is instrumented in ways that only its definition brings about, so it is lost. Its
-base comes back as it was before the class was defined: then the cell that defines it can be run.
+SQLAlchemy instruments a mapped class when it is defined, which cannot be restored, so the class is
+lost. Its base is restored as it was before the class was defined, so that the cell that defines the
+class can be run again.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def restore_registry(metadata: Any, annotations: dict[Any, Any], constructor: An
 
 @reduces("sqlalchemy.sql.schema:MetaData")
 def reduce_metadata(_pickler: Reducing, metadata: Any) -> Any:
-    """All tables but those of mapped classes: these would be in the way of a new definition."""
+    """Leave out the tables of mapped classes, which would conflict with a new definition."""
     mapped = _mapped_tables()
     kept = {key: table for key, table in metadata.tables.items() if id(table) not in mapped}
     if len(kept) == len(metadata.tables):

@@ -1,6 +1,6 @@
-"""Memory of tensors of PyTorch, which the library itself would pickle as a file in the stream.
+"""Storages of PyTorch tensors, which PyTorch itself would pickle as a file inside the stream.
 
-Tensors that show the same memory share it again, and large memory stays out of the stream.
+Tensors that share memory still do so after a restore, and large storages are saved out of band.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def reduce_storage(pickler: Reducing, storage: Any) -> Any:
         return restore_storage, (b"",)
     torch: Any = importlib.import_module("torch")
     numpy: Any = importlib.import_module("numpy")
-    # Not by `Tensor.numpy`: after that, no tensor on this memory could be resized any more.
+    # Not `Tensor.numpy`: after that, no tensor on this memory could be resized any more.
     memory = numpy.from_dlpack(torch.empty(0, dtype=torch.uint8).set_(storage))
     if not pickler.context.in_place:
-        memory = memory.copy()  # resizing a tensor frees what others look at
+        memory = memory.copy()  # resizing a tensor would free the memory while it is written
     return restore_storage, (pickle.PickleBuffer(memory),)
 
 
@@ -47,7 +47,7 @@ def restore_storage(memory: Any) -> Any:
     if not nbytes:
         return torch.UntypedStorage(0)
     found = torch.frombuffer(memory, dtype=torch.uint8)
-    # Owns its memory if it is small, as with arrays.
+    # A small storage owns its memory, as small arrays do.
     return (found if nbytes >= MIN_BUFFER else found.clone()).untyped_storage()
 
 

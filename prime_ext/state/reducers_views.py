@@ -1,4 +1,4 @@
-"""Memoryviews, as windows on the object whose memory they show: what shares memory still does."""
+"""Memoryviews, saved as windows on the object that owns the memory, so that sharing is kept."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Window = tuple[int, str, tuple[int, ...], tuple[int, ...]]
 
 
 class _Buffer(ctypes.Structure):
-    """`Py_buffer` of the C API: what a memoryview does not tell is where it begins."""
+    """`Py_buffer` of the C API, which has the address where a memoryview begins."""
 
     _fields_ = (
         ("buf", ctypes.c_void_p),

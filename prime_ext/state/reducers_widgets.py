@@ -1,8 +1,8 @@
-"""Widgets of ipywidgets: what they show and who listens to them.
+"""Widgets of ipywidgets: their values and the callbacks that observe them.
 
-A restored widget has its values, its children and the callbacks of the notebook, and a model of
-the same id in the front end. The views that cells have shown are gone with the old kernel: a cell
-that shows the widget shows it again.
+A restored widget has its values, its children, the notebook's callbacks, and a model with the same
+id in the front end. The views in cell outputs ended with the old kernel: running a cell that
+displays the widget displays it again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def reduce_comm(pickler: Reducing, value: Any) -> Any:
 def reduce_widget(pickler: Reducing, widget: Any) -> Any:
     kind = type(widget)
     if module_of(kind).partition(".")[0] not in ("ipywidgets", "__main__"):
-        return pickler.lose(widget, _BROWSER)  # what else it is made of, its library knows
+        return pickler.lose(widget, _BROWSER)  # it may have state that only its library knows of
     if widget.comm is None:
         return pickler.lose(widget, "it is closed")
     values = {
@@ -46,13 +46,13 @@ def reduce_widget(pickler: Reducing, widget: Any) -> Any:
 
 
 def _is_of_the_class(handler: Any) -> bool:
-    """Whether each instance gets it when it is made."""
+    """Return whether the handler belongs to the class, so that each new instance has it anyway."""
     return isinstance(handler, importlib.import_module("traitlets").EventHandler)
 
 
 @restorer
 def restore_widget(kind: Any) -> Any:
-    return kind.__new__(kind)  # without __init__, which tells the front end of an empty one
+    return kind.__new__(kind)  # __init__ would open an empty model in the front end
 
 
 @restorer
