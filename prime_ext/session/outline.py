@@ -1,9 +1,9 @@
-"""What can be said of a session from its log alone, without opening it.
+"""Summary of a session from its log alone, without opening the session.
 
-A log is read once. From then on it is known where the few records stand that still matter (the
-beginning, the newest title and notebook, what waits), and only what was appended since is read.
-For long logs those places are kept in ``outline.json`` beside the log, so that the first list of a
-server that starts does not read every log again.
+Each log is read as a whole only once. The offsets of the few relevant records (the first one, the
+newest title and notebook, pending items) are kept in memory, and later only newly appended lines
+are read. For long logs these offsets are also stored in ``outline.json`` next to the log, so that
+the first list after a server start need not read every log again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 OUTLINE_NAME = "outline.json"
 
 KEEP_BYTES = 1 << 20
-"""How much must have been read for its outcome to be written down."""
+"""``outline.json`` is written each time that this many more bytes of the log have been read."""
 
 _KIND = re.compile(rb'\{"kind":"(\w{1,40})"')
 _KINDS = frozenset(kind.encode() for kind in ("settings", "title", *waiting.KINDS))
@@ -40,7 +40,7 @@ _KINDS = frozenset(kind.encode() for kind in ("settings", "title", *waiting.KIND
 
 @dataclass(frozen=True)
 class SessionSummary:
-    """One line of the list of sessions."""
+    """One entry of the list of sessions."""
 
     id: str
     notebook: str
@@ -51,67 +51,70 @@ class SessionSummary:
     """Time of the newest record."""
     records: int
     queue: list[dict[str, Any]]
-    """Messages that wait to be sent, see ``Waiting.describe``."""
+    """Queued messages, see ``Waiting.describe``."""
     approvals: list[dict[str, Any]]
-    """Questions that wait for a person."""
+    """Unanswered approval requests, see ``Waiting.describe``."""
 
     @property
     def waiting_turn(self) -> str | None:
-        """The turn that goes on with an answer."""
+        """Id of the turn that waits for an approval; ``None`` if none does."""
         return next((a["turn"] for a in self.approvals if a["turn"] is not None), None)
 
 
 class _Places(msgspec.Struct, forbid_unknown_fields=True):
-    """``outline.json``: where in the log the records stand that still matter."""
+    """Content of ``outline.json``: offsets of the relevant records in the log."""
 
     end: int
-    """Bytes of the log that were read: whole lines."""
+    """Bytes of the log that were read, up to the end of a line."""
     last: int
-    """Offset of the last line within them."""
+    """Offset of the last line that was read."""
     last_id: str
-    """``id`` of the record there: what proves that this log is the one that was read."""
+    """``id`` of the record in that line, to check that the file belongs to this log."""
     offsets: list[int]
+    """Offsets of the relevant records."""
 
 
 class Outline:
-    """Follows one log. Not safe for several threads at once.
+    """Summarises one log incrementally. Not thread-safe.
 
     Parameters
     ----------
     path:
-        The log.
+        Path of the log.
     inode:
-        Of its file; another file in its place is another log.
+        Inode number of its file, by which the caller notices that the file was replaced.
     """
 
     def __init__(self, path: Path, inode: int) -> None:
         self.inode = inode
         self.waiting = Waiting()
-        """What waits, as far as the log was read."""
+        """Pending items, as far as the log has been read."""
         self._path = path
         self._end = 0
         self._last = 0
         self._kept = 0
-        """Bytes that ``outline.json`` speaks of."""
+        """Bytes of the log that ``outline.json`` covers."""
         self._start: SessionStart | None = None
         self._title: Title | None = None
         self._settings: Settings | None = None
-        """The last that attached the session to another notebook."""
+        """The newest one that changed the session's notebook."""
         self._offsets: dict[int, int] = {}
-        """``seq`` → where it stands."""
+        """``seq`` of each relevant record → its offset."""
 
     @property
     def end(self) -> int:
-        """Bytes of the log that were read."""
+        """Bytes of the log that have been read."""
         return self._end
 
     def summary(self) -> SessionSummary | None:
-        """Read what is new; ``None`` if the log does not begin as a session's does.
+        """Read newly appended records and return the summary.
+
+        ``None`` if the log does not begin with a ``session_start`` record.
 
         Raises
         ------
         OSError
-            If it cannot be read.
+            If the log cannot be read.
         """
         with self._path.open("rb") as file:
             if os.fstat(file.fileno()).st_size == 0:
@@ -145,7 +148,7 @@ class Outline:
             if line_end < 0:
                 line_end = size
                 if decode_json(data[self._end : size]) is None:
-                    break  # half written; what comes instead of it is read then
+                    break  # A partial line. The next call reads from here again.
             self._take(data, self._end, line_end)
             self._last, self._end = self._end, min(line_end + 1, size)
         needed = {record.seq for record in self._needed()}
@@ -179,7 +182,7 @@ class Outline:
     # --- outline.json -------------------------------------------------------------------------
 
     def _take_kept(self, data: mmap.mmap) -> None:
-        """Begin where an earlier reader of this log has ended."""
+        """Load ``outline.json``, if it fits the log, and continue where it ends."""
         try:
             file = self._path.with_name(OUTLINE_NAME)
             if not stat.S_ISREG(file.lstat().st_mode):
@@ -198,7 +201,7 @@ class Outline:
         self._last, self._end, self._kept = places.last, places.end, places.end
 
     def _keep(self) -> None:
-        # Derived, and made again when it is gone: that it cannot be written is no failure.
+        # The file is derived from the log, so failing to write it does no harm.
         with contextlib.suppress(OSError), self._path.open("rb") as file:
             file.seek(self._last)
             last = decode_json(file.readline())
@@ -213,7 +216,7 @@ _LINE_FEED = ord("\n")
 
 
 def _last_line(data: mmap.mmap) -> tuple[int, str] | None:
-    """``seq`` and ``ts`` of the last record, past a torn end."""
+    """Return ``seq`` and ``ts`` of the last valid record, ignoring a torn end."""
     end = len(data)
     while end > 0:
         start = data.rfind(b"\n", 0, end) + 1

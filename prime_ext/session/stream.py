@@ -1,4 +1,4 @@
-"""Whoever watches a session: replay from the log, then live frames, without gap or duplicate."""
+"""Subscriptions to a session: replay of the log, then live frames, without gaps or duplicates."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ Frame = dict[str, Any]
 EndReason = Literal["slow", "closed", "deleted"]
 
 Activity = Literal["idle", "working", "waiting"]
-"""What goes on in a session, in one word; ``waiting`` is for a person."""
+"""Activity of a session. ``waiting`` means that it waits for the user."""
 
 REPLAY_RECORDS = 200
 REPLAY_BYTES = 1 << 20
-"""Size of the slices in which a replay reads the log."""
+"""Maximum size of the slices in which a replay reads the log."""
 
 QUEUE_FRAMES = 2_000
 QUEUE_BYTES = 32 << 20
-"""What may wait for one subscriber before it counts as too slow."""
+"""Maximum backlog of a subscriber; beyond it, the subscription ends with the reason ``slow``."""
 
 IDLE_STATE: dict[str, Any] = {
     "running": False,
@@ -41,7 +41,7 @@ IDLE_STATE: dict[str, Any] = {
 
 
 def activity_of(state: dict[str, Any]) -> Activity:
-    """The word for an ``ISessionState``."""
+    """Return the activity that an ``ISessionState`` stands for."""
     if not state["running"]:
         return "idle"
     return "waiting" if state["phase"] == "approval" else "working"
@@ -50,9 +50,9 @@ def activity_of(state: dict[str, Any]) -> Activity:
 class Subscription:
     """An async iterator over the frames of one session.
 
-    It ends when the session is closed or deleted, or when its reader falls too far behind;
-    ``ended`` then says which. A reader that was too slow subscribes again with ``after`` set to
-    the last ``seq`` it saw, and has missed nothing.
+    It ends when the session is closed or deleted, or when the reader is too slow; ``ended`` then
+    gives the reason. A reader that was too slow can subscribe again with ``after`` set to the last
+    ``seq`` that it received, and misses no record.
     """
 
     def __init__(self, stream: Stream, after: int) -> None:
@@ -71,7 +71,7 @@ class Subscription:
         return await anext(self._frames)
 
     async def aclose(self) -> None:
-        """Stop; what is still queued is dropped."""
+        """End the subscription and drop its queued frames."""
         self._stream.subscribers.discard(self)
         await self._frames.aclose()
 
@@ -86,7 +86,7 @@ class Subscription:
         self._wake.set()
 
     def end(self, reason: EndReason) -> None:
-        """No more frames. Those queued are still delivered, unless the reader was too slow."""
+        """Accept no more frames. Queued ones are still delivered unless ``reason`` is ``slow``."""
         if self.ended is None:
             self.ended = reason
             if reason == "slow":
@@ -97,12 +97,12 @@ class Subscription:
     async def _read(self) -> AsyncGenerator[Frame, None]:
         log = self._stream.log
         seq = self._after
-        # Nothing is awaited between finding the log exhausted and joining the live subscribers,
-        # so no record can fall in between.
+        # Nothing is awaited between reaching the end of the log and joining the live subscribers,
+        # so no record can be missed in between.
         while seq < log.last_seq:
             try:
                 lines = await asyncio.to_thread(log.lines, seq, REPLAY_RECORDS, REPLAY_BYTES)
-            except FileNotFoundError:  # deleted meanwhile
+            except FileNotFoundError:  # The session was deleted in the meantime.
                 self.end("deleted")
                 return
             if not lines:
@@ -127,9 +127,9 @@ class Subscription:
 
 
 class Stream:
-    """Passes frames on to subscribers, and keeps what a late joiner needs to catch up.
+    """Sends frames to subscribers, and keeps those that later subscribers need to catch up.
 
-    Not thread-safe: everything but the reading of the log happens on the event loop.
+    Not thread-safe: everything except reading the log happens on the event loop.
     """
 
     def __init__(self, log: SessionLog) -> None:
@@ -138,19 +138,22 @@ class Stream:
         self.subscribers: set[Subscription] = set()
         self.ended: EndReason | None = None
         self._partial: dict[tuple[str, int], _PartialBlock] = {}
-        """Blocks of the message being streamed, by message and index."""
+        """Blocks of the message that is being streamed, by message id and block index."""
         self._progress: dict[tuple[str, str | None], Frame] = {}
-        """Of each thing that is going on, the newest ``progress`` frame; of a call, all that its
-        frames have told."""
+        """The newest ``progress`` frame of each activity, by ``what`` and call id. The frames of a
+        tool call are merged into one."""
         self._going: set[tuple[str, str | None]] = set()
-        """Of ``_progress``, the calls that were answered while what they run goes on."""
+        """Keys in ``_progress`` of calls that were answered although their run continues."""
 
     def subscription(self, after: int) -> Subscription:
-        """A subscription that replays the log from ``after`` (exclusive) and then goes live."""
+        """Return a subscription that replays the log after ``seq`` ``after``, then goes live."""
         return Subscription(self, after)
 
     def join(self, subscription: Subscription) -> None:
-        """Make ``subscription`` live: it gets ``ready``, what is in flight, and what follows."""
+        """Make ``subscription`` live.
+
+        It receives ``ready``, the current partial message and progress, and all later frames.
+        """
         if self.ended is not None:
             subscription.end(self.ended)
             return
@@ -164,7 +167,7 @@ class Stream:
         self.subscribers.add(subscription)
 
     def publish(self, frame: Frame) -> None:
-        """Send a transient frame to everyone who is live."""
+        """Send a transient frame to all live subscribers."""
         kind = frame["type"]
         if kind == "delta":
             key = (frame["message"], frame["index"])
@@ -179,7 +182,7 @@ class Stream:
             before = self._progress.get(key)
             together = before is not None and frame["what"] == "tool"
             self._progress[key] = {**(before or {}), **frame} if together else frame
-            # Whoever is live has had the frame before.
+            # All live subscribers have received the previous frame.
             told = news(before, frame) if together else frame
             if told is None:
                 return
@@ -189,7 +192,7 @@ class Stream:
         self._send(frame)
 
     def publish_record(self, record: dict[str, Any]) -> None:
-        """Send a record that has just been appended to the log."""
+        """Send a newly appended record to all live subscribers."""
         kind = record["kind"]
         if kind in ("assistant_message", "turn_end"):
             self._partial.clear()
@@ -204,7 +207,7 @@ class Stream:
         self._send({"type": "record", "record": record})
 
     def end(self, reason: EndReason) -> None:
-        """End every subscription, those still replaying included."""
+        """End every subscription, including those that are still replaying the log."""
         if self.ended is None:
             self.ended = reason
             for subscription in list(self.subscribers):
@@ -218,7 +221,7 @@ class Stream:
             subscription.put(frame, size)
 
     def _forget_call(self, record: dict[str, Any]) -> None:
-        """A call has its result, or a run its end."""
+        """Drop the progress of a call that has its result, or of a run that has ended."""
         call_id, run = record["tool_use_id"], record.get("run")
         if run is not None and record.get("goes_on"):
             self._going.add(("tool", run))
@@ -238,7 +241,7 @@ class Stream:
 
 
 class _PartialBlock:
-    """A content block as far as it has been streamed."""
+    """The part of a content block that has been streamed so far."""
 
     def __init__(self) -> None:
         self._start: list[Frame] = []
@@ -259,7 +262,7 @@ class _PartialBlock:
 
 
 def _weight(value: Any) -> int:
-    """About how many bytes a frame holds on to; only long strings matter."""
+    """Return the approximate size of a frame in bytes; only long strings matter."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, dict):
