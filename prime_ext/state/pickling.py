@@ -1,7 +1,7 @@
 """The picklers and the unpickler of component streams.
 
-The C pickler does the work; `reducer_override` adds what it cannot do by itself. The pure-Python
-pickler takes over only where the C stack is too short for a deeply nested object.
+The C pickler does the work, and `reducer_override` adds the types that it does not support. The
+pickler written in Python takes over only for objects nested too deeply for the C stack.
 """
 
 from __future__ import annotations
@@ -31,17 +31,18 @@ from .unrestorable import Unrestorable, restore_placeholder
 PROTOCOL = 5
 
 LIMIT_OF_LOSSES = 20
-"""Placeholders per component; with more of them the component is not worth keeping."""
+"""Largest number of placeholders in a component; with more it is not worth keeping."""
 
 LEAF_SECONDS = 1.0
-"""What a single object may take when the culprit of a failure is being looked for."""
+"""Time limit for a single object while a failed component is salvaged."""
 
 
 @dataclass
 class Loss:
     """An object that was replaced by a placeholder.
 
-    ``final``: no other tier can do better. ``before``: it was a placeholder already.
+    ``what`` is its qualified type, ``why`` the reason. ``final``: no other tier can pickle it
+    either. ``before``: it was a placeholder already.
     """
 
     what: str
@@ -55,31 +56,36 @@ class TooManyLosses(Exception):
 
 
 def _builtin_ids() -> set[int]:
-    """Every dictionary that code was run in holds the built-ins; that ties nothing together."""
+    """Return the ids of the built-ins: all dictionaries of globals refer to them."""
     return {id(vars(builtins)), *map(id, vars(builtins).values())}
 
 
 @dataclass
 class SaveContext:
-    """What the picklers of one save share.
+    """The data that all picklers of one save share.
 
     Attributes
     ----------
-    namespace: the dictionary being saved; functions with these globals get the live ones back.
+    namespace: the dictionary being saved. Functions with these globals get the live namespace of
+        the restoring process as their globals.
     classes: key → class, for each class that has to be saved by value, in order of discovery.
     skeletons: key → the class without its contents, pickled on its own.
     broken: key → why a class cannot be saved.
-    references: ids of objects that streams name instead of containing.
-    lent: id → object, for what libraries lend to many objects: sharing it ties nothing together.
-    lendable: id → object, for what the ``surveyed`` classes and modules have as attributes;
-        ``planned``: for how many of the plans that was done.
-    scopes: id of a private dictionary of globals → that dictionary, and what stands for it.
+    references: ids of objects that streams refer to by name instead of containing them.
+    lent: id → object, for objects of libraries that do not tie the objects sharing them together
+        (`library_objects`).
+    lendable: id → object, for the attributes of the ``surveyed`` classes and modules.
+    planned: number of entries in ``plans`` that have been surveyed.
+    scopes: id of a private dictionary of globals → the dictionary, and its stand-in.
     sources: file name → text, for code whose file is not on disk (notebook cells).
     modules: name → file, for modules that are not part of an installation.
-    tried: risky kinds that a trial has shown to be harmless in this component; None: no trials.
-    in_place: buffers are read before the user's program goes on, or by a process with a copy.
-    keeps_owners: a small view keeps the array it shows a part of, also where nobody else does.
-    kept: what reducers keep for the next object of their kind.
+    tried: risky types that a trial has shown to be harmless in this component; None: no trials.
+    in_place: buffers can be written without a copy, because the user's program waits or a forked
+        process writes them.
+    keeps_owners: save the owner of a small view even if nobody else refers to it.
+    importable: id → (class or function, whether it can be imported).
+    sentinels: class → id → (module, name) of its sentinels.
+    kept: caches of reducers, by keys of their choice.
     """
 
     namespace: dict[str, Any]
@@ -104,13 +110,13 @@ class SaveContext:
 
 
 class Reducing:
-    """What both picklers have in common: the plans, and what was met on the way."""
+    """The base of all picklers: applies plans, and collects classes, losses and notes."""
 
     memo: Any
 
     def __init__(self, file: io.BytesIO, context: SaveContext) -> None:
-        # Not a method of this object: in a cycle with its callback, the pickler and all objects in
-        # its memo would live until the next garbage collection.
+        # The callback is not a method of the pickler: such a cycle would keep it, and all objects
+        # in its memo, alive until the next garbage collection.
         self.outlet = Outlet()
         self.buffers = self.outlet.large
         super().__init__(file, PROTOCOL, buffer_callback=self.outlet)  # type: ignore[call-arg]
@@ -132,7 +138,7 @@ class Reducing:
         return plan(self, value)
 
     def lose(self, value: Any, why: str, final: bool = True) -> tuple[Any, ...]:
-        """Reduce ``value`` to a placeholder."""
+        """Reduce ``value`` to a placeholder, and record the loss."""
         if sum(1 for loss in self.losses if not loss.before) >= LIMIT_OF_LOSSES:
             raise TooManyLosses(f"more than {LIMIT_OF_LOSSES} objects that cannot be kept")
         what = f"{plans.module_of(type(value))}.{type(value).__qualname__}"
@@ -141,21 +147,21 @@ class Reducing:
         return restore_placeholder, (what, why, safe_repr(value))
 
     def keep_lost(self, value: Unrestorable) -> tuple[Any, ...]:
-        """Reduce what was lost before: it is told again, and costs nothing of the limit."""
+        """Reduce a placeholder. Its loss is reported again, but does not count for the limit."""
         self.losses.append(Loss(value._what, value._why, final=True, before=True))
         self.lost.append(value)
         return restore_placeholder, (value._what, value._why, value._shown)
 
 
 class ComponentPickler(Reducing, pickle.Pickler):
-    """Tier 1."""
+    """Tier 1: the C pickler with our reducers."""
 
 
 class PythonPickler(Reducing, pickle._Pickler):
-    """Tier 1 without the C stack: slow, for nesting that the C pickler cannot follow.
+    """Tier 1 without the C stack: slow, for objects nested too deeply for the C pickler.
 
-    `save` does what the one it replaces does, but never calls with ``*arguments``: such a call
-    goes through C, whose depth Python limits since 3.12.
+    `save` does the same as the method it overrides, but never calls with ``*arguments``: such a
+    call goes through C, whose recursion depth Python limits since 3.12.
     """
 
     framer: Any
@@ -190,11 +196,11 @@ class PythonPickler(Reducing, pickle._Pickler):
 
 
 class SalvagePickler(Reducing, pickle.Pickler):
-    """Tier 3: as tier 1, but an object that cannot be pickled becomes a placeholder.
+    """Tier 3: like tier 1, but an object that cannot be pickled becomes a placeholder.
 
-    The pickler asks each object for its reduction inside a ``try``; so the culprit is known, and
-    everything around it is saved. ``alarm`` interrupts the object that takes too long, ``ends``
-    (as of ``time.monotonic``) is the end for all of them.
+    The reduction of each object is computed inside a ``try``, so the failing object is known and
+    everything around it is saved. ``alarm`` interrupts an object that takes too long; ``ends`` is
+    the time limit for all of them, on the clock of ``time.monotonic``.
     """
 
     def __init__(
@@ -225,7 +231,7 @@ class SalvagePickler(Reducing, pickle.Pickler):
 
 
 def _reduction(value: Any) -> Any:
-    """The object's own reduction, checked as far as can be before it is written."""
+    """Return the object's own reduction, after checks of what would fail when it is written."""
     if isinstance(value, type) or type(value) in (BuiltinFunctionType, type(_reduction)):
         return NotImplemented
     reducer = copyreg.dispatch_table.get(type(value))
@@ -246,11 +252,11 @@ def _reduction(value: Any) -> Any:
 
 
 class DeadReference(Exception):
-    """A name in a stream that no longer exists in the module it was in."""
+    """The stream refers to a restorer that this version of the library does not have."""
 
 
 class ComponentUnpickler(pickle.Unpickler):
-    """Loads component streams; resolves the restorers, and modules by the file they came from."""
+    """Loads component streams; finds restorers, and imports modules from their files if needed."""
 
     def __init__(self, stream: bytes | memoryview, buffers: Iterable[Any]) -> None:
         super().__init__(io.BytesIO(stream), buffers=buffers)
@@ -269,7 +275,7 @@ class ComponentUnpickler(pickle.Unpickler):
 
 
 def import_module(name: str, origin: str) -> ModuleType:
-    """Import by name, or from the file the module came from when it is not on ``sys.path``."""
+    """Import a module by name, or from the file ``origin`` if it is not on ``sys.path``."""
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -295,13 +301,13 @@ def import_module(name: str, origin: str) -> ModuleType:
 
 
 def describe(error: BaseException) -> str:
-    """One line about an exception, without running the repr of foreign arguments for long."""
+    """Describe an exception in one line of limited length."""
     text = str(error).strip().splitlines()
     return f"{type(error).__name__}: {text[0][:300]}" if text else type(error).__name__
 
 
 def safe_repr(value: Any, limit: int = 80) -> str:
-    """A short representation that runs no code of the user's classes."""
+    """Return a short representation, without running code of the user's classes; may be empty."""
     trusted = type(value).__module__ in _TRUSTED_REPR
     if trusted or plans.inherits(type(value), "__repr__", object):
         try:

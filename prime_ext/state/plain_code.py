@@ -1,9 +1,9 @@
-"""Functions and classes that consist of code and plain values only, as most of a notebook do.
+"""Functions and classes that consist of code and plain values only, as most in a notebook do.
 
-A notebook has hundreds of them, and what each needs as a component takes longer than pickling it
-does. Of these it is known beforehand which of their objects may be shared with others, nothing of
-the user's runs while they are pickled, and nothing is lost: one pickler does them all, one after
-the other. What comes out is what the general way would give, byte for byte.
+A notebook may have hundreds of them, and the bookkeeping for a component takes longer than pickling
+one. For these it is known in advance which objects they may share with others, no user code runs
+while they are pickled, and nothing is lost. So one pickler handles all of them, one after the
+other. The streams are the same, byte for byte, as those of the general way (`components`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Root = tuple[str, str]
 
 
 class _Pickler(pickle.Pickler):
-    """Writes objects whose reductions are known beforehand; all others in them are plain values."""
+    """Pickles objects whose reductions are given; all other objects in them are plain values."""
 
     reductions: dict[int, Any]
 
@@ -36,7 +36,7 @@ class _Pickler(pickle.Pickler):
 
 
 class PlainCode:
-    """Pickles such functions and classes of one save."""
+    """Pickles the plain functions and classes of one save."""
 
     def __init__(self, context: SaveContext) -> None:
         self._context = context
@@ -45,9 +45,10 @@ class PlainCode:
         self._pickler = _Pickler(self._file, PROTOCOL)
 
     def pickled(self, roots: list[Root]) -> tuple[bytes, set[str], list[Any]] | None:
-        """Stream, keys of the classes used, and the objects others may share; None if not plain.
+        """Pickle roots: the name of a function, or a class and its name, in this order.
 
-        ``roots``: the name of a function, or a class and its name, in this order.
+        Returns the stream, the keys of the classes used, and the objects that other components
+        may share; None if the roots are not plain.
         """
         value = self._context.namespace.get(roots[-1][1]) if roots[-1][0] == "name" else None
         shared: list[Any] = []
@@ -63,7 +64,7 @@ class PlainCode:
                     reductions[id(value)] = classes.restore_class, (key,)
                     return self._dump(reductions, *parts, value), {key}, shared
         except Exception:
-            return None  # what is wrong is found out in the general way
+            return None  # the general way will get the same error and report it
         return None
 
     def _dump(self, reductions: dict[int, Any], *parts: Any) -> bytes:
@@ -79,7 +80,7 @@ class PlainCode:
     def _takes(
         self, function: types.FunctionType, reductions: dict[int, Any], shared: list[Any]
     ) -> bool:
-        """Note how a function is reduced, and what of it others may share: itself, annotations."""
+        """Add a function's reduction, and its objects that others may share; false if not plain."""
         if is_importable(self._registrar, function) or not is_plain_function(function):
             return False
         scope = function.__globals__
@@ -97,7 +98,10 @@ class PlainCode:
     def _parts(
         self, cls: type, reductions: dict[int, Any], shared: list[Any]
     ) -> tuple[Any, Any] | None:
-        """What a class is dumped as before its name; see `classes.contents`."""
+        """Return the parts that a class is pickled as, before its name (`classes.contents`).
+
+        Returns None if the class is not plain.
+        """
         methods, attributes, registered = classes.contents(cls)
         for _, method in methods:
             if type(method) is not types.FunctionType:

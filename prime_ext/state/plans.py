@@ -1,8 +1,8 @@
-"""Which reducer handles which type.
+"""The registry of reducers by type.
 
-A *plan* takes the pickler and the object and returns what ``__reduce_ex__`` would. It is looked
-up once per type and save. Types of libraries are named by strings, so that registering a reducer
-never imports the library.
+A *plan* is a function that takes the pickler and an object, and returns a reduction like that of
+``__reduce_ex__``, or ``NotImplemented``. It is looked up once per type and save. Types of libraries
+are registered by name, so that registering a reducer never imports the library.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _MAKERS: list[PlanMaker] = []
 
 
 def default(_pickler: Reducing, _value: Any) -> Any:
-    """Let the pickler do what it does by itself."""
+    """Leave the object to the pickler."""
     return NotImplemented
 
 
 def reduces(*targets: type | str, subclasses: bool = False) -> Callable[[Plan], Plan]:
-    """Register a plan for types, or for ``"module:qualname"`` of types that may not be imported."""
+    """Register a plan for types, or for the ``"module:qualname"`` of types of libraries."""
 
     def register(plan: Plan) -> Plan:
         for target in targets:
@@ -45,29 +45,32 @@ def reduces(*targets: type | str, subclasses: bool = False) -> Callable[[Plan], 
 
 
 def makes_plans(maker: PlanMaker) -> PlanMaker:
-    """Register a function that looks at a type and gives a plan or None; asked last, in order."""
+    """Register a function that returns a plan for a type, or None.
+
+    These functions are called, in order of registration, for types that have no plan of their own.
+    """
     _MAKERS.append(maker)
     return maker
 
 
 def module_of(kind: type) -> str:
-    """The name of a type's module; some extension types have a descriptor in its place."""
+    """Return the name of a type's module; empty if ``__module__`` is not a string."""
     name: object = kind.__module__
     return name if isinstance(name, str) else ""
 
 
 def inherits(kind: type, name: str, owner: type) -> bool:
-    """Whether ``kind`` has the method ``name`` of ``owner`` and none of its own."""
+    """Return whether the method ``name`` of ``kind`` is the one of ``owner``."""
     return getattr(kind, name) is getattr(owner, name)
 
 
 def reduces_by_default(kind: type) -> bool:
-    """Whether instances of ``kind`` are reduced by ``object``'s methods."""
+    """Return whether instances of ``kind`` are reduced by the methods of ``object``."""
     return inherits(kind, "__reduce__", object) and inherits(kind, "__reduce_ex__", object)
 
 
 def plan_for(pickler: Reducing, kind: type) -> Plan:
-    """The plan for instances of ``kind``."""
+    """Return the plan for instances of ``kind``: for the exact type, a base, or by a maker."""
     exact = _EXACT.get(kind) or _NAMED.get((kind.__module__, kind.__qualname__))
     if exact is not None:
         return exact

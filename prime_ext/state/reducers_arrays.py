@@ -1,8 +1,8 @@
-"""NumPy arrays, and what lies on top of them.
+"""NumPy arrays, and Arrow data.
 
-Two arrays on the same memory must share memory afterwards, so a view is saved as a window on the
-array that owns the memory, and the owner is an object like any other: two windows on it meet in
-its component.
+Two arrays that share memory must still do so after a restore. So a view is saved as a window on the
+array that owns the memory, and the owner is pickled as an object of its own, which puts two
+windows on it into one component.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     import numpy as np
 
 _STRINGS_FROM = 10_000
-"""Elements from which an array of strings goes through Arrow."""
+"""Number of elements from which an array of strings is saved as Arrow buffers."""
 
 
 @reduces("numpy:ndarray")
 def reduce_plain_array(pickler: Reducing, array: np.ndarray[Any, Any]) -> Any:
-    """The usual kind in the fewest steps: a list may hold tens of thousands."""
+    """Reduce an ordinary array in as few steps as possible: a list may hold tens of thousands."""
     if array.base is None and array.dtype.kind in _WITH_BUFFERS and array.flags.c_contiguous:
         return _reduce_contiguous(array, array)
     return reduce_array(pickler, array)
@@ -54,8 +54,8 @@ def reduce_array(pickler: Reducing, array: np.ndarray[Any, Any]) -> Any:
         return _reduce_on_foreign_memory(pickler, array, base)
     if not (owner.flags.c_contiguous or owner.flags.f_contiguous):
         return _reduce_owner(pickler, array)
-    # Four references: the view's base, two local names, the argument. Then nobody else holds
-    # the owner, and if this view shows but a small part of it, the rest is out of reach.
+    # Four references are the view's base, two local names and the argument: nobody else refers to
+    # the owner. If this view shows only a small part of it, the rest cannot be reached any more.
     alone = base is owner and sys.getrefcount(owner) <= 4
     small = array.nbytes * 2 < owner.nbytes and 0 not in array.strides
     if alone and small and not pickler.context.keeps_owners:
@@ -64,12 +64,12 @@ def reduce_array(pickler: Reducing, array: np.ndarray[Any, Any]) -> Any:
 
 
 def _array_below(array: Any) -> Any:
-    """The array whose memory another one shows; None if there is none."""
+    """Return the array whose memory another one shows; None if it is not based on an array."""
     import numpy as np
 
     base = array.base
     if not isinstance(base, (np.ndarray, memoryview, bytes, bytearray)):
-        # What `as_strided`, and with it `sliding_window_view`, puts in between.
+        # `as_strided`, and so `sliding_window_view`, puts a DummyArray in between.
         base = getattr(base, "base", None) if type(base).__name__ == "DummyArray" else None
     return base if isinstance(base, np.ndarray) else None
 
@@ -86,13 +86,13 @@ def _reduce_owner(pickler: Reducing, array: np.ndarray[Any, Any]) -> Any:
     if type(array) is np.ndarray:
         return _reduce_plain(pickler, array)
     kind: type = np.ndarray if isinstance(array, np.memmap) else type(array)
-    # Through a helper, because the plain view is no object of the user's that a memo may know.
+    # Through a helper object, because the plain view is temporary and must not get into the memo.
     args = (kind, _Plain(pickler, array.view(np.ndarray)))
     return _with_attributes((restore_subclass, args), array)
 
 
 class _Plain:
-    """The memory of a subclass instance, pickled as a plain array."""
+    """A helper that pickles the memory of a subclass instance as a plain array."""
 
     def __init__(self, pickler: Reducing, array: np.ndarray[Any, Any]) -> None:
         self._pickler = pickler
@@ -104,7 +104,7 @@ class _Plain:
 
 
 def _reduce_plain(pickler: Reducing, array: np.ndarray[Any, Any]) -> Any:
-    """An array that owns its memory, or may be treated as if it did."""
+    """Reduce an array that owns its memory, or can be treated as if it did."""
     import numpy as np
 
     if array.dtype.hasobject or array.dtype.kind == "T":
@@ -115,18 +115,18 @@ def _reduce_plain(pickler: Reducing, array: np.ndarray[Any, Any]) -> Any:
     if not (flags.c_contiguous or flags.f_contiguous):
         array = np.ascontiguousarray(array)
     order = "C" if array.flags.c_contiguous else "F"
-    # As bytes: dates and some extension types have no buffer format of their own.
+    # As bytes, because dates and some extension types do not support the buffer protocol.
     memory: Any = (array if order == "C" else array.T).reshape(-1).view(np.uint8)
     return _reduce_contiguous(array, memory, order)
 
 
 _WITH_BUFFERS = frozenset("biufc")
-"""Kinds of dtypes that every array of them has a buffer of."""
+"""Kinds of dtypes whose arrays always support the buffer protocol."""
 
 
 def _reduce_contiguous(array: np.ndarray[Any, Any], memory: Any, order: str = "C") -> Any:
-    # Not through a memoryview, which would be quicker: up to Python 3.12 one that is lent out
-    # crashes the interpreter if the garbage collector finds it in a cycle.
+    # A memoryview would be quicker, but up to Python 3.12 one with exports crashes the
+    # interpreter if the garbage collector finds it in a cycle.
     args = (pickle.PickleBuffer(memory), array.dtype, array.shape, order)
     if array.nbytes >= MIN_BUFFER:
         return restore_array, args
@@ -134,7 +134,7 @@ def _reduce_contiguous(array: np.ndarray[Any, Any], memory: Any, order: str = "C
 
 
 def _with_attributes(reduction: tuple[Any, ...], array: Any) -> tuple[Any, ...]:
-    """Adds the attributes of a subclass instance; ndarray's own state has no place for them."""
+    """Add the attributes of a subclass instance, which ndarray's own state does not contain."""
     attributes = getattr(array, "__dict__", None)
     if not attributes:
         return reduction
@@ -150,7 +150,7 @@ def set_array_attributes(array: Any, attributes: dict[str, Any]) -> None:
 def restore_array(memory: Any, dtype: Any, shape: Any, order: Any) -> Any:
     import numpy as np
 
-    # Directly on the memory, without an array in between: it counts as an owner from then on.
+    # Directly on the memory, without an array in between, so that it counts as the owner.
     return np.ndarray(shape, dtype, memory, order=order)
 
 
@@ -158,7 +158,7 @@ def restore_array(memory: Any, dtype: Any, shape: Any, order: Any) -> Any:
 def restore_small_array(memory: Any, dtype: Any, shape: Any, order: Any, writeable: bool) -> Any:
     import numpy as np
 
-    # Owns its memory, as small arrays that people resize should.
+    # A copy, which owns its memory and can be resized, as users may do with small arrays.
     array: Any = np.ndarray(shape, dtype, memory, order=order).copy(order=order)
     if not writeable:
         array.flags.writeable = False
@@ -181,10 +181,10 @@ def _reduce_objects(pickler: Reducing, array: np.ndarray[Any, Any]) -> Any:
 
 
 def _as_arrow_strings(array: np.ndarray[Any, Any]) -> tuple[Any, Any] | None:
-    """Offsets and UTF-8 text of an array of distinct strings; None if it is something else.
+    """Return offsets and UTF-8 text of an array of mostly distinct strings; None for others.
 
-    A memo entry for each of a million strings is what makes such arrays slow to pickle. Strings
-    that occur often are left to the pickler: as separate copies they would fill the memory.
+    Such arrays are slow to pickle because of a memo entry for each string. An array in which few
+    strings occur often is left to the pickler: as separate copies they would fill the memory.
     """
     if not array.flags.c_contiguous or array.dtype != object:
         return None
@@ -224,7 +224,7 @@ def restore_strings(offsets: Any, data: Any, shape: tuple[int, ...]) -> Any:
         return _shaped(strings, shape)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     texts = pa.LargeStringArray.from_buffers(count, buffers[1], buffers[2])
-    # Arrow would hand out one object for equal strings if asked to; here they stay separate.
+    # Equal strings become separate objects, as Arrow does unless asked to deduplicate.
     return _shaped(texts.to_numpy(zero_copy_only=False), shape)
 
 
@@ -271,7 +271,7 @@ def restore_window(owner: Any, window: tuple[Any, ...], kind: Any) -> Any:
 
 
 def _reduce_on_foreign_memory(pickler: Reducing, array: np.ndarray[Any, Any], base: Any) -> Any:
-    """An array on the memory of something that is not an array."""
+    """Reduce an array on the memory of an object that is not an array, such as ``bytes``."""
     if isinstance(base, memoryview):
         base = base.obj
     if isinstance(base, (bytes, bytearray)) and array.flags.c_contiguous:
@@ -315,7 +315,7 @@ def _reduce_memmap(pickler: Reducing, array: Any, owner: Any) -> Any:
 
 @outside
 def restore_private_memmap(content: np.ndarray[Any, Any], args: tuple[Any, ...]) -> Any:
-    """A map of mode ``c``: what was changed in it is in no file."""
+    """Map a file in mode ``c`` (copy on write) and copy the content, with its changes, into it."""
     mapped = restore_memmap(*args)
     if isinstance(mapped, Unrestorable):
         return content
@@ -327,7 +327,7 @@ def restore_private_memmap(content: np.ndarray[Any, Any], args: tuple[Any, ...])
 def restore_memmap(
     path: str, mode: str, offset: int, nbytes: int, dtype: Any, shape: Any, fortran: bool
 ) -> Any:
-    """Map the file again; ``w+`` would erase it, so it becomes ``r+``."""
+    """Map a file again. Mode ``w+`` would erase the file, so ``r+`` is used instead."""
     import numpy as np
 
     if not os.path.exists(path) or os.path.getsize(path) < offset + nbytes:
@@ -350,7 +350,7 @@ def reduce_ufunc(pickler: Reducing, ufunc: Any) -> Any:
     subclasses=True,
 )
 def reduce_arrow(_pickler: Reducing, value: Any) -> Any:
-    """A slice is cut out first: as it is, it would drag the buffers of what it was cut from."""
+    """Reduce Arrow data. A slice is copied first, or it would drag the whole buffers along."""
     import pyarrow as pa
 
     if value.get_total_buffer_size() < 2 * value.nbytes + MIN_BUFFER:

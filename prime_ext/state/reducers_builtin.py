@@ -1,4 +1,4 @@
-"""Built-in objects that pickle leaves out: locks, queues, weak references, views, typing."""
+"""Built-in objects that pickle does not support: locks, queues, weak references, views, typing."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def restore_lock(reentrant: bool) -> Any:
 
 @reduces(queue.SimpleQueue)
 def reduce_simple_queue(_pickler: Reducing, value: queue.SimpleQueue[Any]) -> Any:
-    # It can only be read by taking out; everything goes back in the same order.
+    # Its items can only be read by removing them; they are put back in the same order.
     items = []
     try:
         while True:
@@ -74,7 +74,10 @@ def fill_simple_queue(value: queue.SimpleQueue[Any], items: list[Any]) -> None:
 @reduces(threading.Condition, subclasses=True)
 @reduces(*_ASYNCIO, subclasses=True)
 def reduce_waited_for(pickler: Reducing, value: Any) -> Any:
-    """Whoever waits for it or holds it is gone with the process: threads, tasks, the event loop."""
+    """Save a synchronization object as free and without waiters.
+
+    The threads, tasks and event loops that wait for it or hold it end with the process.
+    """
     if not reduces_by_default(type(value)):
         return NotImplemented
     state = {name: content for name, content in vars(value).items() if name != "_loop"}
@@ -91,7 +94,7 @@ def reduce_waited_for(pickler: Reducing, value: Any) -> Any:
 def restore_waited_for(kind: Any) -> Any:
     made = kind.__new__(kind)
     if isinstance(made, _ASYNCIO) and not hasattr(made, "_loop"):
-        made._loop = asyncio.get_event_loop()  # Python 3.9 binds them when they are made
+        made._loop = asyncio.get_event_loop()  # Python 3.9 binds it to a loop when it is made
     return made
 
 
@@ -153,7 +156,7 @@ def reduce_weakref(_pickler: Reducing, reference: weakref.ref[Any]) -> Any:
 def restore_weakref(target: Any, callback: Any) -> weakref.ref[Any]:
     if target is None:
         return weakref.ref(_Gone())
-    # The names that hold the target strongly may be restored after this reference.
+    # The names with strong references to the target may be restored after this reference.
     current().keepalive.append(target)
     return weakref.ref(target, callback)
 
@@ -172,10 +175,10 @@ def restore_weak_method(method: Any) -> Any:
 
 
 class _Gone:
-    """Its instances die at once, which makes a reference to one a dead reference."""
+    """A class whose instances are deleted at once, to make dead references."""
 
     def method(self) -> None:
-        """For a reference to a method that is gone."""
+        """Serve as the target of a dead `weakref.WeakMethod`."""
 
 
 @reduces(weakref.ProxyType, weakref.CallableProxyType)
@@ -252,7 +255,7 @@ def reduce_mapping_proxy(_pickler: Reducing, proxy: Any) -> Any:
 
 
 def _viewed(view: Any) -> Any:
-    # `view.mapping` would be another proxy, and identity with the dictionary would be lost.
+    # Not `view.mapping`, which is a new proxy: identity with the dictionary would be lost.
     return next(found for found in gc.get_referents(view))
 
 
@@ -334,7 +337,7 @@ def reduce_type_alias(pickler: Reducing, alias: Any) -> Any:
         return pickler.lose(alias, f"its value is not known: {describe(error)}")
     made = (alias.__name__, alias.__module__)
     if not alias.__type_params__ and alias.__name__.isidentifier():
-        # It may be part of its own value, which therefore comes after it.
+        # The alias may be part of its own value, so the value is restored after it.
         return restore_type_alias, made, value, None, None, fill_type_alias
     if _mentions(value, alias, set()):
         return pickler.lose(alias, "an alias with parameters that is part of its own value")
@@ -357,7 +360,7 @@ def _mentions(value: Any, alias: Any, seen: set[int]) -> bool:
 def restore_type_alias(name: str, module: str) -> Any:
     value: list[Any] = []
     scope: dict[str, Any] = {"__name__": module, "value": value}
-    # The one way to make one whose value comes later.
+    # This is the only way to make an alias whose value is set later.
     exec(f"type {name} = value[0]", scope)  # noqa: S102 - an identifier, of a signed stream
     current().kept[id(scope[name])] = value
     return scope[name]
@@ -372,7 +375,7 @@ def fill_type_alias(alias: Any, value: Any) -> None:
 def restore_generic_alias(name: str, module: str, value: Any, parameters: Any) -> Any:
     scope = {"__name__": module, "kind": vars(typing)["TypeAliasType"]}
     scope.update(name=name, value=value, parameters=parameters)
-    # It gets the module of the code that makes it.
+    # The alias gets its __module__ from the globals of the code that makes it.
     return eval("kind(name, value, type_params=parameters)", scope)  # noqa: S307
 
 

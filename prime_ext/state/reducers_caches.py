@@ -1,7 +1,7 @@
-"""Functions with a cache (`functools.lru_cache`), and what is in it if that is small.
+"""Functions with a cache (`functools.lru_cache`), with its contents if these are small.
 
-A cache can be filled again by calling the function, so large contents are not worth their place
-in a snapshot: such a cache starts empty, which is reported.
+A cache can be filled again by calling the function, so large contents are not worth saving: such a
+cache starts empty, with a note in the report.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def _is_small(pickler: Reducing, calls: list[Call]) -> bool:
 
 
 def cached_calls(wrapper: Any) -> list[Call] | None:
-    """What a cache holds, the oldest first; None if this interpreter does not show it.
+    """Return the calls in a cache, the oldest first; None if they cannot be found out.
 
-    The cache has no interface for that, but shows what it holds to the garbage collector.
+    The cache has no interface for that, so its contents are read by way of `gc.get_referents`.
     """
     count = wrapper.cache_info().currsize
     if not count:
@@ -68,7 +68,11 @@ def cached_calls(wrapper: Any) -> list[Call] | None:
 
 
 def _in_order_of_use(held: list[Any], count: int) -> list[tuple[Any, Any]]:
-    """For each entry a key, a result and, in some versions, a type; further on the dictionary."""
+    """Return ``(key, result)`` pairs from the referents of a bounded cache, in order of use.
+
+    The referents are a key, a result and, in some versions of Python, a type for each entry, and
+    later the dictionary of entries.
+    """
     index = next((value for value in held if type(value) is dict and _is_index(value)), {})
     keys = {id(key) for key in index}
     pairs: list[tuple[Any, Any]] = []
@@ -90,7 +94,7 @@ def _is_index(value: dict[Any, Any]) -> bool:
 
 @functools.lru_cache(maxsize=1)
 def _mark() -> Any:
-    """What stands in a key between positional arguments and keywords."""
+    """Return the object that separates positional and keyword arguments in a key."""
     probe: Any = functools.lru_cache(maxsize=None)(lambda **_keywords: None)
     probe(a=1)
     contents = next(value for value in gc.get_referents(probe) if type(value) is dict)
@@ -98,9 +102,13 @@ def _mark() -> Any:
 
 
 def _arguments(key: Any, mark: Any, typed: bool) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The call that a key stands for: arguments, mark, keywords and their values, types."""
+    """Return the arguments of the call that a key was made from.
+
+    A key consists of positional arguments, mark, keywords alternating with their values, and, if
+    ``typed``, the types of all values.
+    """
     if type(key) is not tuple:
-        return (key,), {}  # a single string or integer is its own key
+        return (key,), {}  # a single argument that is a string or an integer is its own key
     at = next((n for n, item in enumerate(key) if item is mark), None)
     if at is None:
         return key[: len(key) // 2] if typed else key, {}
@@ -126,7 +134,7 @@ def restore_lru_cache(function: Any, maxsize: int | None, typed: bool, filled: b
 
 
 _results: dict[int, list[Any]] = {}
-"""Id of a cache that is about to be filled → where it takes its results from."""
+"""Id of a cache that is about to be filled → list from which its function takes results."""
 
 
 @restorer

@@ -1,4 +1,4 @@
-"""Open files and databases: reopened where they were, without changing what is on disk."""
+"""Open files and databases: reopened at the same position, without changing anything on disk."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ _PLAIN_BUFFERS = (io.BufferedReader, io.BufferedWriter, io.BufferedRandom)
 
 
 def _reduce_text_layer(pickler: Reducing, file: io.TextIOWrapper) -> Any:
-    """Text on top of something that has a reducer of its own: a compressed file, a buffer."""
+    """Reduce a text layer over a buffer with its own reducer, such as a compressed file."""
     buffer: Any = file.buffer
     if _is_compressed(buffer) and buffer.writable():
         return pickler.lose(file, _COMPRESSING)
     if file.writable():
         file.flush()
     position = file.tell()
-    file.seek(position)  # what was read ahead goes back, so that the buffer is at the same place
+    file.seek(position)  # discards what was read ahead, so that the buffer has the same position
     return restore_text_layer, (buffer, file.encoding, file.errors, position)
 
 
@@ -141,7 +141,7 @@ def _name(file: Any) -> Any:
 
 
 def _path_of(file: Any) -> str | None:
-    """The name of a file on disk; also of one opened by its descriptor, where the system tells."""
+    """Return the path of a regular file, found by its descriptor if necessary, or None."""
     if not _is_regular(file):
         return None
     name = _name(file)
@@ -172,7 +172,7 @@ def _writable(file: Any) -> bool:
 
 
 def _mode(file: Any) -> str:
-    # A text layer made by hand has no mode of its own, but what is below it does.
+    # A TextIOWrapper made directly has no mode, but its buffer has one.
     mode: str = getattr(file, "mode", None) or file.buffer.mode
     if isinstance(file, io.TextIOWrapper):
         return mode.replace("b", "")
@@ -187,7 +187,7 @@ def _buffering(file: Any) -> int:
 
 @outside
 def restore_file(path: str, mode: str, position: int, layers: Any, name: str) -> Any:
-    """Reopen without creating or truncating, whatever the mode says."""
+    """Reopen a file without creating or truncating it, whatever its mode."""
 
     def open_existing(_name: str, flags: int) -> int:
         return os.open(path, flags & ~_DESTRUCTIVE)
@@ -236,14 +236,14 @@ def reduce_database(pickler: Reducing, connection: Any) -> Any:
         "text_factory": connection.text_factory,
     }
     path = databases.get("main", "")
-    if os.path.isabs(path):  # one in memory has no path; a deserialized one is called "x"
+    if os.path.isabs(path):  # in memory, a database has no path, or "x" if it was deserialized
         if connection.in_transaction:
             pickler.notes.append(f"an open transaction on {path} is rolled back by a restore")
         return restore_database_file, (path, settings)
     if connection.in_transaction:
         pickler.notes.append("an in-memory database comes back with its transaction committed")
     if _plain_rows(connection, "PRAGMA page_count") == [(0,)]:
-        return restore_memory_database, (b"", settings)  # SQLite serializes no empty database
+        return restore_memory_database, (b"", settings)  # SQLite cannot serialize an empty one
     if hasattr(connection, "serialize"):
         return restore_memory_database, (connection.serialize(), settings)
     factory, connection.row_factory = connection.row_factory, None
@@ -255,14 +255,14 @@ def reduce_database(pickler: Reducing, connection: Any) -> Any:
 
 
 def _plain_rows(connection: Any, query: str) -> list[Any]:
-    """Rows as tuples, whatever the connection makes of its own."""
+    """Return rows as tuples, whatever the connection's row factory is."""
     cursor = connection.cursor()
     cursor.row_factory = None
     return list(cursor.execute(query))
 
 
 def _functions(connection: Any) -> set[str]:
-    """Functions and collations; none where SQLite is too old to tell."""
+    """Return the names of functions and collations; none where SQLite is too old to list them."""
     found = {row[0] for row in _plain_rows(connection, "PRAGMA function_list")}
     return found | {row[1] for row in _plain_rows(connection, "PRAGMA collation_list")}
 
@@ -289,7 +289,7 @@ def restore_memory_database(content: bytes | str, settings: dict[str, Any]) -> A
 
 @outside
 def restore_database_file(path: str, settings: dict[str, Any]) -> Any:
-    """Reconnect; a database that is gone is not created empty."""
+    """Reconnect to a database file; a missing one is not created."""
     import sqlite3
 
     if not os.path.exists(path):

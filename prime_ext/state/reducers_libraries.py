@@ -33,7 +33,8 @@ _MANY_LABELS = 10_000
 def reduce_index(pickler: Reducing, index: Any) -> Any:
     """Note an index as lent: frames derived from one another share it, but it never changes.
 
-    So frames that share an index need not be one component, unless the index is large.
+    So frames that share an index need not be one component, unless the index has many labels that
+    are Python objects.
     """
     if index.dtype != object or len(index) <= _MANY_LABELS:
         pickler.context.lent[id(index)] = index
