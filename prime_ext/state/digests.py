@@ -1,15 +1,15 @@
-"""Two kinds of digest, for two different questions.
+"""Two kinds of digest, for change detection and for integrity.
 
-*Has this buffer changed since the last save?* is asked of every byte of every save, so it needs
-the fastest hash there is (xxh3-128). Nobody attacks it: both sides are the same kernel. What is
-larger than `PIECE` is hashed in pieces, by several threads, and then the hashes of the pieces: one
-processor alone cannot read memory as fast as the machine can.
+The *fast* digest tells whether a buffer has changed since the last save. Each save computes it for
+every byte, so it is the fastest hash available (xxh3-128, else BLAKE2b). It need not resist
+attacks, because one kernel computes both sides. Data larger than `PIECE` is hashed in pieces by
+several threads, because one processor core cannot use the full memory bandwidth; the digest is
+that of the concatenated digests of the pieces.
 
-*Is this what was written?* protects what is loaded, so it needs a collision-resistant digest
-(BLAKE3, else SHA-256). It is computed once, when a buffer is written.
+The *strong* digest tells whether loaded data is what was written. It is collision-resistant
+(BLAKE3, else SHA-256), and is computed once, when a buffer is written.
 
-A digest is stored as ``"algorithm:hex"``; a reader that lacks the algorithm says so instead of
-guessing.
+A digest is stored as ``"algorithm:hex"``. A reader that lacks the algorithm raises an error.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 
 try:
     import xxhash
-except ImportError:  # a kernel in another environment
+except ImportError:  # in a kernel with an environment of its own
     xxhash = None  # type: ignore[assignment]
 
 try:
@@ -56,7 +56,7 @@ STRONG = "blake3" if "blake3" in _CONSTRUCTORS else "sha256"
 
 
 def new(algorithm: str) -> Hasher:
-    """A fresh hasher; raises ``LookupError`` if this environment lacks the algorithm."""
+    """Return a new hasher. Raises ``LookupError`` if this environment lacks the algorithm."""
     try:
         return _CONSTRUCTORS[algorithm]()
     except KeyError:
@@ -67,24 +67,24 @@ def new(algorithm: str) -> Hasher:
 
 
 def digest(algorithm: str, data: Any) -> str:
-    """Digest of a bytes-like object."""
+    """Return the digest of a bytes-like object."""
     hasher = new(algorithm)
     hasher.update(data)
     return f"{algorithm}:{hasher.hexdigest()}"
 
 
 def fast(data: Any, algorithm: str = FAST) -> str:
-    """Change-detection digest of a bytes-like object."""
+    """Return the fast digest of a bytes-like object."""
     nbytes = len(data) if type(data) is bytes else memoryview(data).nbytes
     if nbytes > PIECE:
         return _joined(algorithm, _digests_of_pieces(algorithm, memoryview(data).cast("B")))
     if algorithm == "xxh3" and xxhash is not None:
-        return f"xxh3:{xxhash.xxh3_128_hexdigest(data)}"  # thousands of small ones: no hasher
+        return f"xxh3:{xxhash.xxh3_128_hexdigest(data)}"  # faster than a hasher for small data
     return digest(algorithm, data)
 
 
 class Fast:
-    """The change-detection digest of what comes bit by bit."""
+    """Computes the fast digest of data that is added piece by piece."""
 
     def __init__(self) -> None:
         self._done: list[bytes] = []
@@ -102,7 +102,7 @@ class Fast:
         self._room -= rest.nbytes
 
     def value(self) -> str:
-        """As `fast` of all of it."""
+        """Return the digest, equal to `fast` of all the data."""
         if not self._done:
             return f"{FAST}:{self._hasher.hexdigest()}"
         return _joined(FAST, [*self._done, self._hasher.digest()])
@@ -118,7 +118,7 @@ def _digests_of_pieces(algorithm: str, data: memoryview) -> list[bytes]:
     pending = iter(starts)
 
     def work() -> None:
-        for start in pending:  # threads draw from it in turn; hashing releases the GIL
+        for start in pending:  # all threads take from one iterator; hashing releases the GIL
             hasher = new(algorithm)
             hasher.update(data[start : start + PIECE])
             found[start] = hasher.digest()
@@ -134,14 +134,17 @@ def _digests_of_pieces(algorithm: str, data: memoryview) -> list[bytes]:
 
 
 def _processors() -> int:
-    """That this process may use, up to `_MOST_THREADS`."""
+    """Return the number of processors that this process may use, at most `_MOST_THREADS`."""
     if hasattr(os, "sched_getaffinity"):
         return min(len(os.sched_getaffinity(0)), _MOST_THREADS)
     return min(os.cpu_count() or 1, _MOST_THREADS)
 
 
 def matches(expected: str, data: Any, progress: Callable[[bool], None] | None = None) -> bool:
-    """Whether ``data`` has the digest ``"algorithm:hex"``; ``progress`` is told now and then."""
+    """Return whether ``data`` has the digest ``"algorithm:hex"``.
+
+    ``progress`` is called after each `PIECE` bytes.
+    """
     algorithm = expected.partition(":")[0]
     if progress is None:
         return digest(algorithm, data) == expected

@@ -1,8 +1,8 @@
 """Attributes of modules and their classes that the notebook has set, as in ``settings.LIMIT = 7``.
 
-Found in the text of the cells, so that nothing depends on how many modules there are or how large
-they are. In a module that the user works on any value is restored, in an installed one plain
-values and the notebook's own classes: what else a library had put there is not for us to make.
+They are found by parsing the cells, so the cost does not depend on the number and size of modules.
+In a module of the user's, any value is restored. In an installed one, only plain values and classes
+of the notebook are: other values may be objects that only the library can make.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ from .reducers_functions import is_installed
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 restored: set[str] = set()
-"""Places that a load has set: the cells that set them first may be unknown to this process."""
+"""Places that a load has set; this process may not know the cells that set them originally."""
 
 
 def find(namespace: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """Places (``"module:attribute"``, ``"module:Class.attribute"``) whose value can be restored,
-    and those where it cannot. ``[]`` at the end: the container there was changed in place."""
+    """Return the places whose values can be restored, and those whose values cannot.
+
+    A place is ``"module:attribute"`` or ``"module:Class.attribute"``, with ``[]`` at the end if
+    the container there was changed in place.
+    """
     changed: list[str] = []
     lost: list[str] = []
     places = {
@@ -33,7 +36,7 @@ def find(namespace: dict[str, Any]) -> tuple[list[str], list[str]]:
     for place in sorted(places | restored):
         found = _look_up(place)
         if found is None or _is_own_function(found[1], namespace):
-            continue  # gone since; or found as a patch
+            continue  # it was deleted since, or `patches` finds it
         owner_module, value = found
         mine = not is_installed(getattr(owner_module.__spec__, "origin", None) or "")
         if place.endswith("[]") and not (mine and type(value) in (dict, list)):
@@ -44,7 +47,7 @@ def find(namespace: dict[str, Any]) -> tuple[list[str], list[str]]:
 
 
 def fill(container: Any, value: Any) -> None:
-    """Give a dictionary or list in a module the content it had: others may refer to it."""
+    """Restore the content of a dictionary or list in place, as other objects may refer to it."""
     if container is not value:
         container.clear()
         (container.update if isinstance(container, dict) else container.extend)(value)
@@ -52,7 +55,7 @@ def fill(container: Any, value: Any) -> None:
 
 @functools.cache
 def _set_in(cell: str) -> frozenset[str]:
-    """Dotted names that a cell assigns to; with ``[]`` where it assigns to an item."""
+    """Return the dotted names that a cell assigns to, with ``[]`` if it changes an item."""
     if "." not in cell:
         return frozenset()
     found = set()
@@ -70,7 +73,7 @@ def _set_in(cell: str) -> frozenset[str]:
 
 
 def _dotted(node: ast.AST) -> str:
-    """``a.b.c``; begins with a dot if it does not begin with a name."""
+    """Return an attribute chain as ``a.b.c``, with a leading dot if it does not start with a name."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -80,7 +83,7 @@ def _dotted(node: ast.AST) -> str:
 
 
 def _place(namespace: dict[str, Any], chain: str) -> str:
-    """Where a dotted name leads, if that is an attribute of a module or of a class in one."""
+    """Return the place of a dotted name, or an empty string if it is not in a module."""
     first, *path = chain.split(".")
     owner = namespace.get(first)
     if not isinstance(owner, types.ModuleType):
@@ -99,7 +102,10 @@ def _place(namespace: dict[str, Any], chain: str) -> str:
 
 
 def _look_up(place: str) -> tuple[types.ModuleType, Any] | None:
-    """The module of a place and what is there now."""
+    """Return the module of a place and the value there now.
+
+    Returns None if the place no longer exists, or holds a module.
+    """
     name, _, path = place.removesuffix("[]").partition(":")
     module = sys.modules.get(name)
     if module is None or name == "__main__" or getattr(module, "__spec__", None) is None:

@@ -1,4 +1,4 @@
-"""Which names are the user's."""
+"""The user's namespace, and the names in it that are the user's own."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _MODULE_NAMES = frozenset(
 
 
 def shell() -> Any:
-    """The IPython shell of this process, or None. IPython is not imported for it."""
+    """Return the IPython shell of this process, or None, without importing IPython."""
     ipython = sys.modules.get("IPython")
     return None if ipython is None else ipython.get_ipython()
 
 
 def current_namespace() -> dict[str, Any]:
-    """The user namespace in IPython, else that of ``__main__``."""
+    """Return the user namespace in IPython, otherwise that of ``__main__``."""
     found = shell()
     if found is not None:
         namespace: dict[str, Any] = found.user_ns
@@ -42,10 +42,10 @@ def current_namespace() -> dict[str, Any]:
 
 
 def user_names(namespace: dict[Any, Any]) -> list[str]:
-    """Names the user has set, in the order they were set.
+    """Return the names that the user has set, in the order of the namespace.
 
-    Left out: what IPython put there itself (unless the user has assigned it anew), its history,
-    and a module's own attributes.
+    IPython's own names are left out unless the user has rebound them. So are names of its history,
+    such as ``_`` and ``Out``, and the standard attributes of a module.
     """
     found = shell()
     hidden = found.user_ns_hidden if found is not None and found.user_ns is namespace else {}
@@ -62,7 +62,7 @@ def user_names(namespace: dict[Any, Any]) -> list[str]:
 
 
 def stray_keys(namespace: dict[Any, Any]) -> str:
-    """Keys that are no strings, as ``globals()[1] = 2`` makes them: no name reaches those."""
+    """Describe the keys that are not strings, such as that of ``globals()[1] = 2``; may be empty."""
     strays = [key for key in list(namespace) if not isinstance(key, str)]
     plain = (int, float, bool, bytes, type(None))
     shown = (repr(key) if type(key) in plain else f"a {type(key).__name__}" for key in strays)

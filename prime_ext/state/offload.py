@@ -1,7 +1,8 @@
-"""Where a writer runs: in a forked child, in a thread, or right here.
+"""Running a writer: in a forked child, in a thread, or in the calling thread.
 
-A forked child has the memory as it was at the fork, so the kernel may go on at once. It must not
-run anything but hashing and system calls: locks of other threads may be held forever in it.
+A forked child has the memory as it was at the fork, so the kernel can continue at once. The child
+must not do anything but hashing and system calls, because locks that other threads held at the
+fork are never released in it.
 """
 
 from __future__ import annotations
@@ -23,27 +24,27 @@ from .errors import SnapshotWriteError
 from .writer import Job, Written
 
 STALL_SECONDS = 30.0
-"""Without progress for this long, a forked writer is given up; ten times that for a sync, which
-says nothing while it lasts."""
+"""A forked writer is killed after this long without progress; in an fsync, which cannot report
+progress, after ten times as long."""
 
 _SLOW = b"s"
 
 
 class WriterLost(SnapshotWriteError):
-    """The child vanished or hung, rather than having met an error that would come again."""
+    """The child was killed or hung, so that another attempt to write may succeed."""
 
 
 class ForkedWriter:
-    """A writer in a child process.
+    """A writer in a forked child process.
 
-    The child is a session of its own, deaf to the kernel's interrupts, and holds no descriptor
-    but its pipe and the directory's lock. It survives the death of the kernel.
+    The child has a process session of its own, so it does not receive the kernel's interrupts, and
+    closes all file descriptors except its pipe and the directory's lock. It survives the kernel.
     """
 
     def __init__(self, job: Job) -> None:
         reading, writing = os.pipe()
         lock = job.directory / "kernel-state.d" / "lock"
-        # A copy of the lock for the child: filelock takes its own away from every fork.
+        # Duplicates of the lock's descriptor for the child: filelock closes its own in every fork.
         copies = [os.dup(descriptor) for descriptor in _descriptors_of(lock)]
         try:
             self.pid = forking.quiet_fork()
@@ -55,7 +56,10 @@ class ForkedWriter:
         self._reading = reading
 
     def wait(self) -> Written:
-        """The outcome; raises `SnapshotWriteError`, or `WriterLost` if the child vanished."""
+        """Wait for the child and return its result.
+
+        Raises `SnapshotWriteError`, or `WriterLost` if the child was killed or hung.
+        """
         received = bytearray()
         try:
             while True:
@@ -79,15 +83,17 @@ class ForkedWriter:
         return Written(**message)
 
     def reap(self) -> None:
-        """Wait until the child is gone. Giving back the memory takes it a moment: this is for when
-        the outcome has been told."""
-        with suppress(ChildProcessError):  # where the user's program waits for all children
+        """Wait for the child process to end.
+
+        Freeing its memory takes a moment, so this is called after the result has been delivered.
+        """
+        with suppress(ChildProcessError):  # the user's program may have waited for all children
             os.waitpid(self.pid, 0)
 
 
 def _run_child(job: Job, pipe: int, lock: Path) -> None:
-    """Never returns: whatever happens, the child must not go on as a second kernel."""
-    gc.disable()  # finalizers of the user's objects are not to run twice
+    """Write in the child and exit. Never returns, or the child would go on as a second kernel."""
+    gc.disable()  # finalizers of the user's objects must not run twice
     try:
         os.setsid()
         _close_inherited(pipe, lock)
@@ -110,7 +116,7 @@ def _write_all(descriptor: int, data: bytes) -> None:
         try:
             data = data[os.write(descriptor, data) :]
         except OSError:
-            return  # the kernel is gone; the snapshot is finished all the same
+            return  # the kernel has ended; the child finishes the snapshot nevertheless
 
 
 def _close_inherited(pipe: int, lock: Path) -> None:
@@ -122,7 +128,7 @@ def _close_inherited(pipe: int, lock: Path) -> None:
 
 
 def _descriptors_of(path: Path) -> list[int]:
-    """The descriptors that this process has of a file."""
+    """Return this process's descriptors of a file."""
     found = []
     with suppress(OSError):
         wanted = os.stat(path)
@@ -134,9 +140,16 @@ def _descriptors_of(path: Path) -> list[int]:
 
 
 class Writing:
-    """A write: a child that is forked has begun, what else there is to do begins with `start`.
+    """One write of a snapshot.
 
-    ``done`` hears the outcome and who wrote, in the waiting thread.
+    Parameters
+    ----------
+    job: what to write.
+    fork: write in a child, which is forked here and starts at once. Otherwise, or if the fork
+        fails, writing begins with `start`.
+    wait: `start` returns only when the write has ended.
+    done: called with the result or exception, and with ``fork``, ``thread`` or ``inline``, in the
+        thread that waited for it.
     """
 
     def __init__(
@@ -160,12 +173,12 @@ class Writing:
         if self.kind == "thread":
             job.hold_moment()
         if self._forked is not None and not wait:
-            # The child has all it needs. Here nothing keeps the user's objects alive, or keeps an
-            # array from being resized because its memory is lent out.
+            # The child has all it needs. Drop the job here: it would keep the user's objects
+            # alive, and its buffers would prevent arrays from being resized.
             self._job = None
 
     def start(self) -> None:
-        """Wait for the outcome, here or in a thread."""
+        """Write unless a child does, and wait for the result, here or in a thread."""
         if self._waits:
             self._run()
         else:
@@ -178,7 +191,7 @@ class Writing:
         except SnapshotWriteError as error:
             outcome = error
             if self._forked is not None and self._waits and isinstance(error, WriterLost):
-                # The caller stands still, so the objects are what they were: write them here.
+                # The caller has been blocked, so the objects have not changed: write them here.
                 self.kind = "inline"
                 try:
                     outcome = self._write_here()
@@ -196,5 +209,5 @@ class Writing:
 
 
 def monotonic_ms(since: float) -> float:
-    """Milliseconds since a `time.perf_counter` value."""
+    """Return the milliseconds since a `time.perf_counter` value."""
     return round((time.perf_counter() - since) * 1000, 3)

@@ -1,8 +1,8 @@
-"""Where the buffers of a component go.
+"""Storing the buffers of a component.
 
-Large ones stay out of the stream, each on its own. The many small ones of, say, a list of arrays
-would make as many entries in the manifest; they are kept out of the stream too, but are stored
-together, as one *pack*. Only tiny ones are copied into the stream.
+Large buffers are stored out of band, each on its own. The many small buffers of a list of arrays,
+for example, would make as many entries in the manifest, so they are stored out of band together, as
+one *pack*. Only tiny buffers are copied into the stream.
 """
 
 from __future__ import annotations
@@ -14,32 +14,33 @@ from typing import Any
 from . import digests
 
 MIN_BUFFER = 64 * 1024
-"""Bytes from which a buffer is stored on its own, and mapped when it is restored."""
+"""Size in bytes from which a buffer is stored on its own, and mapped when it is restored."""
 
 MIN_PACKED = 512
-"""Bytes from which a smaller buffer goes to the pack."""
+"""Size in bytes from which a smaller buffer goes to the pack."""
 
 CHUNK = 4 * 1024 * 1024
 _JOINED = 1024 * 1024
-"""Bytes of a pack that are joined at a time: what is then hashed and written is in the cache."""
+"""Bytes of a pack that are joined at a time: few enough to be in the processor's cache when they
+are hashed and written."""
 
 _ALIGNMENT = 64
 _OWN = -1
 
 
 class Pack:
-    """Small buffers that are stored as one. They are joined only bit by bit, when written."""
+    """Small buffers that are stored as one. They are joined piece by piece, when written."""
 
     def __init__(self, buffers: list[memoryview]) -> None:
         self.nbytes = sum(_padded(buffer.nbytes) for buffer in buffers)
         self._buffers = buffers
 
     def raw(self) -> memoryview:
-        """All of it, copied; as `pickle.PickleBuffer.raw`."""
+        """Return a copy of the content; named like `pickle.PickleBuffer.raw`."""
         return memoryview(b"".join(self.chunks()))
 
     def chunks(self) -> Iterator[bytes]:
-        """The content, in pieces of about `_JOINED` bytes."""
+        """Yield the content in pieces of about `_JOINED` bytes."""
         parts: list[memoryview | bytes] = []
         size = 0
         for buffer in self._buffers:
@@ -56,13 +57,13 @@ class Pack:
 
 
 class Outlet:
-    """A pickler's ``buffer_callback``: true for what is to be copied into the stream.
+    """A pickler's ``buffer_callback``; returns true for buffers to be copied into the stream.
 
     Attributes
     ----------
     large: buffers that are stored on their own.
     packs: whether small buffers are packed; a pickler for a few loose objects need not.
-    order: of each buffer outside of the stream, its length in the pack, or −1 if it is large.
+    order: for each out-of-band buffer its length in the pack, or −1 if it is large.
     """
 
     def __init__(self) -> None:
@@ -85,14 +86,14 @@ class Outlet:
         return False
 
     def stored(self) -> tuple[list[pickle.PickleBuffer | Pack], list[int]]:
-        """What is stored beside the stream, a pack first; and the order, if there is a pack."""
+        """Return the out-of-band buffers, a pack first, and the order if there is a pack."""
         if not self._small:
             return list(self.large), []
         return [Pack(self._small), *self.large], self.order
 
 
 def in_order(stored: Sequence[memoryview], order: list[int]) -> Iterator[memoryview]:
-    """The buffers of a stream in its order, from what is stored; the reverse of `Outlet`."""
+    """Yield the buffers of a stream in its order, from the stored ones; the reverse of `Outlet`."""
     if not order:
         yield from stored
         return
@@ -112,12 +113,12 @@ def _padded(nbytes: int) -> int:
 
 
 def size(buffer: Any) -> int:
-    """Bytes of a buffer, a memoryview or a pack."""
+    """Return the size in bytes of a `pickle.PickleBuffer`, a memoryview or a pack."""
     return int(buffer.raw().nbytes if isinstance(buffer, pickle.PickleBuffer) else buffer.nbytes)
 
 
 def fast(buffer: Any) -> str:
-    """Change-detection digest of a buffer, a memoryview or a pack."""
+    """Return the fast digest of a `pickle.PickleBuffer`, a memoryview or a pack."""
     if isinstance(buffer, pickle.PickleBuffer):
         return digests.fast(buffer.raw())
     if isinstance(buffer, memoryview):
@@ -129,7 +130,7 @@ def fast(buffer: Any) -> str:
 
 
 def chunks(data: memoryview | Pack) -> Iterator[memoryview | bytes]:
-    """Pieces of a memoryview (of `CHUNK` bytes) or of a pack."""
+    """Yield pieces of a memoryview (of `CHUNK` bytes) or of a pack."""
     if isinstance(data, Pack):
         yield from data.chunks()
         return

@@ -1,8 +1,8 @@
-"""What the notebook has put into modules: functions it replaced, methods it added, values it set.
+"""The notebook's patches to modules: functions it replaced, methods it added, values it set.
 
-Functions are found by their globals: a function of the notebook that sits in a module or a class
-of somebody else. Only the modules that the namespace names are looked through. Other values are
-found by `module_changes`.
+A patched function is found by its globals: it belongs to the notebook, but is an attribute of a
+module or of a class in one. Only modules that the namespace refers to are searched. Other values
+are found by `module_changes`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from .pickling import import_module
 
 
 def find(namespace: dict[str, Any]) -> list[str]:
-    """Where patches are: ``"module:attribute"`` or ``"module:Class.attribute"``."""
+    """Return the places of patches: ``"module:attribute"`` or ``"module:Class.attribute"``.
+
+    ``[]`` at the end means that the container there was changed in place.
+    """
     found: list[str] = []
     seen: set[int] = set()
     for module in list(namespace.values()):
@@ -45,7 +48,7 @@ def _is_own(value: Any, namespace: dict[str, Any]) -> bool:
 
 
 def value_at(where: str) -> Any:
-    """What is at a place that `find` returned."""
+    """Return the value at a place that `find` returned."""
     module, _, path = where.removesuffix("[]").partition(":")
     owner = sys.modules[module]
     *parents, name = path.split(".")
@@ -55,7 +58,7 @@ def value_at(where: str) -> Any:
 
 
 def put(where: str, value: Any) -> None:
-    """Patch again."""
+    """Apply a patch again, importing the module if necessary."""
     module, _, path = where.removesuffix("[]").partition(":")
     owner: Any = import_module(module, "")
     *parents, name = path.split(".")
