@@ -73,7 +73,7 @@ def _set_in(cell: str) -> frozenset[str]:
 
 
 def _dotted(node: ast.AST) -> str:
-    """Return an attribute chain as ``a.b.c``, with a leading dot if it does not start with a name."""
+    """Return an attribute chain as ``a.b.c``; a leading dot if its first part is not a name."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)

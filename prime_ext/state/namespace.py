@@ -62,7 +62,7 @@ def user_names(namespace: dict[Any, Any]) -> list[str]:
 
 
 def stray_keys(namespace: dict[Any, Any]) -> str:
-    """Describe the keys that are not strings, such as that of ``globals()[1] = 2``; may be empty."""
+    """Describe the keys that are not strings, as after ``globals()[1] = 2``; empty if none."""
     strays = [key for key in list(namespace) if not isinstance(key, str)]
     plain = (int, float, bool, bytes, type(None))
     shown = (repr(key) if type(key) in plain else f"a {type(key).__name__}" for key in strays)
