@@ -1,9 +1,8 @@
-"""The records of ``session.jsonl``: one typed, immutable line for each thing that happened.
+"""The records of ``session.jsonl``: one typed, immutable record for each event of a session.
 
-Records are the only truth of a session: the model's context, the panel and the search are
-projections of them. A record is written once and never changed; ``seq`` counts from 1 without
-gaps. Message content is kept as the Messages API's own JSON blocks, so that what was sent can be
-sent again byte for byte.
+Records are the only source of truth: the model's context, the panel and the search are projections
+of them. A record is written once and never changed; ``seq`` counts from 1 without gaps. Message
+content is stored as the Messages API's JSON blocks, so that it can be sent again byte for byte.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any, ClassVar
 import msgspec
 
 NO_KERNEL = "no kernel is running"
-"""Reason of a snapshot that was not taken, and of a ``kernel_state`` with the status ``none``."""
+"""Reason given for a snapshot that was not taken, and in a ``kernel_state`` of status ``none``."""
 
 Block = dict[str, Any]
 """One Messages API content block (``text``, ``image``, ``thinking``, ``tool_use``, …)."""
@@ -22,7 +21,7 @@ Block = dict[str, Any]
 class Record(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag=""
 ):
-    """What every record has. ``seq``, ``id`` and ``ts`` are given by the log on append."""
+    """Fields of every record. The log assigns ``seq``, ``id`` and ``ts`` on append."""
 
     kind: ClassVar[str] = ""
 
@@ -31,13 +30,13 @@ class Record(
     ts: str = ""
     """UTC, ISO 8601 with milliseconds and ``Z``."""
     user: str | None = None
-    """The Jupyter user who acted, where a person did."""
+    """Name of the Jupyter user whose action caused the record, if any."""
     turn: str | None = None
-    """Id of the turn the record belongs to."""
+    """Id of the turn that the record belongs to."""
 
 
 class SessionStart(Record, frozen=True, kw_only=True, omit_defaults=True, tag="session_start"):
-    """First record of a session. System prompt and tools stay frozen until a compaction."""
+    """First record of a session. System prompt and tools stay the same until a compaction."""
 
     kind: ClassVar[str] = "session_start"
 
@@ -54,11 +53,11 @@ class SessionStart(Record, frozen=True, kw_only=True, omit_defaults=True, tag="s
     tools: list[dict[str, Any]]
     title: str | None = None
     restore: str | None = None
-    """As in ``Settings``; ``None``: as the server is configured."""
+    """As in ``Settings``. ``None``: as configured on the server."""
 
 
 class Settings(Record, frozen=True, kw_only=True, omit_defaults=True, tag="settings"):
-    """A change made to a live session. Fields left out did not change."""
+    """A change of a session's settings. Omitted fields have not changed."""
 
     kind: ClassVar[str] = "settings"
 
@@ -67,27 +66,26 @@ class Settings(Record, frozen=True, kw_only=True, omit_defaults=True, tag="setti
     """Takes effect at the next compaction, or at once while the context is empty."""
     provider: str | None = None
     notebook: str | None = None
-    """The notebook was renamed, or the session attached to another path."""
+    """New path, if the notebook was renamed or the session attached to another notebook."""
     windows: dict[str, int] = {}
-    """Model id → tokens it takes at most, as its server said when it refused a request."""
+    """Model id → context window in tokens, as its server reported when it refused a request."""
     restore: str | None = None
-    """When variables come back by themselves: ``auto``, ``always``, ``ask`` or ``never``."""
+    """When variables are restored automatically: ``auto``, ``always``, ``ask`` or ``never``."""
     snapshots: bool | None = None
-    """Whether the notebook's variables are saved."""
+    """Whether snapshots of the notebook's variables are taken."""
     server_side: bool | None = None
-    """``False``: the model's server refused to edit or compact the context, or did not do it. What
-    it had done is done here from then on: its summary is sent as text, and previews stand for the
-    results that it left out."""
+    """``False``: the model's server refused to edit or compact the context, or did not do so. From
+    then on, its summary is sent as text, and previews replace the results that it had left out."""
 
 
 class UserMessage(Record, frozen=True, kw_only=True, omit_defaults=True, tag="user_message"):
     kind: ClassVar[str] = "user_message"
 
     text: str
-    """What the person typed, verbatim."""
+    """Text of the message as the user typed it."""
     attachments: list[dict[str, Any]] = []
     content: list[Block]
-    """What the model is sent for it: the text and the attachments as data."""
+    """Content for the model: the text, and the attachments as data."""
 
 
 class AssistantMessage(
@@ -98,17 +96,18 @@ class AssistantMessage(
     content: list[Block]
     model: str
     stop_reason: str | None = None
-    """The API's stop reason, or ``interrupted`` / ``error`` for a message that was cut off."""
+    """Stop reason of the API, or ``interrupted`` or ``error`` for a message that was cut off."""
     usage: dict[str, Any] = {}
-    """As reported: ``input_tokens``, ``cache_read_input_tokens``, ``cache_creation_input_tokens``,
-    ``output_tokens``. Empty if unknown."""
+    """Usage as reported: ``input_tokens``, ``cache_read_input_tokens``,
+    ``cache_creation_input_tokens``, ``output_tokens``. Empty if unknown."""
     message_id: str | None = None
-    """The API's id of the message."""
+    """Id of the message in the API."""
     duration_ms: int = 0
     first_token_ms: int | None = None
+    """Time to the first token."""
     cost_usd: float | None = None
     applied_edits: list[dict[str, Any]] = []
-    """What the model's server left out of the request, with its own figures."""
+    """Context edits that the model's server reports to have applied to the request."""
 
 
 class ToolResult(Record, frozen=True, kw_only=True, omit_defaults=True, tag="tool_result"):
@@ -117,39 +116,40 @@ class ToolResult(Record, frozen=True, kw_only=True, omit_defaults=True, tag="too
     tool_use_id: str
     name: str
     content: list[Block]
-    """What the model is sent, already capped."""
+    """Content for the model, already capped."""
     is_error: bool = False
     outputs: list[dict[str, Any]] = []
-    """Notebook outputs (nbformat 4) for the panel. An image that is also in ``content`` stands
-    here as ``{"image/png": {"content_index": i}}``, so that it is stored once."""
+    """Notebook outputs (nbformat 4) for the panel. An image that is also in ``content`` is
+    replaced by a reference ``{"image/png": {"content_index": i}}``, so that it is stored once."""
     output_file: str | None = None
-    """Name in ``outputs/`` of the full text, if ``content`` was capped."""
+    """Name of the file with the full text in ``outputs/``, if ``content`` was capped."""
     left_out: int = 0
-    """Characters that the text in ``output_file`` lacks, since nobody keeps so many."""
+    """Number of characters that even ``output_file`` lacks, because the output was too long."""
     duration_ms: int = 0
     synthetic: bool = False
-    """Made by the server because the call never ended (crash, stop)."""
+    """Whether the server made the result because the call never ended (crash, stop)."""
     run: str | None = None
-    """Id of the call that began the run this is about, where that outlasted its call."""
+    """Id of the call that started a run that outlasted its call, if this result is about one."""
     goes_on: bool = False
-    """``run`` goes on behind this answer. It ends with a later result about it, or a ``run_end``.
-    """
+    """Whether ``run`` continues after this result. It ends with a later result about it, or with a
+    ``run_end``."""
     tells: list[int] = []
-    """``seq`` of the ``run_end`` records that the end of ``content`` tells the model of."""
+    """``seq`` of the ``run_end`` records that the end of ``content`` reports to the model."""
 
 
 class RunEnd(Record, frozen=True, kw_only=True, omit_defaults=True, tag="run_end"):
-    """A run that outlasted its call has ended, and no call waited for it.
+    """End of a run that outlasted its call, while no call waited for it.
 
-    The model is told with the next ``user_message``, or with a result that says so in ``tells``.
+    It is reported to the model with the next ``user_message``, or with a tool result that lists it
+    in ``tells``.
     """
 
     kind: ClassVar[str] = "run_end"
 
     tool_use_id: str
-    """The call that began it; ``turn`` is that call's."""
+    """Id of the call that started the run. ``turn`` is the turn of that call."""
     content: list[Block]
-    """What the model is told, already capped: a text, then images."""
+    """Content for the model, already capped: one text, then images."""
     is_error: bool = False
     outputs: list[dict[str, Any]] = []
     """All outputs of the run, as in ``ToolResult``."""
@@ -159,7 +159,7 @@ class RunEnd(Record, frozen=True, kw_only=True, omit_defaults=True, tag="run_end
     """As in ``ToolResult``."""
     duration_ms: int = 0
     synthetic: bool = False
-    """It did not end: its session was closed, or the server stopped, while it went on."""
+    """Whether the run's end is unknown, because the session was closed or the server stopped."""
 
 
 class TurnEnd(Record, frozen=True, kw_only=True, omit_defaults=True, tag="turn_end"):
@@ -170,24 +170,24 @@ class TurnEnd(Record, frozen=True, kw_only=True, omit_defaults=True, tag="turn_e
     requests: int = 0
     duration_ms: int = 0
     usage: dict[str, int] = {}
-    """Sums over the turn's requests."""
+    """Sums over the requests of the turn."""
     cost_usd: float | None = None
     context_tokens: int | None = None
-    """Size of the context at the end; ``None`` if unknown (right after a compaction)."""
+    """Size of the context at the end; ``None`` if unknown, as right after a compaction."""
 
 
 class Prune(Record, frozen=True, kw_only=True, omit_defaults=True, tag="prune"):
-    """Belongs to the ``compaction_end`` of the same id, whose path is ``prune``."""
+    """A prune. The ``compaction_end`` with the same id and the path ``prune`` follows."""
 
     kind: ClassVar[str] = "prune"
 
     compaction_id: str
     pruned: list[int]
-    """``seq`` of the tool results that the context shows as previews from here on."""
+    """``seq`` of the tool results that previews replace in the context from here on."""
     tokens_before: int
     tokens_after: int
     by_server: bool = False
-    """They are sent whole, and the model's server leaves them out instead of the previews."""
+    """Whether the results are still sent, and the model's server leaves them out instead."""
 
 
 class PrefireStart(Record, frozen=True, kw_only=True, omit_defaults=True, tag="prefire_start"):
@@ -195,9 +195,11 @@ class PrefireStart(Record, frozen=True, kw_only=True, omit_defaults=True, tag="p
 
     prefire_id: str
     through_seq: int
+    """``seq`` of the last record that the note covers."""
     fingerprint: str
+    """See ``context.note.fingerprint``."""
     rolled: bool = False
-    """A note that was there is rolled forward by what came since."""
+    """Whether an earlier note is rolled forward."""
 
 
 class PrefireEnd(Record, frozen=True, kw_only=True, omit_defaults=True, tag="prefire_end"):
@@ -205,9 +207,10 @@ class PrefireEnd(Record, frozen=True, kw_only=True, omit_defaults=True, tag="pre
 
     prefire_id: str
     outcome: str
+    """``ok``, ``failed`` or ``cancelled``."""
     note: str = ""
     block: Block | None = None
-    """The note as the model's server made and signed it, if it did; ``note`` is its text."""
+    """Compaction block, if the model's server made the note; ``note`` is its text."""
     usage: dict[str, Any] = {}
     cost_usd: float | None = None
     duration_ms: int = 0
@@ -237,55 +240,56 @@ class CompactionEnd(Record, frozen=True, kw_only=True, omit_defaults=True, tag="
     tokens_before: int
     tokens_after: int
     request_tokens: int = 0
-    """Tokens sent to the model while anyone waited."""
+    """Tokens sent to the model while somebody waited."""
     wait_ms: int = 0
-    """How long the loop stood still, the snapshot included."""
+    """Time that the agent waited, including the snapshot."""
     compaction_count: int = 0
-    """Successful compactions of the session so far, this one included."""
+    """Number of successful compactions of the session so far, including this one."""
     kernel_state: dict[str, Any] = {}
     """``{status: current|busy|stale|none, snapshot_seq, names: {status: count}, age_s}``."""
     summary: str | None = None
-    """Text of the summary turn, exactly as the model is sent it."""
+    """Text of the summary turn, exactly as it is sent to the model."""
     kept_from_seq: int | None = None
-    """First record kept verbatim behind the summary; ``None`` if nothing is kept."""
+    """``seq`` of the first record kept verbatim after the summary; ``None`` if none is kept."""
     block: Block | None = None
-    """The summary as the model's server made and signed it, if it did. It begins the context, what
-    is kept follows, and ``summary`` stands behind that."""
+    """Compaction block, if the model's server made the summary. The context then consists of the
+    block, the kept messages, ``summary``, and later messages."""
     keeps_thinking: bool = False
-    """What is kept behind ``block`` has its thinking still."""
+    """Whether the kept messages after ``block`` keep their thinking."""
     run_seq: int | None = None
-    """``seq`` of the last ``tool_result`` that says of a run that it goes on, if it does."""
+    """``seq`` of the last ``tool_result`` about a run that still continues, if there is one."""
     reason: str | None = None
-    """Why it was skipped or failed."""
+    """Why the compaction was skipped, cancelled or failed, or why a digest had to be used."""
     usage: dict[str, Any] = {}
-    """Of the request for the summary, if one was made while anyone waited."""
+    """Usage of the request for the summary, if one was made while somebody waited."""
     cost_usd: float | None = None
     model: str | None = None
     provider: str | None = None
+    """Model and provider after this compaction."""
     system: list[Block] | None = None
     tools: list[dict[str, Any]] | None = None
-    """System prompt and tools from here on, if this compaction changed them."""
+    """System prompt and tools after this compaction, each if it changed."""
 
 
 class Snapshot(Record, frozen=True, kw_only=True, omit_defaults=True, tag="snapshot"):
     kind: ClassVar[str] = "snapshot"
 
     outcome: str
-    """``ok``, ``unchanged``, ``skipped``, ``failed``, or ``removed``: all that was saved before is
-    gone from the disk."""
+    """``ok``, ``unchanged``, ``skipped``, ``failed``, or ``removed`` if all earlier snapshots were
+    deleted from the disk."""
     trigger: str
-    """``compaction``, ``turn``, ``shutdown``, ``manual`` or ``import``; for ``removed``: ``limit``
-    (of all snapshots) or ``off`` (switched off for the notebook)."""
+    """``compaction``, ``turn``, ``shutdown``, ``manual`` or ``import``. For ``removed``: ``limit``
+    (size of all snapshots) or ``off`` (snapshots turned off for the notebook)."""
     snapshot_id: str | None = None
     generation: int = 0
-    """The snapshot's number, which goes up with each save; 0 if it is not known."""
+    """Number of the snapshot, incremented with each save; 0 if unknown."""
     kernel_id: str | None = None
     names: dict[str, dict[str, Any]] = {}
     """Name → ``{status, reason, recipe, type, size}``."""
     bytes: int = 0
     duration_ms: int = 0
     pause_ms: int = 0
-    """How long the kernel stood still."""
+    """Time for which the kernel was blocked."""
     reason: str | None = None
 
 
@@ -293,33 +297,34 @@ class Restore(Record, frozen=True, kw_only=True, omit_defaults=True, tag="restor
     kind: ClassVar[str] = "restore"
 
     outcome: str
-    """``ok``, ``partial``, ``unchanged``, ``failed``, ``skipped`` with the reason, or ``offered``:
-    the kernel is a fresh one, ``snapshot_id`` can be restored, and the person has not decided yet.
-    """
+    """``ok``, ``partial``, ``unchanged``, ``failed``, ``skipped`` (with ``reason``) or ``offered``.
+
+    ``offered`` means that the kernel is fresh, that ``snapshot_id`` can be restored, and that the
+    user has not decided yet."""
     mode: str
     """``hot`` or ``cold``."""
     trigger: str
-    """``compaction``, ``crash``, ``restart``, ``shutdown`` (of the kernel, by a person or because
-    it was idle), ``manual`` or ``resume``."""
+    """``compaction``, ``crash``, ``restart``, ``shutdown`` (of the kernel, by the user or by
+    culling), ``manual`` or ``resume``."""
     snapshot_id: str | None = None
     kernel_id: str | None = None
     names: dict[str, dict[str, Any]] = {}
     """Name → ``{status, reason, recipe, type, size, action, left_out}``; empty if ``unchanged``.
 
-    ``left_out`` says that the snapshot ``snapshot_id`` holds a name that was not loaded because of
-    what that may do, and that it is loaded if it is asked for by name: reading it back ``hung`` or
-    ``ended`` the process, it was ``slow``, or a person ``interrupted`` it. It is left out for names
-    that could not be loaded at all.
+    ``left_out`` is given for names that are in the snapshot but were not loaded for safety, because
+    reading them back ``hung`` or ``ended`` the process, was ``slow``, or was ``interrupted`` by the
+    user. They are loaded if requested by name. Names that cannot be loaded at all have no
+    ``left_out``.
     """
     asked: list[str] = []
-    """The only names that a person wanted; empty if all."""
+    """Names that the user requested; empty if all."""
     saved: str | None = None
-    """When what was restored had been saved, if there was a newer snapshot (UTC, ISO 8601)."""
+    """Time at which the restored snapshot was taken (UTC, ISO 8601), if it is not the newest."""
     behind: dict[str, Any] = {}
-    """What ran in a process that is gone after the snapshot had been made, and is not in it:
-    ``{as_of, runs, code, cut_off?}``: when it was made (UTC, ISO 8601), how many runs, the first
-    lines of the last ten, and whether the last one ran when the process ended. Empty if all that
-    is known to have run is in the snapshot."""
+    """Runs in the ended process that are newer than the snapshot: ``{as_of, runs, code, cut_off?}``
+    with the time of the snapshot (UTC, ISO 8601), the number of runs, the first lines of the last
+    ten, and whether the last one was still running when the process ended. Empty if no such run is
+    known."""
     attempts: int = 1
     duration_ms: int = 0
     reason: str | None = None
@@ -335,17 +340,20 @@ class Checkpoint(Record, frozen=True, kw_only=True, omit_defaults=True, tag="che
 class ApprovalRequest(
     Record, frozen=True, kw_only=True, omit_defaults=True, tag="approval_request"
 ):
-    """The turn waits, as long as the person needs, for an ``approval`` with this ``call_id``."""
+    """Request for the user's approval.
+
+    The turn waits without a time limit for an ``approval`` with the same ``call_id``.
+    """
 
     kind: ClassVar[str] = "approval_request"
 
     call_id: str
     what: str
-    """``tool``, ``consent`` (first use of a remote model) or ``limit`` (turn cap reached)."""
+    """``tool``, ``consent`` (first use of a remote model) or ``limit`` (of a turn, reached)."""
     tool: str | None = None
     input: dict[str, Any] = {}
     summary: str
-    """One line for the person."""
+    """One line for the user."""
     detail: str | None = None
     """Code, diff or explanation, Markdown."""
 
@@ -372,14 +380,14 @@ class Unqueued(Record, frozen=True, kw_only=True, omit_defaults=True, tag="unque
 
     queued_seq: int
     reason: str
-    """``sent`` (a ``user_message`` follows) or ``deleted``."""
+    """``sent`` (the ``user_message`` follows) or ``deleted``."""
 
 
 class Interrupt(Record, frozen=True, kw_only=True, omit_defaults=True, tag="interrupt"):
     kind: ClassVar[str] = "interrupt"
 
     phase: str
-    """What was going on: ``model``, ``tool``, ``approval``, ``compaction`` or ``retry``."""
+    """What was interrupted: ``model``, ``tool``, ``approval``, ``compaction`` or ``retry``."""
 
 
 class Error(Record, frozen=True, kw_only=True, omit_defaults=True, tag="error"):
@@ -405,49 +413,53 @@ class NotebookOp(Record, frozen=True, kw_only=True, omit_defaults=True, tag="not
     """``browser`` or ``server``."""
     before: dict[str, Any] | None = None
     after: dict[str, Any] | None = None
-    """``{source, hash, cell_type, index, prev, next}`` of the cell before and after, what an undo
-    needs. ``prev`` and ``next`` are the ids of its neighbours, ``hash`` is that of the source as
-    it was; of a conflict only the two sources."""
+    """``{source, hash, cell_type, index, prev, next}`` of the cell before and after the operation,
+    for an undo. ``prev`` and ``next`` are the ids of its neighbours, ``hash`` is the hash of the
+    source before redaction. For a conflict only the two sources are given."""
     reason: str | None = None
-    """Why it failed; of one that was applied, why it is not on disk."""
+    """Why the operation failed or, if it was applied, why it is not on disk."""
     code: str | None = None
-    """Stable name of the error in ``reason``, if that is one."""
+    """Stable name of the error that ``reason`` describes, if it is an error."""
     kept: str | None = None
-    """Name in ``outputs/`` of the cell, in nbformat, as it was before it was deleted, or before the
-    turn ran it for the first time."""
+    """Name of the file in ``outputs/`` with the cell (nbformat) as it was before it was deleted, or
+    before the turn ran it for the first time."""
     reverts: str | None = None
-    """The operation undoes one of this turn, or, as a conflict, would have."""
+    """Id of the turn whose operation this one undoes or, for a conflict, was to undo."""
 
 
 class FileChange(Record, frozen=True, kw_only=True, omit_defaults=True, tag="file_change"):
-    """A file was written by ``edit_file`` or ``write_file``."""
+    """A change of a file by ``edit_file`` or ``write_file``."""
 
     kind: ClassVar[str] = "file_change"
 
     path: str
-    """Relative to the server's root."""
+    """Path of the file, relative to the server's root."""
     before_hash: str | None = None
-    """SHA-256 of the content before; ``None``: there was no file."""
+    """SHA-256 of the content before; ``None`` if the file did not exist."""
     after_hash: str
+    """SHA-256 of the content after."""
     kept: str | None = None
-    """Name in ``outputs/`` of the content before; ``None`` if there was no file, or if it holds a
-    key."""
+    """Name of the file in ``outputs/`` with the content before. ``None`` if the file did not exist
+    or its content could not be kept, e.g. because it holds a secret."""
 
 
 class Revert(Record, frozen=True, kw_only=True, omit_defaults=True, tag="revert"):
-    """The user has reverted what the agent changed in ``turn``."""
+    """The user's undo of the changes that the agent made in ``turn``."""
 
     kind: ClassVar[str] = "revert"
 
     cells: list[dict[str, Any]] = []
-    """``{cell_id, outcome, current?, earlier?, code?, reason?}``: ``restored``, ``removed``,
-    ``inserted``, ``moved``; ``conflict`` or ``failed`` if it is left as it is, with the source it
-    has now and the one it had before the turn. ``code`` names the reason, which is a sentence.
-    ``outputs``: ``restored`` or ``cleared``, where the cell showed a run of what was reverted."""
+    """``{cell_id, outcome, current?, earlier?, code?, reason?, outputs?}``.
+
+    ``outcome`` is ``restored``, ``removed``, ``inserted``, ``moved``, or, if the cell was left
+    unchanged, ``conflict`` or ``failed``. ``current`` is then its source now and ``earlier`` the
+    source before the turn. ``reason`` is a sentence and ``code`` its stable name. ``outputs`` is
+    ``restored`` or ``cleared`` if the cell showed outputs of the reverted source."""
     files: list[dict[str, Any]] = []
-    """``{path, outcome, code?, reason?}``: ``restored``, ``removed``, ``conflict``, ``failed``."""
+    """``{path, outcome, code?, reason?}``, where ``outcome`` is ``restored``, ``removed``,
+    ``conflict`` or ``failed``."""
     unsaved: str | None = None
-    """Why the notebook, though reverted in the browser, is not on disk yet."""
+    """Why the notebook is not on disk yet, although it was reverted in the browser."""
 
 
 class Title(Record, frozen=True, kw_only=True, omit_defaults=True, tag="title"):
