@@ -510,3 +510,33 @@ async def test_a_run_that_its_call_waits_for_is_told_by_the_result_alone(
     assert results(driver) == ["42"]
     assert not driver.records("run_end")
     assert len(driver.records("user_message")[-1].content) == 1  # type: ignore[union-attr]
+
+
+async def test_what_waits_when_the_kernel_is_restarted_is_told_that_it_has_not_run(
+    new_session: NewSession, jp_root_dir: Path, jp_serverapp: ServerApp
+) -> None:
+    content = write_training(jp_root_dir, "print('trained')")
+    content.cells[0].outputs = [nbformat.v4.new_output("stream", text="mine")]
+    content.cells[0].execution_count = 3
+    hub = jp_serverapp.web_app.settings["prime_leases"]
+    page = FakeBrowser(hub, "work.ipynb", json.loads(json.dumps(content))).connect()
+    driver = await new_session()
+    kernel, user = await behind_the_users_cell(driver, jp_serverapp)
+    driver.api.enqueue(reply(call("run_cell", cell_id="train")), reply("It has not run."))
+    await driver.send("Train.")
+    await driver.frame(
+        lambda f: f["type"] == "progress" and "is busy" in str(f.get("message")), after=0
+    )
+    assert "train" in page.runs
+    await jp_serverapp.kernel_manager.restart_kernel(kernel.kernel_id)
+    await driver.record("turn_end", status="ok")
+    (told,) = results(driver)
+    assert told.startswith(
+        "The kernel was restarted before it began with this code. None of it has run"
+    )
+    assert "Run it again if it is still wanted." in told
+    cell = page.cell("train")
+    assert (cell["outputs"], cell["execution_count"]) == (content.cells[0].outputs, 3)
+    assert page.runs == {}
+    await kernel.ensure()
+    await leave(user)

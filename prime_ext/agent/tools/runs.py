@@ -169,13 +169,14 @@ class Run:
             return outcome_by_then(self.outputs, f"{self.what} {CUT_OFF}")
         if self.was_taken_back:
             return self.result()
+        was = "was still running" if self._interrupt is not None else "had not begun"
         try:
             outcome = self.result()
         except PrimeError as error:
-            text = f"{self.what}, which was still running, has failed: "
+            text = f"{self.what}, which {was}, has failed: "
             return ToolOutcome.text(text + sentences(error.message, error.hint), is_error=True)
         texts = [block["text"] for block in outcome.content if block["type"] == "text"]
-        text = "\n".join([f"{self.what}, which was still running, has ended:", *texts])
+        text = "\n".join([f"{self.what}, which {was}, has ended:", *texts])
         # The text stays the first block: outputs name images by their place.
         images = [block for block in outcome.content if block["type"] != "text"]
         return replace(outcome, content=[{"type": "text", "text": text}, *images])
