@@ -190,6 +190,74 @@ test('the cell that runs is moved, split, edited, deleted, brought back', async 
       run.steps[2]
     );
   });
+
+  await test.step('made a Markdown cell', async () => {
+    const run = await running('markdown');
+    await command(page, 'notebook:change-cell-to-markdown');
+    await run.go(1);
+    await run.go(2);
+    await panel.answered(6);
+    expect((await cellsOf(page, tour)).at(-1)!.output).toBe('');
+    const card = panel.tools('run_cell').last();
+    await expect(card).toContainText('is a markdown cell by now');
+    await expect(card.locator('.jp-OutputArea-output')).toContainText(
+      run.steps[2]
+    );
+  });
+});
+
+test('a run is inserted once, and a cell that waits keeps what it shows', async ({
+  page,
+  tmpPath
+}) => {
+  test.slow();
+  const panel = await PrimePanel.onExample(page, tmpPath);
+  const tour = `${tmpPath}/tour.ipynb`;
+  const card = panel.tools('run_cell').last();
+  const inserted = () =>
+    page.evaluate(() => (window as { inserted?: number }).inserted);
+  const html = [
+    'from IPython.display import HTML',
+    "HTML('shown<script>window.inserted = (window.inserted || 0) + 1</script>')"
+  ];
+
+  await test.step('a script in an output runs once with each run', async () => {
+    await panel.ask(
+      ['Insert a cell and run it:', '```python', ...html, '```'].join('\n')
+    );
+    await expect(outputOf(panel)).toContainText('shown');
+    expect(await inserted()).toBe(1);
+    await panel.ask(`run cell ${await panel.cells.count()}`);
+    await expect(outputOf(panel)).toContainText('shown');
+    expect(await inserted()).toBe(2);
+  });
+
+  await test.step('the kernel is restarted while it waits behind the person’s', async () => {
+    await panel.ask('Insert a cell and run it:\n```python\nprint("mine")\n```');
+    const index = (await panel.cells.count()) - 1;
+    const before = (await cellsOf(page, tour))[index];
+    expect(before.output).toBe('mine\n');
+    const run = new SteppedRun(folderOf(tmpPath), 'person');
+    const cells = panel.userRuns(run.asked('').split('```')[1].slice(7));
+    await run.said(1);
+    await panel.send(`run cell ${index + 1}`);
+    await expect(card).toContainText('The kernel is busy');
+    const prompt = panel.cells.nth(index).locator('.jp-InputArea-prompt');
+    await expect(prompt).toContainText('[*]');
+    await expect(panel.cells.nth(index)).toContainText('mine');
+    await command(page, 'notebook:restart-kernel');
+    await page
+      .getByRole('dialog')
+      .getByRole('button', { name: 'Confirm Kernel Restart' })
+      .click();
+    await panel.answered(4);
+    await cells;
+    await expect(card).toContainText(
+      'The kernel was restarted before it began with this code.'
+    );
+    await expect(prompt).toContainText(`[${before.count}]`);
+    expect((await cellsOf(page, tour))[index]).toEqual(before);
+  });
 });
 
 test('the notebook is renamed, moved, and moved outside of Jupyter during runs', async ({
