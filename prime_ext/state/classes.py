@@ -49,6 +49,7 @@ class ClassKeys:
         self._live: dict[str, weakref.ref[type]] = {}
 
     def key(self, cls: type) -> str:
+        """Return the key of a class, which is made at the first call."""
         known = self._keys.get(id(cls))
         if known is not None and known[0]() is cls:
             return known[1]

@@ -45,7 +45,7 @@ def type_differs(value: Any, expected: str) -> str:
 
 
 def differs(loader: Loader, record: ComponentRecord) -> str:
-    """Return a problem if the loaded component does not pickle as it was saved, else ''."""
+    """Return how the loaded component differs from the saved one; empty if it does not."""
     if record.tier == "dill":
         return ""  # dill's streams are not stable: loading with the right type has to suffice
     context = SaveContext(loader.context.namespace, classes=dict(loader.context.classes))

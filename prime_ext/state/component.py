@@ -60,7 +60,7 @@ class Component:
 
 
 def combine(roots: list[Any], fast: list[str]) -> str:
-    """Combine a component's roots and the digests of its stream and buffers to a fingerprint."""
+    """Combine a component's roots and the digests of its stream and buffers into a fingerprint."""
     parts = [" ".join(root) for root in roots]
     return digests.fast("\0".join([*parts, *fast, ""]).encode())
 

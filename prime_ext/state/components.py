@@ -66,7 +66,11 @@ class Pickled:
 
 @dataclass
 class Hints:
-    """Groups and costs of roots in the last save, which spare the next one pickling them twice."""
+    """What the last save of this process found out, to make the next one quicker.
+
+    Roots of one of the ``groups`` are pickled together at once, instead of first on their own.
+    ``costs`` maps a root to the seconds that pickling its component took.
+    """
 
     groups: list[list[Any]] = field(default_factory=list)
     costs: dict[Any, float] = field(default_factory=dict)
@@ -150,7 +154,7 @@ class _Work:
         self._merge(grouped)
 
     def _take(self, roots: list[Any]) -> None:
-        """Pickle roots that belong together, as plain code if they are that (`plain_code`)."""
+        """Pickle roots that belong together, by the shortcut of `plain_code` where possible."""
         if len(roots) > 1:
             # Always in the same order, because streams are compared to detect changes.
             roots = sorted(roots, key=_order)

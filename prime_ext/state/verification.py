@@ -126,5 +126,5 @@ def after_load(reason: str) -> tuple[bool, str]:
 
 
 def join(*reasons: str) -> str:
-    """Join reasons to one line, each once, without empty ones."""
+    """Join reasons into one line, each once, without empty ones."""
     return "; ".join(dict.fromkeys(reason for reason in reasons if reason))

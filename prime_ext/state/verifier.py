@@ -165,7 +165,7 @@ def verify(
     """Yield the results of one worker after the other, until all ``wanted`` components are read.
 
     A result maps component fingerprints to a problem, or to an empty string. ``seconds`` is the
-    least time that a component may take.
+    time limit for a small component; large ones get more.
     """
     records = head.manifest.components
     pending = list(wanted)

@@ -25,7 +25,7 @@ from .segments import Progress
 
 @dataclass
 class Job:
-    """Everything a writer needs, so that a forked child need not use the user's objects.
+    """Everything a writer needs, so that a forked child looks nothing else up.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ def write(job: Job, progress: Progress) -> Written:
 
 
 def _finish_comparisons(job: Job, progress: Progress) -> list[str]:
-    """Wait for the running comparisons, so that altered data is neither reused nor called good.
+    """Wait for the running comparisons, so that altered data is neither reused nor called intact.
 
     Marks the names that hold altered data as degraded and returns those found only now.
     """
