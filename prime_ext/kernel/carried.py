@@ -1,4 +1,4 @@
-"""The first contact with a kernel process: what is sent into it, and whether it took it."""
+"""Install our message handlers in a kernel process, by sending their source as code to run."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ CARRIED = (
     "snapshots",
     "operations",
 )
-"""Modules of ``inside`` that are sent into the kernel, in the order they need each other."""
+"""Modules of ``inside`` that are sent into the kernel. Each may use those before it."""
 
 CAPTURES = ("%%capture", "capture_output")
-"""What captures the display of a cell: the cell's own code, or a function of the notebook's."""
+"""Source fragments that suggest that a running cell, or a function it calls, captures displays."""
 
 _ATTEMPTS = 20
 _ABORT_SECONDS = 0.05
 _PING_SECONDS = 30.0
 _BEGIN_SECONDS = 1.5
-"""A subshell that has not begun in this time is taken for one that cannot."""
+"""Wait for a subshell to begin; after that it is assumed to be unable to."""
 
 
 async def teach(channels: KernelChannels) -> str | None:
-    """Teach the process our own messages; waits while it is busy.
+    """Install our message handlers; wait while the kernel is busy.
 
-    Returns what it is known by from now on (see `token`), ``None`` if it cannot learn them.
+    Returns the `token` of the installation, or ``None`` if the kernel cannot be extended.
     """
     for _ in range(_ATTEMPTS):
         request = channels.send("shell", "execute_request", _lesson(channels.last_cell))
@@ -48,33 +48,34 @@ async def teach(channels: KernelChannels) -> str | None:
         except ConnectionLost:
             if channels.is_broken:
                 raise
-            continue  # It is there again; doing it twice does no harm.
+            continue  # The connection is back, and installing is idempotent.
         finally:
             channels.forget(request)
         if reply["content"]["status"] != "aborted":
             break
-        # It stood in the queue behind a cell that failed; what follows is aborted as well.
+        # A cell ahead of it in the queue failed, which aborts everything queued behind it.
         await asyncio.sleep(_ABORT_SECONDS)
     try:
-        # A gateway may let only some types of messages through; what it drops stays unanswered.
+        # A gateway may drop message types that it does not know; no answer comes then.
         return await within(_PING_SECONDS, token(channels, "control"))
     except asyncio.TimeoutError:
         return None
 
 
 async def teach_beside(channels: KernelChannels) -> str | None:
-    """As `teach`, while a cell runs: through a subshell, which is there for as long only.
+    """Do the same as `teach` while a cell runs, through a temporary subshell.
 
-    Returns ``None`` if the kernel has none, or could not be taught so: while a cell captures what
-    is displayed (``%%capture``), ipykernel fails at any request to a subshell before it looks at
-    it, and neither answers nor says that it is busy. Takes as long as the user's ``pre_execute``
-    callbacks, which IPython calls for every request that runs code.
+    Returns ``None`` if the kernel has no subshells, or if the installation failed. It does so while
+    a cell captures displays (``%%capture``): ipykernel then fails on every request to a subshell
+    before it handles it, and sends neither a reply nor a busy status. The call lasts at least as
+    long as the user's ``pre_execute`` callbacks, which IPython runs for every request with code.
     """
     created = await _answer(channels, "control", "create_subshell_request", {})
     subshell = created.get("subshell_id")
     if not subshell:
         return None
-    # What it says of `input()` holds for the running cell as well, until that has its own back.
+    # ipykernel applies `allow_stdin` of this request to the running cell too, until `give_back`
+    # restores the cell's own value.
     content = {**_lesson(channels.last_cell), "allow_stdin": True}
     lesson = channels.send("shell", "execute_request", content, subshell_id=str(subshell))
     payload: list[Any] = []
@@ -107,7 +108,7 @@ def _lesson(last_cell: dict[str, Any] | None) -> dict[str, Any]:
 async def _answer(
     channels: KernelChannels, channel: Channel, msg_type: str, content: dict[str, Any]
 ) -> dict[str, Any]:
-    """Content of the reply; empty if the kernel does not know the request."""
+    """Send a request and return the content of its reply; empty if the kernel does not know it."""
     request = channels.send(channel, msg_type, content)
     try:
         reply = await request.answer()
@@ -118,7 +119,7 @@ async def _answer(
 
 
 async def token(channels: KernelChannels, channel: Channel) -> str | None:
-    """What tells one taught process from another; ``None`` from one that was not taught."""
+    """Ask for the installation's id, which is unique to the process; ``None`` if there is none."""
     request = channels.send(channel, "prime_request", {"op": "ping"})
     try:
         answer = await request.answer()
@@ -128,9 +129,9 @@ async def token(channels: KernelChannels, channel: Channel) -> str | None:
 
 
 def bootstrap_code(last_cell: dict[str, Any] | None) -> str:
-    """The one statement that installs our messages; it binds no name of the user's.
+    """Return the single statement that installs our handlers; it binds no name in the namespace.
 
-    It reaches the builtins through ``__import__``, since any of them may be shadowed.
+    The builtins are reached through ``__import__``, since user code may have shadowed any of them.
     """
     folder = files("prime_ext.kernel.inside")
     sources = {name: folder.joinpath(f"{name}.py").read_text("utf-8") for name in CARRIED}

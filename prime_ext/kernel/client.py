@@ -1,4 +1,4 @@
-"""Our own channels to one kernel process: send a request, follow its replies and outputs."""
+"""Our own channels to one kernel process: send requests, and follow their replies and outputs."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from prime_ext.kernel.transport import (
 )
 
 EXECUTE_TYPES = frozenset({"execute_request", "prime_execute_request"})
-"""Requests that run user code: a kernel is busy while one of them runs, whoever sent it."""
+"""Requests that run user code. The kernel is busy while one of them runs, no matter who sent it."""
 
 _NUDGE_SECONDS = 0.5
 _STARTING_SECONDS = 10.0
-"""Without a sign of life for so long, a kernel that is said to start is taken for a busy one."""
+"""A kernel reported as starting that stays silent for longer than this is assumed to be busy."""
 
 _LATE_REPLY_SECONDS = 2.0
 
 
 class Request:
-    """One message that was sent, and what has come back of it."""
+    """One request message that was sent, and what the kernel has returned for it so far."""
 
     def __init__(
         self, msg_id: str, channel: Channel, on_output: Callable[[str, Message], None] | None
@@ -42,19 +42,23 @@ class Request:
         self.channel = channel
         self.reply: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self.started = asyncio.Event()
-        """The kernel has begun to work on it, or it has failed."""
+        """Set once the kernel has begun to process the request, or the request has failed."""
         self.has_begun = False
-        """The kernel has begun to work on it, as far as we have heard."""
+        """Whether any message shows that the kernel has begun to process the request."""
         self.never_began = False
-        """It stood in the queue when the process ended."""
+        """Whether the request was still queued when the process ended."""
         self.entered = asyncio.Event()
-        """It is inside the code, where an interrupt reaches it; some kernels do not tell."""
+        """Set once the user code itself runs, so that an interrupt reaches it. Some kernels publish
+        nothing that would tell."""
         self.finished = asyncio.Event()
-        """The kernel has gone idle after it: all its outputs are here."""
+        """Set once the kernel is idle again after the request: all of its outputs have arrived."""
         self.on_output = on_output
 
     async def answer(self) -> Message | None:
-        """The reply; ``None`` from a kernel that does not know the request and goes idle."""
+        """Wait for the reply; return ``None`` if the kernel goes idle without one.
+
+        Kernels do so if they do not know the message type.
+        """
         finished = asyncio.create_task(self.finished.wait())
         try:
             either: set[asyncio.Future[Any]] = {self.reply, finished}
@@ -72,14 +76,14 @@ class Request:
     def fail(self, error: Exception) -> None:
         if not self.reply.done():
             self.reply.set_exception(error)
-            self.reply.exception()  # Retrieved: nobody may be waiting for it any more.
+            self.reply.exception()  # Mark it as retrieved: perhaps nobody awaits it any more.
         self.started.set()
         self.entered.set()
         self.finished.set()
 
 
 class KernelChannels:
-    """Shell, control and IOPub of one kernel process, read until it ends."""
+    """The shell, control and IOPub channels of one kernel process, read until the process ends."""
 
     def __init__(self, transport: Transport, log: logging.Logger) -> None:
         self._transport = transport
@@ -87,28 +91,34 @@ class KernelChannels:
         self._requests: dict[str, Request] = {}
         self._reader: asyncio.Task[None] | None = None
         self.is_broken = False
-        """Nothing will come through any more."""
+        """Whether the connection has failed for good."""
         self._heard = asyncio.Event()
         self.running: set[str] = set()
-        """Message ids of the code that the kernel is running now, ours and others'."""
+        """Message ids of the execute requests that are running now, from any client.
+
+        The empty id stands for a request that began before we listened.
+        """
         self.last_cell: dict[str, Any] | None = None
-        """Header of the code that began last, as far as we have heard."""
+        """Header of the last execute request whose start was published."""
         self.last_code = ""
-        """That code, as far as we have heard."""
+        """Code of the last ``execute_input`` message."""
         self.on_publication: Callable[[str, str, Message], object] = lambda *_message: None
-        """Called with the request's id, type and content of whatever is put out for anyone."""
+        """Called with the parent's message id, the type and the content of each IOPub message.
+
+        This includes messages for other clients, but no status messages.
+        """
         self.on_busy_change: Callable[[], None] = lambda: None
         self.on_run: Callable[[], None] = lambda: None
         self.on_input: Callable[[Message], None] = lambda _message: None
-        """Called with what the kernel publishes of code that begins (``execute_input``)."""
+        """Called with each ``execute_input`` message, which is published when code begins."""
         self.on_death: Callable[[], None] = lambda: None
         self.on_reconnected: Callable[[], None] = lambda: None
         """Called when a broken connection works again: messages may have been lost."""
         self.on_broken: Callable[[Exception], None] = lambda _error: None
-        """Called when these channels will carry nothing any more, with what their requests
-        failed with."""
+        """Called with the error when the connection fails for good. All open requests have failed
+        with the same error by then."""
         self.info: dict[str, Any] = {}
-        """The kernel's own description (``kernel_info_reply``)."""
+        """Content of the ``kernel_info_reply``."""
 
     @classmethod
     async def open(
@@ -121,15 +131,15 @@ class KernelChannels:
     ) -> KernelChannels:
         """Connect to the kernel of ``manager`` and wait until it answers.
 
-        ``is_current`` says whether the process is still the one that was connected to: another
-        may have other ports.
+        ``is_current`` tells whether the process is still the one that this connection was opened
+        to: its successor may listen on other ports.
 
         Raises
         ------
         KernelDied
-            The process ended first.
+            The process ended before it answered.
         TimeoutError
-            It lives, but does not answer within ``timeout`` seconds.
+            The process is alive, but does not answer within ``timeout`` seconds.
         """
         transport: Transport = (
             GatewaySocket(manager, log)
@@ -170,11 +180,11 @@ class KernelChannels:
         return request
 
     def forget(self, request: Request) -> None:
-        """Nothing more is expected of ``request``."""
+        """Stop delivering replies and outputs to ``request``."""
         self._requests.pop(request.msg_id, None)
 
     async def close(self, error: Exception) -> None:
-        """Let every open request fail with ``error`` and give the sockets back."""
+        """Fail every open request with ``error`` and close the transport."""
         self.abandon(error)
         try:
             if self._reader is not None:
@@ -185,17 +195,18 @@ class KernelChannels:
 
     @property
     def has_subshells(self) -> bool:
-        """Whether the kernel can serve requests beside a running cell."""
+        """Whether the kernel supports subshells, which serve requests while a cell runs."""
         return "kernel subshells" in self.info.get("supported_features", ())
 
     @property
     def open_requests(self) -> list[Request]:
-        """What was sent and not answered yet."""
+        """Requests that have no reply yet."""
         return [request for request in self._requests.values() if not request.reply.done()]
 
     def abandon(self, error: Exception) -> None:
-        # Code that crashes its process at once may not be heard to begin: it is the cause, unless
-        # other code was running.
+        # Code that crashes its process at once may die before its busy status is published. So a
+        # request without a status counts as begun, unless something else explains the end: other
+        # code that was running, or a restart or shutdown.
         is_explained = bool(self.running) or isinstance(error, (KernelRestarted, KernelShutDown))
         for request in list(self._requests.values()):
             request.never_began = is_explained and not request.has_begun
@@ -206,10 +217,11 @@ class KernelChannels:
     async def _wait_until_heard(
         self, manager: Any, timeout: float, is_current: Callable[[], bool]
     ) -> None:
-        # A subscription takes effect at some time after connecting. Requests go out until one
-        # was answered and something was heard on IOPub; then no output can be missed. Control
-        # answers while a cell runs; a kernel that ignores it answers on shell. In a kernel that
-        # is still starting, ipykernel 6 with Python 3.9 trips over a message on control.
+        # An IOPub subscription takes effect some time after connecting. Requests are repeated
+        # until one was answered and something arrived on IOPub; from then on no output can be
+        # missed. The control channel answers while a cell runs; a kernel that ignores it answers
+        # on shell. While a kernel is still starting, ipykernel 6 on Python 3.9 fails on a message
+        # on control.
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         starting = getattr(manager, "execution_state", None) == "starting"
@@ -262,7 +274,7 @@ class KernelChannels:
         request = self._requests.get(message.get("parent_header", {}).get("msg_id", ""))
         if request is not None and not request.reply.done():
             request.reply.set_result(message)
-            request.begin()  # In case the status was lost, as IOPub may lose messages.
+            request.begin()  # The busy status may have been lost: IOPub is not reliable.
 
     def _on_publication(self, message: Message) -> None:
         self._heard.set()
@@ -275,7 +287,7 @@ class KernelChannels:
         if message["msg_type"] == "status":
             state = message["content"].get("execution_state")
             if state in ("restarting", "dead") and not parent:
-                self.on_death()  # A gateway's server says so; here the process is watched.
+                self.on_death()  # Only gateways publish this; local processes are watched.
                 return
             if request is not None:
                 if state == "busy":
@@ -300,6 +312,6 @@ class KernelChannels:
             self.last_cell = json.loads(json.dumps(header, default=str))
         elif state == "idle":
             self.running.discard(header["msg_id"])
-            if header.get("subshell_id") is None:  # else it ran beside what runs
+            if header.get("subshell_id") is None:  # else: beside the main shell
                 self.running.discard("")
         self.on_busy_change()

@@ -1,9 +1,9 @@
-"""The WebSocket to a kernel behind a gateway, as one transport.
+"""A transport over the WebSocket to a kernel behind a gateway.
 
-jupyter_server's own client for gateways drops binary buffers, sends no authorization header with
-its WebSocket, blocks the event loop while it connects, and never reconnects. This one speaks the
-protocol of Jupyter Server's kernel WebSocket in both of its framings, with the token, headers and
-TLS options of `GatewayClient`.
+The gateway client of jupyter_server drops binary buffers, sends no authorization header with its
+WebSocket, blocks the event loop while it connects, and never reconnects. This transport implements
+both framings of Jupyter Server's kernel WebSocket protocol, with the token, headers and TLS options
+of `GatewayClient`.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from prime_ext.within import within
 PROTOCOL = "v1.kernel.websocket.jupyter.org"
 
 MAX_MESSAGE_BYTES = 512 * 1024 * 1024
-"""Outputs come whole; a message beyond this ends the connection."""
+"""Largest message accepted. Outputs are not split, and a larger message closes the connection."""
 
 PING_SECONDS = 30.0
-"""A connection that does not answer for so long is given up and made anew."""
+"""Ping interval and timeout. A connection that does not answer a ping is replaced by a new one."""
 
 _CLOSE_SECONDS = 2.0
 
@@ -52,13 +52,13 @@ def is_behind_gateway(manager: Any) -> bool:
 
 
 class GatewaySocket:
-    """All channels of one kernel over one WebSocket, which is made anew when it breaks."""
+    """All channels of one kernel over one WebSocket, with reconnects."""
 
     def __init__(self, manager: Any, log: logging.Logger) -> None:
         self.session = manager.session.clone()
         self.session.session = uuid.uuid4().hex
         self.on_reconnected: Callable[[], None] = lambda: None
-        """Called when a broken connection works again: messages may have been lost."""
+        """Called after a reconnect, when messages may have been lost."""
         self._kernel_id = str(manager.kernel_id)
         self._log = log
         self._socket: WebSocketClientConnection | None = None
@@ -73,14 +73,14 @@ class GatewaySocket:
         KernelDied
             The gateway has no such kernel.
         OSError, tornado.httpclient.HTTPClientError
-            It cannot be reached, or refuses.
+            The gateway cannot be reached, or refuses the connection.
         """
         options = GatewayClient.instance()
         url = url_path_join(
             options.ws_url or "", options.kernels_endpoint, url_escape(self._kernel_id), "channels"
         )
-        # The same id again after a break: the gateway then replays what it has kept, and the
-        # kernel's replies find their way.
+        # A reconnect uses the same session id, so that the gateway replays the messages it has
+        # buffered and routes the kernel's replies here.
         request = HTTPRequest(
             f"{url}?session_id={self.session.session}", **options.load_connection_args()
         )
@@ -109,32 +109,32 @@ class GatewaySocket:
             ]
             self._write(serialize_msg_to_ws_v1([*parts, *buffers], channel))
         else:
-            # Always as a binary frame: it has room for buffers, and JSON of one kind suffices.
+            # Always a binary frame: it may carry buffers, and needs none.
             self._write(
                 serialize_binary_message({**message, "channel": channel, "buffers": list(buffers)})
             )
 
     def _write(self, frame: str | bytes) -> None:
         if self._socket is None:
-            self._waiting.append(frame)  # It goes out once the connection is there again.
+            self._waiting.append(frame)  # Sent after the reconnect.
             return
         try:
             written = self._socket.write_message(frame, binary=True)
         except WebSocketClosedError:
             self._waiting.append(frame)
             return
-        # A break while it is written shows when reading.
+        # The reader notices a connection that breaks during the write.
         written.add_done_callback(lambda future: future.exception())
 
     async def read(self, deliver: Deliver) -> None:
-        """Hand each message to ``deliver`` with the name of its channel, until cancelled.
+        """Pass each message and the name of its channel to ``deliver``, until cancelled.
 
         Raises
         ------
         KernelDied
-            The gateway does not know the kernel any more.
+            The gateway no longer knows the kernel.
         ConnectionLost
-            The connection broke and could not be made anew.
+            The connection broke and all attempts to reconnect failed.
         """
         while True:
             assert self._socket is not None

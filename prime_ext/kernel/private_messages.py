@@ -1,4 +1,4 @@
-"""Our own messages to the process behind a connection: taught at first use, then asked by."""
+"""Our own request messages to a kernel process. Their handlers are installed at first use."""
 
 from __future__ import annotations
 
@@ -28,45 +28,46 @@ _PREPARE_SECONDS = 3.0
 _BESIDE_SECONDS = 20.0
 
 WITHDRAW_SECONDS = 2.0
-"""The control channel answers this at once, also while a cell runs."""
+"""Timeout of a withdrawal, which the control channel answers at once, even while a cell runs."""
 
 
 class PrivateMessages:
-    """What the process behind a connection has learned of us, and the questions that allows.
+    """Our private requests to the process behind a connection.
 
-    Only ipykernel and what is built on it can learn.
+    They need handlers that `carried` installs in the process, which works for ipykernel and the
+    kernels built on it.
     """
 
     def __init__(self, connection: KernelConnection, log: logging.Logger) -> None:
         self.sources: Callable[[], Awaitable[list[str]]] = _unknown
-        """Reads the code of the cells that may be running."""
+        """Read the source of the notebook's code cells, any of which may be running."""
         self._connection = connection
         self._log = log
         self._preparation: asyncio.Task[None] | None = None
         self._prepared: bool | None = None
         self._token = ""
         self._on_shell: dict[str, Request] = {}
-        """What the process was asked to do between cells, by ``op``."""
+        """Open requests on the shell channel, by ``op``."""
 
     @property
     def are_known(self) -> bool:
-        """The process that was there when we asked last has learned them."""
+        """Whether the process of the last request has our handlers."""
         return bool(self._prepared)
 
     def forget(self) -> None:
-        """The process is gone: the next has everything to learn."""
+        """Forget the installation: the process is gone, and its successor has none."""
         self._prepared = None
         self._preparation = None
 
     async def prepare(self) -> bool:
-        """Teach the process our own messages; return whether it can learn them.
+        """Install our handlers in the process unless it has them; return whether it has them.
 
         Waits while the kernel is busy, unless it has subshells.
         """
         if self._prepared is None:
             if self._preparation is None or self._preparation.done():
                 self._preparation = self._connection.spawn(self._prepare())
-            # Shared: a caller that gives up does not take it from the others.
+            # The task is shared, so a cancelled caller must not cancel it for the others.
             await asyncio.shield(self._preparation)
         return bool(self._prepared)
 
@@ -80,17 +81,17 @@ class PrivateMessages:
         buffers: Sequence[bytes] = (),
         still: Callable[[], bool] = lambda: True,
     ) -> dict[str, Any]:
-        """Have the kernel process do ``op`` and return its answer.
+        """Have the kernel process perform the operation ``op`` and return its result.
 
-        Binary buffers of the answer are in ``"buffers"``. ``still`` says, just before it is sent,
-        whether the process that is there by then is to do it.
+        Binary buffers of the reply are in ``"buffers"`` of the result. ``still`` is called just
+        before the request is sent: False, if the process meant by the caller has been replaced.
 
         Raises
         ------
         PrimeError
             ``kernel_language``, ``kernel_busy`` (no answer within ``timeout`` seconds),
-            ``kernel_died``, ``kernel_replaced``, ``kernel_connection_lost`` (it may have done it
-            all the same), or the code that the operation itself failed with.
+            ``kernel_died``, ``kernel_replaced``, ``kernel_connection_lost`` (the operation may have
+            been performed all the same), or the code with which the operation itself failed.
         """
         channels = await self._connection.channels()
         try:
@@ -128,10 +129,10 @@ class PrivateMessages:
         return _result(message)
 
     async def give_up(self, op: str) -> None:
-        """End ``op`` on the shell with an interrupt; if a cell keeps it waiting, withdraw it.
+        """Interrupt ``op`` on the shell channel, or withdraw it while it waits behind a cell.
 
-        Its `ask` then raises, ``withdrawn`` in the second case. Nothing happens if the process was
-        not asked for ``op``, or has answered.
+        The `ask` in question then raises, with ``withdrawn`` in the second case. Do nothing if no
+        request for ``op`` is open.
         """
         request = self._on_shell.get(op)
         if request is None:
@@ -139,13 +140,13 @@ class PrivateMessages:
         params = {"msg_id": request.msg_id}
         answer = await self.ask("withdraw", params, timeout=WITHDRAW_SECONDS)
         if answer["withdrawn"]:
-            # The kernel says so too, but only when the cell has ended.
+            # The kernel's own reply would come only after the running cell has ended.
             request.fail(PrimeError("It was withdrawn before it began.", code="withdrawn"))
         elif self._on_shell.get(op) is request:
             await self._connection.interrupt()
 
     async def is_replaced(self, channels: KernelChannels, channel: Channel) -> bool:
-        """Whether another process has taken the place of the one that we knew, unheard."""
+        """Whether another process took the place of the one we knew without our noticing."""
         if self._prepared:
             return await carried.token(channels, channel) != self._token
         request = channels.send(channel, "kernel_info_request", {})
@@ -162,7 +163,7 @@ class PrivateMessages:
             return
         token = None
         if channels.running and channels.has_subshells and not await self._may_capture(channels):
-            # Callbacks of the user's may hang there; the subshell then goes when they end.
+            # Callbacks of the user may hang there; the subshell is then deleted once they return.
             beside = self._connection.spawn(carried.teach_beside(channels))
             with contextlib.suppress(asyncio.TimeoutError):
                 token = await within(_BESIDE_SECONDS, asyncio.shield(beside))
@@ -170,14 +171,15 @@ class PrivateMessages:
             token = await carried.teach(channels)
         if token is None:
             self._log.info("Kernel %s does not take our messages", self._connection.kernel_id)
-        if self._connection.is_by(channels):  # Else the process is another one by now.
+        if self._connection.is_by(channels):  # Otherwise the process has been replaced meanwhile.
             self._token = token or ""
             self._prepared = token is not None
 
     async def _may_capture(self, channels: KernelChannels) -> bool:
-        """Whether the cell that runs may capture what is displayed, as far as its code tells.
+        """Whether the running cell may capture displays, judging by the notebook's source.
 
-        ipykernel then fails at a request to a subshell, and logs that into the output of the cell.
+        ipykernel would then fail on a request to a subshell, and log the failure into the output
+        of the cell.
         """
         sources = [channels.last_code, *await self.sources()]
         return any(name in source for source in sources for name in carried.CAPTURES)

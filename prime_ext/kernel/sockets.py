@@ -1,4 +1,4 @@
-"""The ZeroMQ sockets of a kernel, as one transport."""
+"""A transport over the ZeroMQ sockets of a kernel."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ CHANNELS = ("shell", "control", "iopub")
 
 
 class KernelSockets:
-    """Shell, control and IOPub of a kernel whose ports this machine reaches."""
+    """Shell, control and IOPub sockets of a kernel whose ports are reachable from this machine."""
 
     def __init__(self, manager: Any, log: logging.Logger) -> None:
-        # Two sockets with one identity collide at the kernel's router, so the session that a
-        # manager lends its clients gets an id of its own.
+        # Two sockets with the same identity collide at the kernel's ROUTER socket. The identity
+        # comes from the session id, so our copy of the manager's session gets an id of its own.
         self.session = manager.session.clone()
         self.session.session = uuid.uuid4().hex
         self.on_reconnected: Callable[[], None] = lambda: None
-        """Never called: ZeroMQ reconnects by itself, without loss."""
+        """Never called: ZeroMQ reconnects by itself and does not report it."""
         self._client = manager.client(session=self.session)
         self._log = log
 
@@ -32,13 +32,13 @@ class KernelSockets:
         await ensure_async(self._client.start_channels(stdin=False, hb=False))
 
     def send(self, channel: Channel, message: Message, buffers: Sequence[bytes]) -> None:
-        # Sent through the asyncio socket: sending past it, as `Session.send` does, can eat the
-        # event that tells its reader of an incoming message.
+        # Send through the asyncio socket. `Session.send` bypasses it and can consume the
+        # edge-triggered event that would wake the reader for an incoming message.
         socket = getattr(self._client, f"{channel}_channel").socket
         socket.send_multipart([*self.session.serialize(message), *buffers])
 
     async def read(self, deliver: Deliver) -> None:
-        """Hand each message to ``deliver`` with the name of its channel, until cancelled."""
+        """Pass each message and the name of its channel to ``deliver``, until cancelled."""
         await asyncio.gather(*(self._read(channel, deliver) for channel in CHANNELS))
 
     async def _read(self, name: str, deliver: Deliver) -> None:

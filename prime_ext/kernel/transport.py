@@ -1,4 +1,4 @@
-"""What carries messages to one kernel process and back: ZeroMQ sockets or a gateway's WebSocket."""
+"""The interface of a connection to one kernel process: ZeroMQ sockets or a gateway's WebSocket."""
 
 from __future__ import annotations
 
@@ -8,41 +8,41 @@ from typing import Any, Literal, Protocol
 Channel = Literal["shell", "control"]
 Message = dict[str, Any]
 Deliver = Callable[[str, Message], None]
-"""Takes each message that comes, with the name of its channel."""
+"""Receives each incoming message: ``deliver(channel_name, message)``."""
 
 
 class KernelDied(Exception):
-    """The process behind the kernel ended, or was replaced, before it answered."""
+    """The kernel's process ended, or was replaced, before it answered."""
 
     how = "died"
 
 
 class KernelRestarted(KernelDied):
-    """A person replaced it."""
+    """A person restarted the kernel."""
 
     how = "was restarted"
 
 
 class KernelShutDown(KernelDied):
-    """A person, or culling, ended it for good."""
+    """The kernel was shut down for good, by a person or by idle culling."""
 
     how = "was shut down"
 
 
 class ConnectionLost(Exception):
-    """The connection broke; what was asked may have been answered meanwhile."""
+    """The connection broke. The kernel may have processed the request all the same."""
 
 
 class Transport(Protocol):
-    """One connection, with a session of its own."""
+    """One connection to a kernel, with a messaging session of its own."""
 
     session: Any
-    """Makes and packs messages (a ``jupyter_client.session.Session``)."""
+    """Creates and serializes messages (a ``jupyter_client.session.Session``)."""
     on_reconnected: Callable[[], None]
-    """Called when a broken connection works again: messages may have been lost."""
+    """Called after a reconnect, when messages may have been lost."""
 
     async def open(self) -> None:
-        """Connect. Raises `KernelDied` if there is no such kernel any more, or what it meets."""
+        """Connect. Raises `KernelDied` if there is no such kernel; other errors pass through."""
 
     def send(self, channel: Channel, message: Message, buffers: Sequence[bytes]) -> None: ...
 
