@@ -12,6 +12,7 @@ from jupyter_server.base.handlers import APIHandler
 from tornado import web
 
 from prime_ext.errors import PrimeError
+from prime_ext.session.store import session_not_found
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +46,8 @@ class PrimeHandler(APIHandler):
     """A door of the REST API."""
 
     auth_resource = AUTH_RESOURCE
+    _session: Session | None = None
+    """The one that the request is about."""
 
     @property
     def agent(self) -> AgentService:
@@ -72,7 +75,8 @@ class PrimeHandler(APIHandler):
 
     async def session(self, session_id: str) -> Session:
         """The session, read from the disk off the event loop if it is not open yet."""
-        return await self.sessions.opened(session_id)
+        self._session = await self.sessions.opened(session_id)
+        return self._session
 
     def body(self, type_: type[T], *, optional: bool = False) -> T:
         """The request's JSON body, checked against ``type_``.
@@ -157,14 +161,27 @@ class PrimeHandler(APIHandler):
 
     def log_exception(self, typ: Any, value: BaseException | None, tb: Any) -> None:
         """A refusal is no news to the administrator; anything else is logged in full."""
-        if not isinstance(value, PrimeError):
+        if not isinstance(self._meant(value), PrimeError):
             super().log_exception(typ, value, tb)
 
     def send_error(self, status_code: int = 500, **kwargs: Any) -> None:
-        error = kwargs.get("exc_info", (None, None))[1]
-        if isinstance(error, PrimeError):
-            status_code = error.status
+        if "exc_info" in kwargs:
+            typ, value, tb = kwargs["exc_info"]
+            error = self._meant(value)
+            if isinstance(error, PrimeError):
+                status_code, typ = error.status, type(error)
+            kwargs["exc_info"] = (typ, error, tb)
         super().send_error(status_code, **kwargs)
+
+    def _meant(self, error: BaseException | None) -> BaseException | None:
+        """What ``error`` comes of: the session may have been deleted while it was read."""
+        session = self._session
+        lost = isinstance(error, OSError) or (
+            isinstance(error, PrimeError) and error.code == "session_not_written"
+        )
+        if session is None or not lost or not (session.is_deleted or not session.folder.exists()):
+            return error
+        return session_not_found(session.id)
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """Answer ``{code, message, hint}``; nothing of an unexpected error gets out."""

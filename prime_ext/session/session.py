@@ -307,6 +307,11 @@ class Session:
         """Whether it was closed or deleted: nothing can be appended any more."""
         return self._stream.ended is not None
 
+    @property
+    def is_deleted(self) -> bool:
+        """Whether it was deleted while this process had it open."""
+        return self._stream.ended == "deleted"
+
     def close(self, reason: EndReason = "closed") -> None:
         """End every subscription and close the files."""
         self._stream.end(reason)

@@ -301,12 +301,7 @@ class SessionStore:
     def _existing(self, session_id: str) -> Path:
         folder = self.folder / session_id
         if not _ID.fullmatch(session_id) or not _is_regular(folder / LOG_NAME):
-            raise PrimeError(
-                f"There is no session {session_id[:60]!r}.",
-                code="session_not_found",
-                hint="It may have been deleted. List the sessions, or start a new one.",
-                status=404,
-            )
+            raise session_not_found(session_id)
         return folder
 
     def _acquire(self, folder: Path) -> FileLock:
@@ -353,9 +348,7 @@ class SessionStore:
         """The list's line for an open session."""
         found = self._summary(session.folder)
         if found is None:
-            raise PrimeError(
-                f"There is no session {session.id!r}.", code="session_not_found", status=404
-            )
+            raise session_not_found(session.id)
         return found
 
     def _summary(self, folder: Path) -> SessionSummary | None:
@@ -368,6 +361,16 @@ class SessionStore:
             if outline is None or outline.inode != status.st_ino or outline.end > status.st_size:
                 outline = self._outlines[folder.name] = Outline(path, status.st_ino)
             return outline.summary()
+
+
+def session_not_found(session_id: str) -> PrimeError:
+    """``session_not_found`` (404)."""
+    return PrimeError(
+        f"There is no session {session_id[:60]!r}.",
+        code="session_not_found",
+        hint="It may have been deleted. List the sessions, or start a new one.",
+        status=404,
+    )
 
 
 def _end(session: Session, lock: FileLock) -> None:

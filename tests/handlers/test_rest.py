@@ -12,6 +12,9 @@ from jupyter_server.auth import Authorizer, User
 from tornado.httpclient import HTTPClientError
 
 from prime_ext.events.emitter import SCHEMA_ID, SESSION_START, register_schemas
+from prime_ext.session.log import SessionLog
+from prime_ext.session.records import UserMessage
+from prime_ext.session.session import Session
 from tests.session.conftest import title
 
 if TYPE_CHECKING:
@@ -19,7 +22,6 @@ if TYPE_CHECKING:
 
     from jupyter_server.serverapp import ServerApp
 
-    from prime_ext.session.session import Session
     from prime_ext.session.store import SessionStore
     from tests.handlers.conftest import NotedAgent, NotedLeases
 
@@ -182,6 +184,31 @@ async def test_search(request_api: Callable[..., Any], session: Session) -> None
         assert answer.status == 400
         assert answer.json["hint"]
     assert (await request_api("GET", search)).status == 400
+
+
+@pytest.mark.parametrize(
+    ("path", "reader"),
+    [("records", (SessionLog, "lines")), ("search?q=sales", (Session, "search"))],
+)
+async def test_a_session_that_is_deleted_while_it_is_read(
+    request_api: Callable[..., Any],
+    store: SessionStore,
+    session: Session,
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+    reader: tuple[type, str],
+) -> None:
+    session.append(UserMessage(text="Sales", content=[]))
+    read = getattr(*reader)
+
+    def too_late(*arguments: Any) -> Any:
+        store.delete(session.id)
+        return read(*arguments)
+
+    monkeypatch.setattr(*reader, too_late)
+    answer = await request_api("GET", f"sessions/{session.id}/{path}")
+    assert (answer.status, answer.json["code"]) == (404, "session_not_found")
+    assert "may have been deleted" in answer.json["hint"]
 
 
 async def test_interrupt_compact_and_unqueue(
