@@ -114,7 +114,10 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
           }
           return false;
         case 'Tab':
-          if (isCompleting && !event.shiftKey) {
+          if (event.shiftKey) {
+            return focusApproval(event.currentTarget);
+          }
+          if (isCompleting) {
             completions.choose();
             return true;
           }
@@ -293,6 +296,16 @@ function ModeSelect(props: { state: IPanelState }): JSX.Element {
       </select>
     </label>
   );
+}
+
+/** Go to the question that waits, past hints and the queue; `false` if none does. */
+function focusApproval(text: HTMLTextAreaElement): boolean {
+  const questions = text
+    .closest('.jp-prime-Panel')
+    ?.querySelectorAll<HTMLElement>('.jp-prime-Approval');
+  const newest = questions?.[questions.length - 1];
+  newest?.focus();
+  return !!newest;
 }
 
 /** Where the cursor is; `null` while something is selected. */

@@ -200,6 +200,23 @@ describe('Composer', () => {
     expect(host.querySelector('[aria-label="Queue message"]')).not.toBeNull();
   });
 
+  it('leads to the newest question with Shift Tab, past what lies between', () => {
+    render();
+    expect(press('Tab', { shiftKey: true })).toBe(false);
+    host.className = 'jp-prime-Panel';
+    for (const name of ['first', 'newest']) {
+      const question = document.createElement('div');
+      question.className = 'jp-prime-Approval';
+      question.tabIndex = -1;
+      question.id = name;
+      text().closest('.jp-prime-Composer')!.before(question);
+    }
+    text().focus();
+    expect(press('Tab', { shiftKey: true })).toBe(true);
+    expect(document.activeElement?.id).toBe('newest');
+    host.querySelectorAll('.jp-prime-Approval').forEach(node => node.remove());
+  });
+
   it('completes commands by keyboard', () => {
     render();
     type('/');
