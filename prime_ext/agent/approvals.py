@@ -76,8 +76,11 @@ class Approvals:
         pending = self._history.pending.get(call_id)
         if pending is None:
             if call_id in self._history.decided:
+                answer = "allowed" if self._history.decided[call_id] == "allow" else "denied"
                 raise PrimeError(
-                    "This approval was already answered.", code="approval_decided", status=409
+                    f"Already answered in another tab: {answer}.",
+                    code="approval_decided",
+                    status=409,
                 )
             raise PrimeError(
                 f"No approval {call_id!r} waits for an answer.",

@@ -59,7 +59,8 @@ class History:
         self._waiting = waiting.Waiting()
         self.granted: set[str] = set()
         """Tools the person has allowed for the session."""
-        self.decided: set[str] = set()
+        self.decided: dict[str, str] = {}
+        """What was answered, by call id."""
         self.open_turn: str | None = None
         """A turn that began and did not end."""
         self.open_compaction: CompactionStart | None = None
@@ -141,6 +142,6 @@ class History:
 
     def _settle(self, record: Approval) -> None:
         request = self.pending.get(record.call_id)
-        self.decided.add(record.call_id)
+        self.decided[record.call_id] = record.decision
         if request and request.tool and record.decision == "allow" and record.scope == "session":
             self.granted.add(request.tool)

@@ -189,15 +189,20 @@ export class PanelController implements IChatPanel {
     scope: 'once' | 'session' = 'once'
   ): Promise<void> {
     const id = this._state.sessionId;
-    if (!id || this._state.deciding.has(callId)) {
+    if (
+      !id ||
+      this._state.deciding.has(callId) ||
+      // Answered here a moment ago; the record is still on its way.
+      this._decided.has(callId)
+    ) {
       return;
     }
     this._store.set({ deciding: new Set([...this._state.deciding, callId]) });
-    await this._store.attempt(
-      () => this._options.api.decide(id, callId, decision, scope),
-      // Someone else, or another tab, was faster: the record says what was decided.
-      { ignore: ['approval_decided'] }
-    );
+    // Another tab may have been faster: the server then says what was decided.
+    await this._store.attempt(async () => {
+      await this._options.api.decide(id, callId, decision, scope);
+      this._decided.add(callId);
+    });
     const deciding = new Set(this._state.deciding);
     deciding.delete(callId);
     this._store.set({ deciding });
@@ -438,6 +443,7 @@ export class PanelController implements IChatPanel {
   private _session: LiveSession | null = null;
   private _sent: Promise<void> = Promise.resolve();
   private _focusWanted = false;
+  private _decided = new Set<string>();
   private _changed = new Signal<this, void>(this);
   private _liveFrame = new Signal<this, ServerFrame>(this);
   private _focusRequested = new Signal<this, void>(this);

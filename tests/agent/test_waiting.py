@@ -120,6 +120,7 @@ async def test_more_than_one_restart_and_then_a_no(new_session: NewSession) -> N
     with pytest.raises(PrimeError) as caught:
         await session.allow(call_id)
     assert caught.value.code == "approval_decided"
+    assert caught.value.message == "Already answered in another tab: denied."
 
 
 async def test_allowed_for_the_session(new_session: NewSession) -> None:

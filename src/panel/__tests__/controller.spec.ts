@@ -401,19 +401,28 @@ describe('PanelController', () => {
     expect(api.interrupt).not.toHaveBeenCalled();
   });
 
-  it('decides once, and takes it that another tab was faster', async () => {
+  it('decides once, and says that another tab was faster', async () => {
     await sessions.select('a.ipynb', 's1');
     const gate = new Gate();
     api.decide.mockReturnValueOnce(gate.promise);
     const first = controller.decide('c1', 'allow', 'session');
     void controller.decide('c1', 'deny');
     expect(controller.snapshot().deciding.has('c1')).toBe(true);
-    gate.fail(new ApiError(409, 'approval_decided', 'Already decided.'));
+    const message = 'Already answered in another tab: denied.';
+    gate.fail(new ApiError(409, 'approval_decided', message));
     await first;
     expect(api.decide).toHaveBeenCalledTimes(1);
     expect(api.decide).toHaveBeenCalledWith('s1', 'c1', 'allow', 'session');
-    expect(controller.snapshot()).toMatchObject({ failure: null });
+    expect(controller.snapshot()).toMatchObject({ failure: { message } });
     expect(controller.snapshot().deciding.size).toBe(0);
+  });
+
+  it('does not ask about a decision of its own', async () => {
+    await sessions.select('a.ipynb', 's1');
+    await controller.decide('c1', 'allow');
+    await controller.decide('c1', 'deny');
+    expect(api.decide).toHaveBeenCalledTimes(1);
+    expect(controller.snapshot().failure).toBeNull();
   });
 
   it('carries out /new and /compact itself', async () => {
