@@ -31,7 +31,7 @@ from prime_ext.context.cap import cap_text
 from prime_ext.context.image_limits import refusal
 from prime_ext.context.tokens import count_text
 from prime_ext.errors import PrimeError
-from prime_ext.notebook.cell import Cell, clean_source, explain_missing, fence
+from prime_ext.notebook.cell import Cell, clean_source, fence
 from prime_ext.notebook.describe import describe_cell
 from prime_ext.notebook.lease import normal_path
 from prime_ext.session.records import Block
@@ -134,7 +134,7 @@ class AttachmentReader:
             case NotebookAttachment() | ErrorAttachment():
                 kind = "error" if isinstance(attachment, ErrorAttachment) else "cell"
                 for attached in attachment.cells:
-                    cell = await self._cell(attachment.value, attached)
+                    cell = await self._cell(attachment.value, attached, attachment.mention)
                     if attached.selection is not None:
                         yield _selected(attachment.value, attached.selection, cell)
                     else:
@@ -142,7 +142,7 @@ class AttachmentReader:
 
     # --- cells --------------------------------------------------------------------------------
 
-    async def _cell(self, path: str, attached: AttachedCell) -> Cell:
+    async def _cell(self, path: str, attached: AttachedCell, mention: str | None) -> Cell:
         """As the browser has it; read by the server if the browser sent no more than its id."""
         if attached.source is not None:
             return Cell(
@@ -156,11 +156,12 @@ class AttachmentReader:
         cells = await self._document(path).cells()
         cell = next((cell for cell in cells if cell.id == attached.id), None)
         if cell is None:
-            missing = explain_missing(attached.id, cells)
+            # For a person, so without the ids that the model is told.
+            called = f"The cell {mention}" if mention else "An attached cell"
             raise PrimeError(
-                missing.message,
-                code=missing.code,
-                hint="It may have been deleted: remove it from the message.",
+                f"{called} is no longer in the notebook.",
+                code="cell_not_found",
+                hint="Remove it from the message, or choose another one.",
                 status=404,
             )
         attached.outputs = _known(cell.outputs)

@@ -276,9 +276,13 @@ async def test_notebooks_of_secrets_are_refused_but_not_ones_own(
 
 async def test_a_cell_that_is_gone(new_session: NewSession) -> None:
     driver = await new_session()
-    failure = await refused(driver, type="notebook", value="work.ipynb", cells=[{"id": "nope"}])
+    gone = {"type": "notebook", "value": "work.ipynb", "cells": [{"id": "nope"}]}
+    failure = await refused(driver, **gone)
     assert (failure.code, failure.status) == ("cell_not_found", 404)
-    assert "remove it from the message" in failure.hint
+    assert failure.message == "An attached cell is no longer in the notebook."
+    assert failure.hint == "Remove it from the message, or choose another one."
+    failure = await refused(driver, **gone, mention="@cell-2")
+    assert failure.message == "The cell @cell-2 is no longer in the notebook."
     failure = await refused(driver, type="notebook", value="gone.ipynb")
     assert failure.code == "notebook_not_found"
 
