@@ -1,4 +1,4 @@
-"""One live session: its log, what is derived from the records, and who is watching."""
+"""A live session: its log, the state derived from its records, and its subscribers."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """A session that this process may write.
+    """A session that this process has open for writing.
 
-    Everything here is derived from the log and kept up to date on ``append``; nothing is stored
-    anywhere else. To be used from the event loop's thread only, but for what says otherwise.
+    All state is derived from the log and updated by ``append``; it is not stored anywhere else. Use
+    it only from the event loop's thread, except for methods that say otherwise.
     """
 
     def __init__(self, id: str, folder: Path, log: SessionLog) -> None:  # noqa: A002
@@ -57,10 +57,10 @@ class Session:
         self.folder = folder
         self.log = log
         self.redact: Callable[[str], str] | None = None
-        """Takes secrets out of a string; applied to every string of a record before it is
+        """Removes secrets from a string. Applied to every string of a record before it is
         written."""
         self.on_append: Callable[[AnyRecord], None] | None = None
-        """Called with every record as it was stored, before subscribers see it."""
+        """Called with every record as it was stored, before it is sent to subscribers."""
         self.recall = Recall(folder, log)
         self.outputs = Outputs(folder / OUTPUTS_NAME)
         self._stream = Stream(log)
@@ -69,33 +69,33 @@ class Session:
         self.title = start.title
         self.permission_mode = start.permission_mode
         self.restore = start.restore
-        """When variables come back by themselves; ``None``: as the server is configured."""
+        """When variables are restored automatically. ``None``: as configured on the server."""
         self.model = start.model
-        """Model in force: it was used to freeze the system prompt and tools."""
+        """Model in use, for which system prompt and tools were made."""
         self.provider = start.provider
         self.chosen_model = start.model
-        """Model asked for last; in force from the next compaction on."""
+        """Model that the user chose last, used from the next compaction on."""
         self.chosen_provider = start.provider
         self.system: list[Block] = start.system
         self.tools: list[dict[str, Any]] = start.tools
-        """System prompt and tools in force."""
+        """System prompt and tools in use."""
         self.windows: dict[str, int] = {}
-        """Model id → tokens it takes at most, where its server has said so in a refusal."""
+        """Model id → context window in tokens, where its server reported it in a refusal."""
         self.server_refused = False
-        """The model's server does not edit or compact the context, although it was asked to."""
+        """Whether the model's server refused, or failed, to edit or compact the context."""
         self.going_run: ToolResult | None = None
-        """The last answer about a run that outlasted its call and has not ended."""
+        """Last result about a run that outlasted its call and has not ended."""
         self.compaction: CompactionEnd | None = None
         """The compaction whose summary begins the context, if any."""
         self._begun = False
-        """The context holds more than system prompt and tools."""
+        """Whether the context holds more than system prompt and tools."""
         self._context_from = start.seq + 1
-        """``seq`` of the first record of the context behind ``session_start``."""
+        """``seq`` of the first record of the context after ``session_start``."""
         self._context: list[AnyRecord] = [start]
         self._restore()
 
     def _restore(self) -> None:
-        """Derive the state from the records, reading only those that matter."""
+        """Derive the state from the log, reading only the relevant records."""
         first_message = self.log.seqs_of("user_message", "assistant_message")[:1]
         turning_points = self.log.seqs_of("settings", "title", "compaction_end")
         for record in self.log.get_all(sorted(first_message + turning_points)):
@@ -108,7 +108,7 @@ class Session:
             self._follow_run(record)
 
     def _head(self) -> SessionStart:
-        """``session_start`` with what compactions have frozen anew; each says what it changed."""
+        """Return ``session_start`` with the settings that compactions have changed since."""
         if self.compaction is None:
             return self._start
         return msgspec.structs.replace(
@@ -120,7 +120,7 @@ class Session:
         )
 
     def _follow(self, record: AnyRecord) -> None:
-        """Take over what ``record`` changes."""
+        """Update the state by ``record``."""
         if isinstance(record, (UserMessage, AssistantMessage)):
             self._begun = True
         elif isinstance(record, Title):
@@ -138,7 +138,7 @@ class Session:
         elif isinstance(record, CompactionEnd) and _rewrites_context(record):
             self._begun = True
             self.compaction = record
-            # A damaged record can say anything; what is out of the context stays out of it.
+            # A damaged record may hold any number, but the context never grows backwards.
             kept_from = min(record.kept_from_seq or record.seq, record.seq)
             self._context_from = max(self._context_from, kept_from)
             self.model = record.model or self.model
@@ -156,29 +156,35 @@ class Session:
     # --- Records -------------------------------------------------------------------------
 
     def context_records(self) -> list[AnyRecord]:
-        """What the context is projected from, oldest first.
+        """Return the records that the context is projected from, oldest first, as a new list.
 
-        ``session_start`` with what is frozen now, then every record from the ``kept_from_seq`` of
-        the last compaction that put a summary in place of the history (from that compaction itself
-        if it kept nothing), or every record if there was none. A new list; the records are
-        immutable.
+        The first is ``session_start`` with the settings now in use. Then follow all records from
+        the ``kept_from_seq`` of the last compaction that wrote a summary (from its own record if it
+        kept nothing), or all records if there was no such compaction.
         """
         return list(self._context)
 
     def records_of(self, *kinds: str) -> list[AnyRecord]:
-        """Every record of these kinds in the whole log, oldest first. May be read in a thread."""
+        """Return all records of these kinds in the log, oldest first. May be called in a thread."""
         return self.log.get_all(self.log.seqs_of(*kinds))
 
     def append(self, record: AnyRecord, *, sync: bool = False) -> AnyRecord:
-        """Redact ``record``, write it, take it into the context and send it to subscribers.
+        """Redact ``record``, append it to the log and send it to subscribers.
 
-        Returns it as it was stored, with ``seq``, ``id`` and ``ts``. With ``sync`` it is on the
-        disk when this returns.
+        Parameters
+        ----------
+        sync:
+            Wait for an fsync, so that the record survives a power cut.
+
+        Returns
+        -------
+        AnyRecord
+            The record as it was stored, with ``seq``, ``id`` and ``ts``.
 
         Raises
         ------
         PrimeError
-            ``session_not_written`` if the file system refuses it.
+            ``session_not_written`` (507) if the log cannot be written.
         """
         with self._written_or_told():
             stored = self.log.append(self._redacted(record))
@@ -198,12 +204,12 @@ class Session:
         return stored
 
     def _index_in_background(self) -> None:
-        """Spare the first search of a long session the wait for its index."""
-        with contextlib.suppress(RuntimeError):  # no event loop: no hurry either
+        """Update the search index in a thread, so that the next search need not wait for it."""
+        with contextlib.suppress(RuntimeError):  # Without an event loop the next search does it.
             asyncio.get_running_loop().run_in_executor(None, self.recall.catch_up)
 
     def sync(self) -> None:
-        """Wait until every record is on the disk. May be called from a thread."""
+        """Wait until every record is on the disk (fsync). May be called in a thread."""
         with self._written_or_told():
             self.log.sync()
 
@@ -227,16 +233,21 @@ class Session:
                 status=507,
             ) from error
 
-    # --- What a record would be too long for ---------------------------------------------
+    # --- Files in outputs/ ---------------------------------------------------------------
 
     def clean(self, text: str | None) -> str | None:
-        """``text`` as a record holds it."""
+        """Return ``text`` as a record would store it: valid Unicode, without secrets."""
         return text if text is None or self.redact is None else self.redact(mend(text))
 
     def keep(self, name: str, data: bytes, *, text: str) -> bool:
-        """Keep ``data`` as ``outputs/{name}``; whether it could be.
+        """Write ``data`` to ``outputs/{name}``.
 
-        It is not if ``text``, which is what it says, holds a secret.
+        Nothing is written if ``text``, the textual content of ``data``, holds a secret.
+
+        Returns
+        -------
+        bool
+            Whether the file was written.
         """
         if self.redact is not None and self.redact(text) != text:
             return False
@@ -246,7 +257,7 @@ class Session:
             return False
         return True
 
-    # --- Finding again ------------------------------------------------------------------------
+    # --- Searching and reading ------------------------------------------------------------------
 
     def search(
         self,
@@ -255,35 +266,35 @@ class Session:
         before: int | None = None,
         limit: int = 20,
     ) -> list[Hit]:
-        """Records that match, the best first. See ``Recall.search``. Call it in a thread."""
+        """Return matching records, best match first. See ``Recall.search``. Call in a thread."""
         return self.recall.search(query, kinds, before, limit)
 
     def read(self, seqs: Sequence[int], max_chars: int = 12_000) -> list[Excerpt]:
-        """The text of records. See ``Recall.read``. Call it in a thread."""
+        """Return the text of records. See ``Recall.read``. Call in a thread."""
         return self.recall.read(seqs, max_chars)
 
     # --- Watching ------------------------------------------------------------------------
 
     @property
     def watched(self) -> bool:
-        """Whether anyone follows the session now."""
+        """Whether the session has live subscribers."""
         return bool(self._stream.subscribers)
 
     @property
     def state(self) -> dict[str, Any]:
-        """The last ``ISessionState``."""
+        """The last ``ISessionState`` that was published."""
         return self._stream.state
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Keep ``state`` and tell every subscriber."""
+        """Store ``state`` and send it to all subscribers."""
         self.publish({"type": "state", "state": state})
 
     def publish(self, frame: Frame) -> None:
-        """Send a transient frame: one that is not a record.
+        """Send a transient frame, which is not recorded, to all subscribers.
 
-        ``delta`` frames are kept until the message is a record or a ``delta_reset``, the newest
-        ``progress`` frame of each thing until that thing ends, for subscribers who join later.
-        Secrets are taken out of ``progress`` frames, which show what code puts out.
+        For later subscribers, ``delta`` frames are kept until the message is recorded or reset by a
+        ``delta_reset``, and ``progress`` frames until the activity ends. Secrets are removed from
+        ``progress`` frames, which show the output of code.
         """
         if frame["type"] == "progress" and self.redact is not None:
             frame = _map_strings(frame, self.redact)
@@ -291,10 +302,10 @@ class Session:
 
     @asynccontextmanager
     async def subscribe(self, after: int = 0) -> AsyncIterator[Subscription]:
-        """Frames from record ``after`` (exclusive) on: replay, ``ready``, then live.
+        """Subscribe to frames: a replay of the log, a ``ready`` frame, then live frames.
 
-        Every record with ``seq > after`` comes exactly once and in order, whatever is appended
-        meanwhile.
+        Every record with ``seq > after`` is delivered exactly once and in order, including records
+        that are appended during the replay.
         """
         subscription = self._stream.subscription(after)
         try:
@@ -304,23 +315,23 @@ class Session:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was closed or deleted: nothing can be appended any more."""
+        """Whether the session was closed or deleted, so that nothing can be appended any more."""
         return self._stream.ended is not None
 
     @property
     def is_deleted(self) -> bool:
-        """Whether it was deleted while this process had it open."""
+        """Whether the session was deleted while this process had it open."""
         return self._stream.ended == "deleted"
 
     def close(self, reason: EndReason = "closed") -> None:
-        """End every subscription and close the files."""
+        """End every subscription and close the log and the search index."""
         self._stream.end(reason)
         self.recall.close()
         self.log.close()
 
 
 def _rewrites_context(record: CompactionEnd) -> bool:
-    # A prune only shortens tool outputs in place; its records say which.
+    # A prune only shortens tool results in place, as its own record says.
     return record.outcome == "ok" and record.path != "prune"
 
 

@@ -1,4 +1,4 @@
-"""The folder of all sessions: making, finding, listing and deleting them."""
+"""The folder of all sessions: creating, opening, listing and deleting sessions."""
 
 from __future__ import annotations
 
@@ -34,55 +34,62 @@ LOG_NAME = "session.jsonl"
 LOCK_NAME = "session.lock"
 
 GRAVE = ".deleted-"
-"""Begins the name of a session's folder while it is being removed."""
+"""Prefix of the folder name of a session that is being removed."""
 
 _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{12}")
 
 
 class SessionStore:
-    """Sessions under one folder, ``{folder}/{session id}/session.jsonl``.
+    """The sessions in one folder, ``{folder}/{session id}/session.jsonl``.
 
-    Folders are made with mode 0700 and files with 0600; a symbolic link in the place of either is
-    refused. A session is locked by the process that has it open until it is closed. Safe to use
-    from several threads.
+    Folders are created with mode 0700 and files with mode 0600; symbolic links in their place are
+    refused. The process that opens a session holds its lock until the session is closed.
+    Thread-safe, except for ``opened``, which belongs to the event loop.
 
     Parameters
     ----------
     folder:
-        Where the sessions are, made if need be.
+        Folder of the sessions, created if necessary.
     log:
-        The server's logger: damage found in a session's log is reported there.
+        The server's logger, which receives warnings about damaged logs.
     """
 
     def __init__(self, folder: Path, log: logging.Logger) -> None:
         self.folder = folder
         self._log = log
         self._mutex = threading.Lock()
-        """For what is known of the sessions, never while a file is read."""
+        """Guards the dictionaries of open sessions. Never held while a file is read."""
         self._locks: weakref.WeakValueDictionary[str, threading.RLock] = (
             weakref.WeakValueDictionary()
         )
-        """One for each session that is being opened, closed or removed: others do not wait."""
+        """A lock for each session that is being opened, closed or removed, so that operations on
+        other sessions need not wait."""
         self._open: dict[str, tuple[Session, FileLock]] = {}
         self._used: dict[str, float] = {}
-        """When each open session was last asked for, by the monotonic clock."""
+        """Time at which each open session was last requested, by ``time.monotonic``."""
         self._opening: dict[str, asyncio.Task[Session]] = {}
         self._outlines: dict[str, Outline] = {}
         self._listing = threading.Lock()
         _make_private(folder)
-        for grave in folder.glob(f"{GRAVE}*"):  # of a server that was killed
+        for grave in folder.glob(f"{GRAVE}*"):  # Left by a server that was killed.
             shutil.rmtree(grave, ignore_errors=True)
 
     # --- One session ---------------------------------------------------------------------
 
     def create(self, start: SessionStart) -> Session:
-        """A new session whose first record is ``start``; it is on the disk when this returns."""
+        """Create a session with ``start`` as its first record, and wait until it is on the disk.
+
+        Raises
+        ------
+        PrimeError
+            ``session_not_written`` (507) if the folder cannot be written.
+        """
         now = datetime.now(timezone.utc)
         session_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(6)}"
         folder = self.folder / session_id
         with contextlib.ExitStack() as undo:
             try:
-                _make_private(self.folder)  # again, should it have been removed meanwhile
+                _make_private(self.folder)  # It may have been removed in the meantime.
                 folder.mkdir(mode=0o700)
                 undo.callback(shutil.rmtree, folder, ignore_errors=True)
                 (folder / OUTPUTS_NAME).mkdir(mode=0o700)
@@ -106,7 +113,7 @@ class SessionStore:
         return session
 
     def get(self, session_id: str) -> Session:
-        """The session, opened if it is not open yet. Takes as long as reading its log once.
+        """Return the session, opening it if necessary, which reads the whole log once.
 
         Raises
         ------
@@ -151,7 +158,10 @@ class SessionStore:
             return session
 
     async def opened(self, session_id: str) -> Session:
-        """As ``get``, for the event loop. However many ask for a session, one thread opens it."""
+        """Like ``get``, for use on the event loop.
+
+        Concurrent calls for the same session share one thread.
+        """
         session = self._known(session_id)
         if session is not None:
             return session
@@ -163,18 +173,19 @@ class SessionStore:
             def end(task: asyncio.Task[Session]) -> None:
                 del self._opening[session_id]
                 if not task.cancelled():
-                    task.exception()  # seen, also if nobody waits any more
+                    # Retrieved, so that asyncio does not log it if nobody waits any more.
+                    task.exception()
 
             task.add_done_callback(end)
         return await asyncio.shield(task)
 
     def open_ids(self) -> frozenset[str]:
-        """The sessions that this process has open."""
+        """Return the ids of the sessions that this process has open."""
         with self._mutex:
             return frozenset(self._open)
 
     def unused(self, seconds: float) -> list[tuple[Session, float]]:
-        """The open sessions that nobody has asked for in so long, and when they last were."""
+        """Return the open sessions not requested for ``seconds``, with the time of last use."""
         with self._mutex:
             before = time.monotonic() - seconds
             return [
@@ -184,13 +195,13 @@ class SessionStore:
             ]
 
     def used(self, session_id: str) -> float | None:
-        """When an open session was last asked for, by the monotonic clock."""
+        """Return when an open session was last requested, by ``time.monotonic``."""
         return self._used.get(session_id)
 
     def release(self, session_id: str, used: float) -> bool:
-        """Close a session and give up its lock, unless it was asked for after ``used``.
+        """Close a session and release its lock, unless it was requested again after ``used``.
 
-        Who has asked for it since goes on with the session that they have.
+        Return whether the session was closed.
         """
         with self._alone(session_id):
             with self._mutex:
@@ -201,7 +212,7 @@ class SessionStore:
             return True
 
     def is_held_elsewhere(self, session_id: str) -> bool:
-        """Whether another process has the session open."""
+        """Return whether another process has the session open."""
         with self._alone(session_id):
             if session_id in self._open:
                 return False
@@ -213,12 +224,12 @@ class SessionStore:
 
     @contextlib.contextmanager
     def exclusive(self, session_id: str) -> Iterator[SessionLog]:
-        """The log of a session that nobody has open, held for as long as the block runs.
+        """Lock a session that is not open, and provide its log for the duration of the block.
 
         Raises
         ------
         PrimeError
-            ``session_not_found``, or ``session_locked``: it is open here or elsewhere.
+            ``session_not_found``, or ``session_locked`` if this or another process has it open.
         """
         with self._alone(session_id):
             folder = self._existing(session_id)
@@ -235,7 +246,7 @@ class SessionStore:
                 lock.release()
 
     def delete(self, session_id: str) -> None:
-        """Remove the session and everything in its folder; its subscribers are told.
+        """Remove the session with everything in its folder, and end its subscriptions.
 
         Raises
         ------
@@ -250,19 +261,19 @@ class SessionStore:
                 session.close("deleted")
             else:
                 lock = self._acquire(folder)
-            # Renamed first, so that a kill half way leaves nothing that looks like a session.
+            # Renamed first, so that a kill halfway leaves nothing that looks like a session.
             grave = folder.with_name(GRAVE + session_id)
             folder.rename(grave)
             lock.release()
             with self._listing:
                 self._outlines.pop(session_id, None)
-        # Snapshots of many gigabytes take their time, which nobody else needs to wait for.
+        # Removing many gigabytes of snapshots takes time, so no lock is held here.
         shutil.rmtree(grave, ignore_errors=True)
 
     def close(self) -> None:
-        """Close every open session and give up the locks."""
+        """Close every open session and release the locks."""
         with self._mutex:
-            known = {*self._open, *self._locks}  # those that are being opened as well
+            known = {*self._open, *self._locks}  # Includes those that are being opened.
         for session_id in known:
             with self._alone(session_id):
                 with self._mutex:
@@ -277,7 +288,7 @@ class SessionStore:
             self._used[session.id] = time.monotonic()
 
     def _known(self, session_id: str) -> Session | None:
-        """The session if it is open, which counts as asking for it."""
+        """Return the session if it is open, and update its time of last use."""
         with self._mutex:
             if session_id not in self._open:
                 return None
@@ -290,7 +301,7 @@ class SessionStore:
 
     @contextlib.contextmanager
     def _alone(self, session_id: str) -> Iterator[None]:
-        """Nobody else opens, closes or removes this session while the block runs."""
+        """Keep other threads from opening, closing or removing this session during the block."""
         with self._mutex:
             lock = self._locks.get(session_id)
             if lock is None:
@@ -305,7 +316,7 @@ class SessionStore:
         return folder
 
     def _acquire(self, folder: Path) -> FileLock:
-        # Its import is a fifth of what the extension would add to the start of the server.
+        # Imported here, because it would take a fifth of the extension's whole import time.
         from filelock import FileLock, Timeout
 
         lock = FileLock(folder / LOCK_NAME, timeout=0, mode=0o600, thread_local=False)
@@ -323,10 +334,10 @@ class SessionStore:
     # --- All sessions --------------------------------------------------------------------
 
     def list(self, notebook: str | None = None) -> list[SessionSummary]:
-        """Every session, or those of one notebook, the one written last first.
+        """Return all sessions, or those of one notebook, most recently written first.
 
-        Reads of each log what it has not read before, see `Outline`. Sessions that other servers
-        have open are listed too; unreadable ones are left out.
+        Only the parts of logs that have not been read before are read, see `Outline`. Sessions that
+        other servers have open are included, unreadable ones are left out.
         """
         try:
             folders = list(self.folder.iterdir())
@@ -345,7 +356,7 @@ class SessionStore:
         return sorted(summaries, key=lambda summary: (summary.updated, summary.id), reverse=True)
 
     def summary(self, session: Session) -> SessionSummary:
-        """The list's line for an open session."""
+        """Return the list entry of an open session."""
         found = self._summary(session.folder)
         if found is None:
             raise session_not_found(session.id)
@@ -364,7 +375,7 @@ class SessionStore:
 
 
 def session_not_found(session_id: str) -> PrimeError:
-    """``session_not_found`` (404)."""
+    """Return the error ``session_not_found`` (404) for this id."""
     return PrimeError(
         f"There is no session {session_id[:60]!r}.",
         code="session_not_found",
@@ -381,7 +392,7 @@ def _end(session: Session, lock: FileLock) -> None:
 
 
 def _is_regular(path: Path) -> bool:
-    """Whether ``path`` is a regular file in a real folder, neither being a symbolic link."""
+    """Return whether ``path`` is a regular file in a real folder, neither a symbolic link."""
     try:
         return stat.S_ISDIR(path.parent.lstat().st_mode) and stat.S_ISREG(path.lstat().st_mode)
     except OSError:
@@ -398,7 +409,7 @@ def _make_private(folder: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make new names in ``folder`` survive a power cut, where folders can be synced."""
+    """Make new names in ``folder`` survive a power cut, on systems that can fsync folders."""
     if os.name != "posix":
         return
     fd = os.open(folder, os.O_RDONLY)
