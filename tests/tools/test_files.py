@@ -7,6 +7,7 @@ import base64
 import errno
 import json
 import os
+import shutil
 import sys
 import threading
 from collections.abc import Iterator
@@ -154,6 +155,51 @@ async def test_the_sessions_own_records_are_read_but_not_written(
         await refused(call, "edit_file", path=path, old="a", new="b")
     for other in (session_folder / "kernel-state.json", session_folder.parent / "s2"):
         assert (await refused(call, "read_file", path=str(other))).code == "path_outside_root"
+
+
+async def test_the_extensions_own_folder_below_the_root(
+    call: Call, context: ToolContext, root: Path, session_folder: Path
+) -> None:
+    data = root / "Library" / "prime"
+    shutil.copytree(session_folder.parent.parent, data)
+    own, other = data / "sessions" / "s1", data / "sessions" / "s2"
+    shutil.copytree(own, other)
+    consent = data / "consent.json"
+    consent.write_text('{"anthropic": "session_start"}')
+    link = root / "link"
+    link.symlink_to(data)
+    context.session.folder = own
+
+    for path in (consent, own / "kernel-state.json", other / "session.jsonl", data, link / "x"):
+        for shown in (str(path), str(path.relative_to(root))):
+            assert (await refused(call, "read_file", path=shown)).code == "own_file"
+            assert (await refused(call, "list_files", path=shown)).code == "own_file"
+            error = await refused(call, "write_file", path=shown, content="x")
+            assert error.code == "own_file"
+    for path in (own / "session.jsonl", own / "outputs" / "run.txt", own / "new.txt"):
+        error = await refused(call, "write_file", path=str(path), content="x")
+        assert error.code == "own_file"
+    (root / "notes.md").write_text("session_start")
+    assert text(await call("search_files", pattern="session_start")).splitlines()[0] == "notes.md"
+    assert "consent.json" not in text(await call("search_files", pattern="session_start"))
+    error = await refused(call, "read_file", path="Library/consent.json")
+    assert "prime" not in error.hint
+
+    log = own / "session.jsonl"
+    assert "session_start" in text(await call("read_file", path=str(log)))
+    assert "run.txt" in text(
+        await call("search_files", pattern="all of", path=str(own / "outputs"))
+    )
+
+
+async def test_a_root_inside_the_extensions_folder_can_still_be_worked_in(
+    call: Call, context: ToolContext, root: Path
+) -> None:
+    own = root / "sessions" / "s1"
+    (own / "outputs").mkdir(parents=True)
+    context.session.folder = own
+    await call("write_file", path="notes.md", content="x")
+    assert (await refused(call, "write_file", path="sessions/s2/x", content="x")).code == "own_file"
 
 
 # -- list_files -------------------------------------------------------------------------------

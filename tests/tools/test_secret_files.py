@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 SECRET = """
 .env .env.local .env.bak env env.local dotenv .envrc .Renviron Renviron.site
+notebook_secret jupyter_cookie_secret jpserver-4711.json nbserver-4711.json
 server.PEM AuthKey_2X9.p8 cert.pfx store.jks vault.kdbx me.ppk backup.gpg office.ovpn
 id_rsa id_ed25519 id_rsa.old ssh_host_ed25519 login.keychain-db login.keyring secring.gpg wallet.dat
 privkey.txt sshkey ssh_key master.key seed_phrase.txt recovery_codes.txt github-recovery-codes.txt

@@ -54,6 +54,12 @@ class Workspace:
     def __init__(self, root: Path, session: Path) -> None:
         self.root = root.resolve()
         self.session = session.resolve()
+        # Around the sessions lie keys, consents and settings; but not what the person works in.
+        around = (self.session.parent.parent, self.session.parent, self.session)
+        self.kept = next(
+            (folder for folder in around if not self.root.is_relative_to(folder)), self.session
+        )
+        """The extension's own folder, which may lie below the root."""
 
     def find(self, path: str) -> Path:
         """An existing file or folder to read; the session's own records included.
@@ -61,7 +67,8 @@ class Workspace:
         Raises
         ------
         PrimeError
-            ``file_not_found``, ``path_outside_root``, ``secret_file``, ``hidden_file`` or
+            ``file_not_found``, ``path_outside_root``, ``secret_file``, ``hidden_file``,
+            ``own_file`` (of this session or another, or what the extension keeps besides) or
             ``bad_path``.
         """
         found = self._resolve(path, own=True)
@@ -80,13 +87,12 @@ class Workspace:
         Raises
         ------
         PrimeError
-            As ``find``; ``not_a_file`` if a folder is there; ``read_only`` for the session's files.
+            As ``find``, but the session's own records are refused; ``not_a_file`` if a folder is
+            there.
         """
         target = self._resolve(path, own=False)
         if target.is_dir():
             raise PrimeError(f"{path!r} is a folder.", code="not_a_file")
-        if target.is_relative_to(self.session):
-            raise PrimeError("The session's own records are only read.", code="read_only")
         return target
 
     def relative(self, path: Path) -> str:
@@ -100,6 +106,13 @@ class Workspace:
         return any(
             path == self.session / name or path.is_relative_to(self.session / name)
             for name in SESSION_FILES
+        )
+
+    def is_kept(self, path: Path) -> bool:
+        """Whether this is the extension's own folder, or in it."""
+        # Not by name alone: on some systems `prime` and `PRIME` are one folder.
+        return any(
+            folder == self.kept or _is_same(folder, self.kept) for folder in (path, *path.parents)
         )
 
     def _resolve(self, path: str, *, own: bool) -> Path:
@@ -120,6 +133,14 @@ class Workspace:
                 f"{path!r} is outside of the server's root, where the agent has no access.",
                 code="path_outside_root",
                 hint="Give a path below the root, relative to it.",
+                status=403,
+            )
+        if self.is_kept(resolved):
+            raise PrimeError(
+                f"{path!r} is in the folder in which this extension keeps its sessions and "
+                "settings, where the agent has no access.",
+                code="own_file",
+                hint="What this session holds is found with session_search and session_read.",
                 status=403,
             )
         relative = resolved.relative_to(self.root)
@@ -151,9 +172,19 @@ class Workspace:
             with contextlib.suppress(PermissionError):
                 if not name or not near.is_file() or is_hidden(near.relative_to(self.root)):
                     continue
-                if near.resolve().is_relative_to(self.root) and not secret_files.is_secret(name):
+                found = near.resolve()
+                if not found.is_relative_to(self.root) or self.is_kept(found):
+                    continue
+                if not secret_files.is_secret(name):
                     return f"There is {self.relative(near)!r}."
         return "Call list_files to see what there is."
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:  # one of them is not there
+        return False
 
 
 def _refusal(what: str, *, by_name: bool) -> PrimeError:

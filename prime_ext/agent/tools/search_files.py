@@ -27,6 +27,7 @@ async def _search_files(context: ToolContext, arguments: dict[str, Any]) -> Tool
         "pattern": well_formed(arguments["pattern"]),
         "base": str(base),
         "own": workspace.is_own(base),
+        "kept": str(workspace.kept),
         "max_hits": MAX_HITS,
     }
     found = await _run_search(job)

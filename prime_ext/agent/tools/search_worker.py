@@ -80,6 +80,7 @@ def _files(job: dict[str, Any]) -> Iterator[tuple[Path, bool]]:
         return
     for folder, names, files in os.walk(base):
         names[:] = sorted(n for n in names if n not in SKIPPED_FOLDERS and not n.startswith("."))
+        names[:] = [name for name in names if not _is_same(Path(folder, name), job["kept"])]
         for name in [name for name in names if name.lower() in secret_files.FOLDERS]:
             names.remove(name)
             yield Path(folder, name), True
@@ -87,6 +88,16 @@ def _files(job: dict[str, Any]) -> Iterator[tuple[Path, bool]]:
             path = Path(folder, name)
             if not name.startswith(".") and _is_regular(path):
                 yield path, secret_files.is_secret(name)
+
+
+def _is_same(folder: Path, other: str) -> bool:
+    """Whether the folders are one; as the file system has it, which may ignore case."""
+    if folder.name.lower() != Path(other).name.lower():
+        return False
+    try:
+        return folder.samefile(other)
+    except OSError:
+        return False
 
 
 def _is_regular(path: Path) -> bool:

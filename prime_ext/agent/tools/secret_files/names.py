@@ -55,7 +55,8 @@ _BY_NAME = _any_of(
     "token.pkl",
     # logins
     "netrc", "*[._]netrc", "htpasswd", "*.htpasswd", "passwd", "shadow", "gshadow",
-    "jupyter_*_config.*",
+    "jupyter_*_config.*", "jupyter_cookie_secret", "notebook_secret", "jpserver-*.json",
+    "nbserver-*.json",
 )  # fmt: skip
 """Patterns (lower case) of names that hold secrets by convention."""
 
