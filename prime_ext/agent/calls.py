@@ -1,4 +1,4 @@
-"""The tool calls of one reply: checked, approved, run, capped, recorded."""
+"""The tool calls of one reply: validate, approve, run, cap and record them."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ RUN_FAILED = "Not run: a run before it in the same reply did not succeed."
 
 
 class ToolCalls:
-    """Runs the calls of a session's replies.
+    """Run the tool calls in the replies of one session.
 
     Parameters
     ----------
     document:
-        Gives the notebook as a turn, named by its id, works on it.
+        Return the session's notebook for the turn with the given id.
     mode:
-        The permission mode in force.
+        Return the permission mode in force.
     phase:
-        Called with ``tool`` or ``approval`` as the work changes.
+        Called with ``tool`` or ``approval`` when that phase begins.
     count:
-        Counts the tokens of a text.
+        Return the number of tokens of a text.
     stopped:
-        Whether it was a person who stopped the turn.
+        Return whether a person stopped the turn, as opposed to the session being closed.
     """
 
     def __init__(
@@ -86,17 +86,17 @@ class ToolCalls:
         self.runs = runs
         runs.on_end = self._record_end
         self._cap_tokens = 0
-        """Of a result, when calls were last answered."""
+        """Size limit of a result in tokens, as passed to the latest ``run``."""
         self._mode = mode
         self._phase = phase
         self._count = count
         self._stopped = stopped
         self._log = log
         self.ran_code = False
-        """A call of class ``run`` was carried out since this was last set to ``False``."""
+        """Whether a call has run code or handled a run since this was last set to ``False``."""
 
     def refuse(self, call: Block, turn: str, why: str) -> None:
-        """Answer a call with an error, without running it."""
+        """Record an error as the result of a call that is not run."""
         self._session.append(
             ToolResult(
                 tool_use_id=call["id"],
@@ -109,18 +109,23 @@ class ToolCalls:
         )
 
     def close_open(self, turn: str) -> None:
-        """Answer the calls of a turn that ends before they were run."""
+        """Record an error for every call of ``turn`` that has no result yet."""
         records = [r for r in self._session.context_records() if r.turn == turn]
         for call in open_calls(records):
             self.refuse(call, turn, NOT_RUN)
 
     async def run(self, calls: Sequence[Block], turn: str, cap_tokens: int) -> None:
-        """Answer calls of one reply, with one ``tool_result`` record each.
+        """Carry out the calls of one reply, with one ``tool_result`` record for each.
 
-        Looking is done at the same time, changing and running one after the other in the order of
-        the calls. What was to be run behind a run that failed is not run. If the task is
-        cancelled, what runs gets a result that says so; what has not begun is left to
-        ``close_open``.
+        Consecutive calls of class ``read`` run concurrently; all others run one after the other,
+        in the order of the calls. After a ``run`` call has failed, later ``run`` calls are
+        refused. If the task is cancelled, the calls that have begun get a result that says so; the
+        others are left to ``close_open``.
+
+        Parameters
+        ----------
+        cap_tokens:
+            Size limit of one result in tokens.
         """
         self._cap_tokens = cap_tokens
         run_failed = False
@@ -140,7 +145,7 @@ class ToolCalls:
                 await asyncio.gather(*tasks, return_exceptions=True)
 
     def _groups(self, calls: Sequence[Block]) -> list[list[Block]]:
-        """Consecutive calls that only look, together; every other call alone."""
+        """Group consecutive calls of class ``read``; every other call is a group of its own."""
         groups: list[list[Block]] = []
         looking = False
         for call in calls:
@@ -156,16 +161,16 @@ class ToolCalls:
         try:
             return self._tool(name).approval
         except PrimeError:
-            return "read"  # All it gets is an error.
+            return "read"  # An unknown tool only gets an error result.
 
     def _tool(self, name: str) -> Tool:
-        # What the session was started with, or its last compaction, is what the model knows of.
+        # The model knows the tools that were frozen at the start or at the last compaction.
         return self._registry.get(name, [tool["name"] for tool in self._session.tools])
 
     async def _answer(self, call: Block, turn: str) -> bool:
-        """Carry a call out and record its result; whether it failed."""
+        """Carry out a call and record its result; return whether it failed."""
         call_id = str(call["id"])
-        # What the call is about, unless it begins a run itself.
+        # The run that the call waits for or interrupts, as opposed to one that it begins.
         run = self.runs.call_id if call["name"] in (WAIT_FOR_RUN, INTERRUPT_RUN) else None
         generation = self._kernel.generation
         progress = _Progress(self._session, turn, call_id)
@@ -204,7 +209,7 @@ class ToolCalls:
                 died = await self._recovery.after_death(turn, self._kernel.loss or "crash")
                 event = died or event
         finally:
-            # Stopped meanwhile or not: it was carried out, and must not count as not run.
+            # The call was carried out, so its result is recorded even if the turn was stopped.
             for told in filter(None, [event, self.runs.notice()]):
                 content = [*outcome.content, {"type": "text", "text": told}]
                 outcome = replace(outcome, content=content)
@@ -235,13 +240,13 @@ class ToolCalls:
         )
         decision = decide(self._mode(), tool.approval, tool.name, self._history.granted)
         if decision == "allow" and self._approvals.asked(context.call_id) is not None:
-            # Asked before a restart: what the person has answered counts.
+            # The person was asked before a server restart; that answer counts.
             decision = "ask"
         if decision == "refuse":
             return ToolOutcome.text(PLAN_REFUSAL, is_error=True)
         if decision == "ask" and not await self._approved(tool, context, arguments, turn):
             return ToolOutcome.text(DECLINED, is_error=True)
-        # The mode may have become another while the person was asked.
+        # The mode may have been changed while the person was asked.
         if decide(self._mode(), tool.approval, tool.name, self._history.granted) == "refuse":
             return ToolOutcome.text(PLAN_REFUSAL, is_error=True)
         self._phase("tool")
@@ -293,7 +298,7 @@ class ToolCalls:
         *,
         synthetic: bool = False,
     ) -> None:
-        """Record a result, and do so although the turn is stopped meanwhile."""
+        """Record a result, even if the turn is stopped meanwhile."""
         await completed(
             self._record_whole(call, turn, outcome, duration_ms, run, synthetic=synthetic)
         )
@@ -325,7 +330,7 @@ class ToolCalls:
                     duration_ms=duration_ms,
                     synthetic=synthetic,
                     run=run,
-                    # What has ended since this answer is recorded behind it.
+                    # A run that has ended by now has its end recorded after this result.
                     goes_on=run is not None and run in (call["id"], self.runs.call_id),
                     tells=[end.seq for end in ends],
                     turn=turn,
@@ -335,10 +340,10 @@ class ToolCalls:
             self.runs.answered(str(call["id"]))
 
     async def _record_end(self, run: Run) -> None:
-        """Record what became of a run that no call waits for."""
+        """Record the outcome of a run that no call waits for."""
         try:
             outcome = run.told()
-        except Exception as failure:  # a broken tool must not end it untold
+        except Exception as failure:  # the end is recorded even if a tool is broken
             self._log.exception("A run has failed")
             told = f"{run.what}, which was still running, has failed unexpectedly: {failure!r}"
             outcome = ToolOutcome.text(told, is_error=True)
@@ -363,9 +368,14 @@ class ToolCalls:
             self._log.error("The end of a run could not be recorded: %s", failure)
 
     def _capped(self, name: str, outcome: ToolOutcome) -> tuple[list[Block], str | None]:
-        """Cut long text; the whole goes to the file ``name``, which the marker names.
+        """Cut long text to the cap, and keep the full text in the file ``name``.
 
-        Returns the content and the file's name, ``None`` if there is none.
+        The marker in the cut text names that file.
+
+        Returns
+        -------
+        tuple
+            The content blocks, and the name of the file; ``None`` if no file was written.
         """
         content = outcome.content
         where = str(self._session.outputs.folder / name)
@@ -388,7 +398,10 @@ class ToolCalls:
 
 
 class _Progress:
-    """Sends what a running call has to show, and keeps the last of it for a cut-off."""
+    """Publish the progress of a running call, and keep its latest outputs.
+
+    The outputs become the result if the call is cancelled.
+    """
 
     def __init__(self, session: Session, turn: str, call_id: str) -> None:
         self._session = session
@@ -397,7 +410,7 @@ class _Progress:
         self.outputs: list[dict[str, Any]] = []
         self._begun_at: float | None = None
         self.event: str | None = None
-        """What happened to the kernel before the call, for the model."""
+        """Text for the model about what happened to the kernel before the call."""
 
     @property
     def begun(self) -> bool:
@@ -405,7 +418,7 @@ class _Progress:
 
     @property
     def duration_ms(self) -> int:
-        """Since it was begun: not while a person was asked."""
+        """Time since the call was begun, in ms, without the wait for an approval."""
         return 0 if self._begun_at is None else round((time.monotonic() - self._begun_at) * 1000)
 
     def begin(self) -> None:
@@ -413,7 +426,7 @@ class _Progress:
         self({"started": datetime.now(timezone.utc).isoformat(timespec="milliseconds")})
 
     def plain(self, body: dict[str, Any]) -> None:
-        """As ``self(body)``, for a ``body`` that may hold what is not JSON."""
+        """Do the same as ``self(body)``, for a ``body`` with values that may not be JSON."""
         self(json.loads(json.dumps(body, default=str)))
 
     def __call__(self, body: dict[str, Any]) -> None:
@@ -430,8 +443,10 @@ async def _question(tool: Tool, context: ToolContext, arguments: dict[str, Any])
 
 
 def _same_detail(one: str | None, other: str | None) -> bool:
-    """Whether the person would be shown the same; a fence names its language only once the kernel
-    has told it."""
+    """Return whether both details show the person the same.
+
+    The language of a code fence is ignored: it depends on whether the kernel is known yet.
+    """
     return _unfenced(one) == _unfenced(other)
 
 
@@ -441,6 +456,6 @@ def _unfenced(detail: str | None) -> str:
 
 
 def _file_name(call_id: object) -> str:
-    """A file name from a call's id, which a foreign server may have chosen."""
+    """Return a safe file name for a call's id, which comes from the model's server."""
     safe = "".join(c for c in str(call_id) if c.isascii() and (c.isalnum() or c in "-_"))
     return safe[:80] or "call"

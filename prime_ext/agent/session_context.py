@@ -1,4 +1,4 @@
-"""The context of one session as its turns use it: projected, measured, proven, compacted."""
+"""The context of one session: projected from the records, measured, checked and compacted."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AskedCompaction:
-    """A compaction that a person asked for and that waits for the next step."""
+    """A compaction that a person asked for, waiting for the next step of the turn."""
 
     id: str
     instructions: str | None
@@ -43,7 +43,10 @@ class AskedCompaction:
 
 
 class SessionContext:
-    """What goes to the model. ``use`` is awaited before a turn, and names its model."""
+    """The context that a session sends to its model.
+
+    ``use`` must be awaited with the turn's model before a turn begins.
+    """
 
     def __init__(
         self,
@@ -69,7 +72,7 @@ class SessionContext:
         self._told_uncached = False
         self._compacting = False
         self.asked: AskedCompaction | None = None
-        """It goes before any other."""
+        """Requested compaction that is still pending; it takes precedence over any other."""
         self._model: Model | None = None
         self._rates = Rates()
         self._strategy = CLIENT
@@ -77,11 +80,11 @@ class SessionContext:
         self.limits: Limits
 
     def resume(self) -> None:
-        """Take up what was under way when the server stopped."""
+        """Resume the note that was being made when the server stopped, if any."""
         self._prefire.resume(self._session.context_records())
 
     async def use(self, model: Model) -> None:
-        """Measure as ``model`` counts, and compact with it."""
+        """Measure and compact the context with ``model`` from now on."""
         self._model = model
         self.meter, self.limits = await self._session_model.measures(model)
         self._rates = rates_of((await model.capabilities()).price)
@@ -94,25 +97,31 @@ class SessionContext:
         return strategy(wanted, await model.server_side())
 
     async def close(self) -> None:
-        """Give up a note that is being made."""
+        """Cancel the making of a note."""
         await self._prefire.close()
 
     # --- measuring ----------------------------------------------------------------------------
 
     def projection(self) -> Projection:
-        """The context as the next request would send it."""
+        """Return the context as the next request would send it."""
         return self._projector.now()
 
     async def tokens(self) -> int:
-        """Size of the next request."""
+        """Return the size of the next request in tokens."""
         return await self.meter.context_tokens(self.projection())
 
     async def overhead(self) -> int:
-        """Size of system prompt and tools, which no compaction can shrink."""
+        """Return the size of system prompt and tools in tokens.
+
+        No compaction can shrink these.
+        """
         return await self.meter.overhead_tokens(self.projection())
 
     def marks_from(self, projection: Projection) -> int | None:
-        """The first message that a cache mark is worth placing on. See ``place_marks``."""
+        """Return the first message at which the request is long enough to be cached.
+
+        ``None`` if no message is. See ``place_marks``.
+        """
         shortest = self.limits.min_cache_tokens
         first = self.meter.cacheable_from(projection, shortest)
         if first is None and not self._told_uncached:
@@ -126,14 +135,17 @@ class SessionContext:
         return first
 
     def answered(self, projection: Projection, reply: Reply) -> None:
-        """Learn from what was reported for a request that held ``projection``."""
+        """Take in the usage and the edits that the reply to ``projection`` reports."""
         self.meter.observe(projection, reply.usage, reply.content)
         self._refills.requested()
         if not was_edited(edits(projection.messages), reply.applied_edits):
             self.leave_server_side("it did not leave out what it was asked to")
 
     def leave_server_side(self, reason: str) -> None:
-        """Do here, from now on, what the model's server was to do; also what it had done."""
+        """Stop using server-side edits and compaction; from now on this process does both.
+
+        This also applies to what the model's server has edited or compacted so far.
+        """
         self._log.warning(
             "Session %s: the model's server does not edit or compact the context: %s",
             self._session.id,
@@ -147,14 +159,14 @@ class SessionContext:
 
     @property
     def is_server_side(self) -> bool:
-        """Whether the next request asks the model's server for more than a reply."""
+        """Whether the next request relies on server-side edits or compaction."""
         messages = self.projection().messages
         return bool(edits(messages)) or any(
             block["type"] == "compaction" for block in messages[0].content
         )
 
     async def prove(self, projection: Projection) -> None:
-        """Check that what is sent begins with what was sent before; record it if it does not."""
+        """Check that the request begins with the previous one; record an error if it does not."""
         messages = projection.wire_messages()
         found = await asyncio.to_thread(
             self._proof.check, projection.system, projection.tools, messages
@@ -175,7 +187,10 @@ class SessionContext:
         )
 
     def is_news(self, overhead: int, threshold: int) -> bool:
-        """Whether a person has not been told yet that the overhead alone is over the threshold."""
+        """Return whether these sizes in tokens have not been reported yet, and remember them.
+
+        They are reported when the overhead alone exceeds the threshold.
+        """
         news = (overhead, threshold) != self._told
         self._told = (overhead, threshold)
         return news
@@ -183,19 +198,22 @@ class SessionContext:
     # --- compacting ---------------------------------------------------------------------------
 
     async def _prepare(self, note: Note) -> None:
-        """Make and count ahead what a swap will put beside ``note``."""
+        """Prepare and count in advance the parts that a swap will put next to ``note``."""
         tokens = self.limits.ledger_tokens(await self.overhead())
         await self._ledger.text(note.through_seq, tokens, self.meter.text_tokens)
         await asyncio.to_thread(self.meter.text_tokens, note.text)
 
     async def prefire(self) -> None:
-        """Begin a note, or roll it forward, if the context comes near its threshold."""
+        """Start a note, or roll it forward, if the context approaches its threshold."""
         approach = await self._approach()
         if approach.tokens < self.limits.threshold or self._prefire.has_leapt:
             await self._prefire.consider(approach)
 
     async def goes_on(self) -> bool:
-        """Whether a context over its threshold may go on for a moment. See ``Prefire.goes_on``."""
+        """Return whether requests may continue above the threshold for now.
+
+        See ``Prefire.goes_on``.
+        """
         return await self._prefire.goes_on(await self._approach())
 
     async def _approach(self) -> Approach:
@@ -212,12 +230,12 @@ class SessionContext:
         )
 
     def ask_compaction(self, instructions: str | None, user: str | None) -> str:
-        """Have a compaction done at the next step; returns the id that its records will have.
+        """Request a compaction at the next step, and return the ``compaction_id`` of its records.
 
         Raises
         ------
         PrimeError
-            ``compaction_pending`` (409) if one is on its way already.
+            ``compaction_pending`` (409) if a compaction is requested or running already.
         """
         if self.asked is not None or self._compacting:
             raise PrimeError(
@@ -227,7 +245,7 @@ class SessionContext:
         return self.asked.id
 
     def drop_compaction(self, reason: str) -> None:
-        """Record that the compaction that was asked for will not be done, if one still waits."""
+        """Record the requested compaction as cancelled, if one is still pending."""
         asked, self.asked = self.asked, None
         if asked is None:
             return
@@ -248,7 +266,7 @@ class SessionContext:
     async def compact(
         self, trigger: str, instructions: str | None, turn: str | None
     ) -> CompactionEnd:
-        """Compact now, with the model in use. See ``Compactor.run``."""
+        """Compact now with the model in use, and return the end record. See ``Compactor.run``."""
         asked = self.asked
         if asked is not None:
             trigger, instructions = "manual", asked.instructions
@@ -279,7 +297,7 @@ class SessionContext:
             self._log,
         )
         frozen = await self._session_model.frozen_next()
-        # What this server has signed is of no use to another model's.
+        # Blocks that this model's server has signed are of no use to another model.
         stays = (frozen.provider, frozen.model) == (self._model.provider, self._model.id)
         terms = Terms(
             model=self._model,
@@ -307,11 +325,11 @@ class SessionContext:
 
     def _recorded(self, record: AnyRecord) -> None:
         if isinstance(record, CompactionStart):
-            self.asked = None  # until here it could be stopped without a trace
+            self.asked = None  # from here on, the request has records of its own
         self._services.on_compaction(self._session, record)
 
     def learn_window(self, overflow: ContextOverflow) -> None:
-        """Keep to what the model's server says it takes."""
+        """Record and apply the window size that the model's server reports, if it does."""
         assert self._model is not None
         known = self._session.windows.get(self._model.id)
         if overflow.maximum is None or known == overflow.maximum:
@@ -322,7 +340,10 @@ class SessionContext:
     # --- guarding -----------------------------------------------------------------------------
 
     async def refilled_by(self) -> Contributor | None:
-        """What fills the context again as fast as it is compacted; ``None`` if nothing does."""
+        """Return the kind of content that fills the context again after each compaction.
+
+        ``None`` if the context does not fill up again that quickly.
+        """
         if not self._refills.gives_up:
             return None
         self._refills.relax()
@@ -331,7 +352,7 @@ class SessionContext:
 
 
 def rates_of(price: Price | None) -> Rates:
-    """Costs relative to a token of input; the usual ones where the price is not known."""
+    """Return prices relative to a token of input, or the default rates if no price is known."""
     if price is None or not price.input:
         return Rates()
     return Rates(

@@ -1,4 +1,4 @@
-"""One turn: requests to the model until it has nothing more to call."""
+"""One turn: requests to the model, repeated until a reply calls no more tools."""
 
 from __future__ import annotations
 
@@ -42,28 +42,30 @@ if TYPE_CHECKING:
 
 
 class _LimitReached(Exception):
-    """The person does not want the turn to go on past its cap."""
+    """The turn reached a cap, and the person did not allow it to go on."""
 
 
 class _Refilled(Exception):
-    """Compaction does not help any more; the record that says so is written."""
+    """Compaction no longer helps. The error record that says so has been written."""
 
 
 class Turn:
-    """Carries one turn from the user's message to ``turn_end``.
+    """Carry one turn from the user's message to its ``turn_end`` record.
 
     Parameters
     ----------
     context:
-        What is sent to the model, and how it is kept within its limits.
+        Context of the session: what is sent to the model, kept within its limits.
     phase:
-        Called with ``model``, ``tool``, ``approval``, ``compaction`` or ``retry``.
+        Called with the name of the phase that begins: ``model``, ``tool``, ``approval``,
+        ``compaction`` or ``retry``.
     after_run:
-        Called when calls of a reply have run code.
+        Called after tool calls have run code in the kernel.
     stopped:
-        Whether the turn is to stop. It is cancelled besides, but what it awaits may lose that.
+        Return whether the turn has been asked to stop. The turn's task is cancelled as well, but
+        an awaited call may swallow that cancellation.
     interrupted:
-        Records that the turn was stopped: where it was, and by whom.
+        Write the record that the turn was stopped, with the phase and the user who stopped it.
     """
 
     def __init__(
@@ -100,25 +102,28 @@ class Turn:
         self._started = time.monotonic()
         self._last_message_id: str | None = None
         self._again_at = 0
-        """Size at which a compaction that did not help is tried again: not at each request."""
+        """Context size in tokens at which a compaction that did not help is tried again.
+
+        Without it, compaction would be repeated before every request.
+        """
 
     async def run(self) -> TurnEnd:
-        """Run the turn; it always ends with a ``turn_end`` record, which is returned.
+        """Run the turn, and return the ``turn_end`` record that it always ends with.
 
-        The one exception is ``Suspended``: the server stops while a person is asked, and
-        ``go_on`` takes the turn up again. Cancelling the task stops the turn: what has arrived is
-        recorded, open calls are closed, and ``turn_end`` says ``interrupted``. The cancellation
-        does not go on from here.
+        The one exception is ``Suspended``: the server stops while the turn waits for a person, and
+        ``go_on`` resumes the turn later. Cancelling the task stops the turn: the part of the reply
+        that has arrived is recorded, open tool calls are closed, and ``turn_end`` has the status
+        ``interrupted``. The ``CancelledError`` is not raised to the caller.
         """
         return await self._run([])
 
     async def go_on(self, records: Sequence[AnyRecord]) -> TurnEnd:
-        """Run the rest of a turn that waited for a person when the server stopped.
+        """Resume a turn that was waiting for a person when the server stopped.
 
         Parameters
         ----------
         records:
-            Those of the turn so far.
+            Records that the turn has written so far.
         """
         self._spent = Spending.so_far(records)
         return await self._run(open_calls(records))
@@ -137,7 +142,7 @@ class Turn:
         except ModelError as failure:
             status = "error"
             self._error(failure.code, failure.message, failure.hint)
-        except Exception as failure:  # a fault of ours must not leave the turn open
+        except Exception as failure:  # a bug of ours must not leave the turn open
             status = "error"
             self._log.exception("Turn %s of session %s failed", self._turn, self._session.id)
             self._error(
@@ -156,7 +161,7 @@ class Turn:
         return self._end(status)
 
     async def _settle(self) -> bool:
-        """Let a run end that goes on; ``False`` if it was stopped."""
+        """Wait for a run that still goes on; return ``False`` if the turn was stopped meanwhile."""
         if not self._calls.runs.holds_turn:
             return True
         self._phase("tool")
@@ -168,7 +173,10 @@ class Turn:
         return True
 
     def _tell_if_left(self) -> None:
-        """Tell the person if what they stopped still runs: nothing else would."""
+        """Record an error if the code that the person stopped still runs in the kernel.
+
+        Nothing else would show that.
+        """
         if self._calls.runs.is_left:
             self._error(
                 "code_still_runs",
@@ -188,11 +196,11 @@ class Turn:
             calls = [block for block in reply.content if block["type"] == "tool_use"]
             if not calls:
                 if reply.stop_reason == WINDOW_FULL and await self._make_room():
-                    continue  # from where it was cut off, behind a summary
+                    continue  # the model continues where it was cut off, after a summary
                 break
             if reply.stop_reason in _CUT_OFF and reply.content[-1]["type"] == "tool_use":
-                # Its input may end anywhere and still be valid JSON; running half of it is worse
-                # than not running it.
+                # The input of a call that was cut off may still be valid JSON. Running half of it
+                # would be worse than not running it.
                 self._calls.refuse(calls.pop(), self._turn, _CALL_CUT_OFF)
             for call in [c for c in calls if c["id"] in reply.invalid_inputs]:
                 calls.remove(call)
@@ -259,7 +267,7 @@ class Turn:
         await self._compact_now(trigger, None)
 
     async def _make_room(self) -> bool:
-        """Compact because the window is full; whether there is room for a reply now."""
+        """Compact because the window is full; return whether a reply has room now."""
         record = await self._compact_now("overflow", None)
         threshold = self._context.limits.threshold
         if record.outcome == "ok" and record.tokens_after < threshold:
@@ -306,7 +314,7 @@ class Turn:
             return await self._send_as_taken()
 
     async def _send_as_taken(self) -> Reply:
-        """Send; without anything left to the model's server, if it refuses that."""
+        """Send the request, again without server-side edits if the model's server refuses those."""
         try:
             return await self._send()
         except ModelError as error:
@@ -317,8 +325,8 @@ class Turn:
 
     async def _send(self) -> Reply:
         if self._stopped():
-            # Before Python 3.12 `asyncio.wait_for` loses a cancellation that comes as what it waits
-            # for ends; no request is to go out behind a Stop.
+            # Before Python 3.12 `asyncio.wait_for` swallows a cancellation that arrives at the
+            # moment its awaitable ends. No request may be sent after a Stop.
             raise asyncio.CancelledError
         projection = self._context.projection()
         request = self._build(projection)
