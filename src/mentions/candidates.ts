@@ -59,7 +59,7 @@ export function rank(
   candidates: readonly ICandidate[],
   query: string
 ): ICandidateGroup[] {
-  const sought = query.toLowerCase();
+  const sought = plain(query);
   const limit = sought === '' ? SHOWN_UNASKED : SHOWN;
   const groups = ORDER.map(group => {
     const scored = candidates
@@ -89,11 +89,17 @@ export function rank(
     .map(({ group, candidates }) => ({ group, candidates }));
 }
 
+/** Case and the way that accents are written do not matter: macOS writes them apart. */
+function plain(text: string): string {
+  return text.normalize().toLowerCase();
+}
+
 function scoreOf(candidate: ICandidate, sought: string): number {
-  const content = candidate.content?.toLowerCase().includes(sought) ? 1 : 0;
+  const content =
+    candidate.content && plain(candidate.content).includes(sought) ? 1 : 0;
   return Math.max(
     content,
-    ...candidate.words.map(word => scoreOfWord(word.toLowerCase(), sought))
+    ...candidate.words.map(word => scoreOfWord(plain(word), sought))
   );
 }
 

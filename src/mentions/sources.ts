@@ -14,6 +14,7 @@ import { ICandidate } from './candidates';
 import { cellReference, errorOf, filled, firstLine, lastError } from './cells';
 import { linesOf } from './describe';
 import { selectionOf } from './selection';
+import { mentionOf } from './text';
 
 /** Where what can be mentioned comes from: the notebook in front, its kernel, the files. */
 export interface IMentionSources {
@@ -199,7 +200,7 @@ export class MentionSources implements IMentionSources {
       detail: isWhole
         ? this._options.trans.__('The whole folder')
         : PathExt.dirname(relative),
-      mention: isFolder && !isWhole ? `@${relative}/` : `@${relative}`,
+      mention: mentionOf(relative, isFolder && !isWhole),
       attachment:
         isFolder && !isWhole
           ? null

@@ -7,16 +7,43 @@ import { IAttachment } from '../api/attachments';
 export interface ITrigger {
   /** Where its `@` stands. */
   readonly start: number;
-  /** What follows the `@`, up to the cursor. */
+  /** What follows the `@` and a quote that opens behind it, up to the cursor. */
   readonly query: string;
+  /** Where the cursor is. */
+  readonly end: number;
 }
 
-/** The mention at the cursor; an `@` inside a word is none. */
+/** A mention of a path with spaces stands in the first of these that the path does not have. */
+const QUOTES = ['"', "'", '`'];
+
+/** The mention at the cursor; an `@` inside a word is none, nor is one whose quote is closed. */
 export function triggerAt(text: string, cursor: number): ITrigger | null {
-  const match = text.slice(0, cursor).match(/(?:^|[\s([{"'`])@([^\s@]*)$/);
+  const match = text
+    .slice(0, cursor)
+    .match(
+      /(?:^|[\s([{"'`])(@(?:(?<quote>["'`])(?<quoted>(?:(?!\k<quote>).)*)|(?<plain>(?!["'`])[^\s@]*)))$/
+    );
   return match
-    ? { start: cursor - match[1].length - 1, query: match[1] }
+    ? {
+        start: cursor - match[1].length,
+        query: match.groups!.quoted ?? match.groups!.plain,
+        end: cursor
+      }
     : null;
+}
+
+/**
+ * What stands for a path in the text.
+ *
+ * @param goesOn - It is a folder to go on from: a quote stays open.
+ */
+export function mentionOf(path: string, goesOn = false): string {
+  const end = goesOn ? '/' : '';
+  if (!/[\s@]|^["'`]/.test(path)) {
+    return `@${path}${end}`;
+  }
+  const quote = QUOTES.find(mark => !path.includes(mark)) ?? QUOTES[0];
+  return `@${quote}${path}${goesOn ? end : quote}`;
 }
 
 /**
@@ -30,7 +57,7 @@ export function insertMention(
   mention: string
 ): { text: string; cursor: number } {
   const before = text.slice(0, trigger.start);
-  const after = text.slice(trigger.start + 1 + trigger.query.length);
+  const after = text.slice(trigger.end);
   // A folder goes on: what is in it comes next.
   const space = mention.endsWith('/') || /^\s/.test(after) ? '' : ' ';
   const cursor = before.length + mention.length + (space || after ? 1 : 0);
@@ -124,7 +151,10 @@ function placesOf(text: string, mention: string): number[] {
     const before = text[place - 1] ?? ' ';
     const after = text.slice(place + mention.length);
     // A full stop behind it may end the sentence, a name goes on.
-    if (!/\w/.test(before) && !/^(?:[\w/-]|\.\w)/.test(after)) {
+    if (
+      !/[\p{L}\p{N}_]/u.test(before) &&
+      !/^\.?[\p{L}\p{N}_]|^[\p{M}/-]/u.test(after)
+    ) {
       places.push(place);
     }
   }

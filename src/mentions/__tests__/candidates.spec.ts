@@ -66,6 +66,11 @@ describe('rank', () => {
     expect(labels(all, 'df')).toEqual([['old_df', 'xdf']]);
   });
 
+  it('finds names with accents, however these are written', () => {
+    const apart = 'Größe é.csv'.normalize('NFD');
+    expect(labels([candidate('file', apart)], 'größe é')).toEqual([[apart]]);
+  });
+
   it('shows nothing that does not fit', () => {
     expect(rank(cells, 'nothing')).toEqual([]);
   });

@@ -5,6 +5,7 @@ import {
   hasMention,
   insertMention,
   mentionedAgain,
+  mentionOf,
   triggerAt,
   withoutMention
 } from '../text';
@@ -17,9 +18,15 @@ describe('triggerAt', () => {
     ['plot @pen', 9, { start: 5, query: 'pen' }],
     ['plot @pen', 7, { start: 5, query: 'p' }],
     ['(@data/a', 8, { start: 1, query: 'data/a' }],
-    ['line\n@x', 7, { start: 5, query: 'x' }]
+    ['line\n@x', 7, { start: 5, query: 'x' }],
+    ['read @"da ta/a', 14, { start: 5, query: 'da ta/a' }],
+    ['@\'a "b" c', 9, { start: 0, query: 'a "b" c' }],
+    ['@"', 2, { start: 0, query: '' }],
+    ['@größe/été', 10, { start: 0, query: 'größe/été' }],
+    ['@we"ird', 7, { start: 0, query: 'we"ird' }],
+    ['"@x', 3, { start: 1, query: 'x' }]
   ])('%j at %i', (text, cursor, trigger) => {
-    expect(triggerAt(text, cursor)).toEqual(trigger);
+    expect(triggerAt(text, cursor)).toEqual({ ...trigger, end: cursor });
   });
 
   it.each([
@@ -27,6 +34,9 @@ describe('triggerAt', () => {
     ['@df ', 4],
     ['@df', 0],
     ['plain', 5],
+    ['@"a b"', 6],
+    ['@"a b" and', 10],
+    ['@"a\nb', 5],
     ['@@', 2]
   ])('is none in %j at %i', (text, cursor) => {
     expect(triggerAt(text, cursor)).toBeNull();
@@ -59,6 +69,35 @@ describe('insertMention', () => {
   });
 });
 
+describe('mentionOf', () => {
+  it.each([
+    ['data/a.csv', '@data/a.csv'],
+    ['größe (1).csv', '@"größe (1).csv"'],
+    ['it\'s "a" b.csv', '@`it\'s "a" b.csv`'],
+    ['an "a".csv', '@\'an "a".csv\''],
+    ['we"ird.csv', '@we"ird.csv'],
+    ['"a".csv', '@\'"a".csv\''],
+    ['ada@home.csv', '@"ada@home.csv"']
+  ])('of %j is %j, alone in the text', (path, mention) => {
+    expect(mentionOf(path)).toBe(mention);
+    expect(hasMention(`see ${mention}, then`, mention)).toBe(true);
+  });
+
+  it('stays open where a folder is gone on from', () => {
+    const open = mentionOf('da ta', true);
+    expect(open).toBe('@"da ta/');
+    const begun = insertMention('see @da', triggerAt('see @da', 7)!, open);
+    expect(begun).toEqual({ text: 'see @"da ta/', cursor: 12 });
+    const typed = `${begun.text}b`;
+    const trigger = triggerAt(typed, typed.length)!;
+    expect(trigger.query).toBe('da ta/b');
+    expect(insertMention(typed, trigger, mentionOf('da ta/b c.csv'))).toEqual({
+      text: 'see @"da ta/b c.csv" ',
+      cursor: 21
+    });
+  });
+});
+
 describe('mentions in the text', () => {
   it.each([
     ['plot @df', true],
@@ -72,6 +111,13 @@ describe('mentions in the text', () => {
     ['plot df', false]
   ])('%j has @df: %s', (text, has) => {
     expect(hasMention(text, '@df')).toBe(has);
+  });
+
+  it('are not the beginning of a longer word in any script', () => {
+    expect(hasMention('see @café', '@caf')).toBe(false);
+    expect(hasMention('see @cafe\u0301', '@cafe')).toBe(false);
+    expect(hasMention('see @data.été', '@data')).toBe(false);
+    expect(hasMention('é@data', '@data')).toBe(false);
   });
 
   it('carry what they stand for as long as they are there', () => {
