@@ -1,4 +1,4 @@
-"""One capture of a kernel's variables: what is asked of the kernel, and the record of it."""
+"""One capture of a kernel's variables: the request to the kernel, and the resulting record."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Capturing:
-    """One capture, within the limits that the configuration sets."""
+    """One capture, within the configured limits."""
 
     def __init__(
         self, kernel: NotebookKernel, files: SnapshotFiles, config: SnapshotConfig
@@ -30,11 +30,12 @@ class Capturing:
     async def run(
         self, *, process: int, after: Newest, wait: float, on_lost: Callable[[], None]
     ) -> dict[str, Any]:
-        """The library's report; without a generation if it is not durable within ``wait`` seconds.
+        """Capture the variables and return the report of the snapshot library.
 
-        It is refused (``kernel_replaced``) if ``process`` is not `NotebookKernel.generation` any
-        more. The snapshot gets a higher number than ``after``. ``on_lost`` is called if one that
-        was not waited for never becomes durable.
+        The report has no generation if the snapshot is not durable within ``wait`` seconds;
+        ``on_lost`` is called if it fails to become durable later. The snapshot gets a higher
+        generation number than ``after``. Raises ``kernel_replaced`` if ``process`` is no longer
+        `NotebookKernel.generation`.
         """
         return await self._kernel.save_state(
             self._files.folder,
@@ -55,7 +56,7 @@ class Capturing:
     def record(
         self, report: dict[str, Any], trigger: str, kernel_id: str, manifest: Manifest | None
     ) -> Snapshot:
-        """The session's record; ``manifest`` is that of the snapshot, once it is durable."""
+        """Build the session's record; ``manifest`` is ``None`` until the snapshot is durable."""
         names = told_names(report["names"])
         return Snapshot(
             outcome="unchanged" if report["unchanged"] else "ok",
@@ -70,7 +71,7 @@ class Capturing:
         )
 
     async def _limit(self) -> int:
-        """Bytes that the snapshot may have; what exceeds them is left out, the largest first."""
+        """Size limit of the snapshot in bytes. Beyond it, the largest values are left out first."""
         if self._config.max_bytes:
             return self._config.max_bytes
         return (await asyncio.to_thread(shutil.disk_usage, self._files.folder)).free // 2
@@ -84,12 +85,12 @@ class Capturing:
 
 
 def id_of(manifest: Manifest | None) -> str | None:
-    """The snapshot's id, if there is a snapshot."""
+    """Return the id of a snapshot, or ``None`` without one."""
     return manifest.id if manifest is not None else None
 
 
 def told_names(entries: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Each name's entry without what is empty; recipes only where something is missing."""
+    """Return the entries of ``entries`` without empty fields."""
     return {
         name: {field: value for field, value in entry.items() if value not in (None, "", 0, False)}
         for name, entry in entries.items()

@@ -1,4 +1,4 @@
-"""One running kernel of the server: our channels to it, and its life."""
+"""The connection to one running kernel of the server, across restarts of its process."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Reason = Literal["crash", "user", "new"]
 KERNEL_ACTIONS = "https://events.jupyter.org/jupyter_server/kernel_actions/v1"
 
 QUIET_SECONDS = 300.0
-"""How long the connection to a gateway is kept after the last run or question."""
+"""How long an idle connection to a gateway is kept after the last execution or request."""
 
 _POLL_SECONDS = 0.5
 _POLL_SECONDS_REMOTE = 5.0
@@ -55,33 +55,33 @@ def is_being_replaced(kernel_manager: Any) -> bool:
 
 
 def _moment(date: Any) -> datetime | None:
-    """The date of a message: parsed already, or as a gateway sends it."""
+    """Parse the date of a message, which is a string if it came through a gateway."""
     if isinstance(date, str):
         with contextlib.suppress(ValueError):
-            # Python 3.10 does not know the Z.
+            # `fromisoformat` of Python 3.10 does not accept the suffix Z.
             return datetime.fromisoformat(date.replace("Z", "+00:00"))
     return date if isinstance(date, datetime) else None
 
 
 class KernelConnection:
-    """A kernel, by id, whoever started it.
+    """The connection to the kernel with a given id, no matter who started that kernel.
 
-    It follows the process behind the kernel: when that ends, open requests fail with
-    ``KernelDied`` and ``on_lost`` is called, unless the kernel was shut down; when another takes
-    its place, ``on_renewed`` is called with the reason.
+    The connection follows the process behind the kernel. When that process ends, open requests fail
+    with ``KernelDied`` and, unless the kernel was shut down, ``on_lost`` is called. When another
+    process takes its place, ``on_renewed`` is called with the reason.
     """
 
     def __init__(self, kernel_id: str, kernel_manager: Any, log: logging.Logger) -> None:
         self.kernel_id = kernel_id
         self.turn = asyncio.Lock()
-        """Held by the one of our executions whose turn it is."""
+        """Held by the running execution of ours: they run one at a time."""
         self.followed = FollowedRuns()
-        """Our runs whose outputs are shown, of the process that is there."""
+        """Our executions in the current process whose outputs are still followed."""
         self.on_state: list[Callable[[], None]] = []
         self.runs = 0
-        """Runs of code that began since we listen, ours and others'."""
+        """Number of execute requests that began since we connected, from any client."""
         self.on_run: list[Callable[[Run], None]] = []
-        """Called with each of them that the kernel tells of: all but silent ones."""
+        """Called for each run published as ``execute_input``: all but silent ones."""
         self._last_run: Run | None = None
         self.on_lost: list[Callable[[Reason], None]] = []
         self.on_renewed: list[Callable[[Reason], None]] = []
@@ -107,7 +107,7 @@ class KernelConnection:
 
     @property
     def state(self) -> str:
-        """``starting``, ``idle``, ``busy``, ``dead``, or ``none`` once it was shut down."""
+        """``starting``, ``idle``, ``busy``, ``dead``, or ``none`` once the kernel was shut down."""
         if self._gone:
             return "none"
         if self._lost is not None:
@@ -119,12 +119,12 @@ class KernelConnection:
 
     @property
     def gone(self) -> bool:
-        """The server no longer has a kernel of this id."""
+        """Whether the server no longer has a kernel with this id."""
         return self._gone or self.kernel_id not in self._kernel_manager
 
     @property
     def incarnation(self) -> int:
-        """Counts the processes that have been behind the kernel, as far as we followed it."""
+        """How many processes of this kernel have been lost since we began to follow it."""
         return self._losses
 
     @property
@@ -135,7 +135,7 @@ class KernelConnection:
     @property
     def kernel_name(self) -> str:
         """Name of the kernelspec."""
-        if is_behind_gateway(self._manager):  # which leaves its manager's own name at the default
+        if is_behind_gateway(self._manager):  # A gateway's manager keeps the default `kernel_name`.
             return str((self._manager.kernel or {}).get("name", ""))
         return str(getattr(self._manager, "kernel_name", ""))
 
@@ -146,7 +146,7 @@ class KernelConnection:
         for event, callback in self._callbacks.items():
             with contextlib.suppress(NotImplementedError):
                 self._manager.add_restart_callback(callback, event)
-        # A restart by a person calls no restart callback; the server announces it as an event.
+        # A restart by a person calls no restart callback; the server emits an event instead.
         events = getattr(self._manager, "event_logger", None)
         if events is not None:
             events.add_listener(schema_id=KERNEL_ACTIONS, listener=self._on_action)
@@ -172,7 +172,7 @@ class KernelConnection:
         if data.get("kernel_id") != self.kernel_id or data.get("status") != "success":
             return
         if data.get("action") == "restart":
-            # So is one after a crash, whose new process `_watch` may have seen before.
+            # The event also follows a restart after a crash, which `_watch` may have handled.
             if self._lost is None and self._pid is not None and self._pid == self._renewed_pid:
                 return
             self._lose("user")
@@ -183,7 +183,7 @@ class KernelConnection:
 
     async def _watch(self) -> None:
         # Restart callbacks come up to a few seconds late, or never if automatic restarts are
-        # off, so that the process is also looked at directly.
+        # switched off, so the process is also polled directly.
         local = getattr(self._manager, "provisioner", None) is not None
         reachable = True
         while not self.gone:
@@ -203,7 +203,7 @@ class KernelConnection:
                 if is_behind_gateway(self._manager):
                     await self._let_go_when_quiet()
             elif is_behind_gateway(self._manager):
-                self._gone = True  # One that died is still listed there; this was taken off.
+                self._gone = True  # Dead kernels stay listed there; this one was removed.
             elif not self.gone:
                 self._lose("user" if is_being_replaced(self._manager) else "crash")
         self._gone = True
@@ -213,9 +213,10 @@ class KernelConnection:
         self._changed()
 
     async def _let_go_when_quiet(self) -> None:
-        """A gateway does not cull a kernel that somebody is connected to.
+        """Close an idle connection to a gateway, which does not cull kernels with connections.
 
-        The gateway tells when it was active last: if that changes, code may have run unheard.
+        While it is closed, a change of the kernel's last activity means that code may have run
+        without our hearing of it; the connection is then opened again.
         """
         channels = self._channels
         if channels is not None:
@@ -225,30 +226,31 @@ class KernelConnection:
                 self._let_go_at = self._manager.last_activity
                 await channels.close(ConnectionLost("The connection was given back."))
         elif self._let_go_at not in (None, self._manager.last_activity):
-            with contextlib.suppress(PrimeError):  # It is tried again.
+            with contextlib.suppress(PrimeError):  # The next poll tries again.
                 await self.channels()
                 self._count_run()
 
     async def _is_alive(self) -> bool:
         if not await ensure_async(self._manager.is_alive()):
             return False
-        # A gateway goes on listing a kernel that it has given up.
+        # A gateway continues to list a kernel that it no longer restarts.
         return getattr(self._manager, "execution_state", None) != "dead"
 
     @property
     def outlives_server(self) -> bool:
-        """Whether the kernel goes on when the server ends: behind a gateway."""
+        """Whether the kernel survives the end of the server, as kernels behind a gateway do."""
         return is_behind_gateway(self._manager)
 
     @property
     def _pid(self) -> int | None:
-        """Of the process, where the server has started it itself."""
+        """Process id, if the server started the kernel locally."""
         return getattr(getattr(self._manager, "provisioner", None), "pid", None)
 
     def stop_restarts(self) -> bool:
-        """Have the server restart the kernel by itself no more; return whether none is under way.
+        """Switch automatic restarts off, unless a restart is in progress; return whether it worked.
 
-        A kernel that is shut down in the middle of a restart is forgotten, and its process is not.
+        If a kernel is shut down in the middle of a restart, the server forgets it, but its process
+        lives on.
         """
         if is_being_replaced(self._manager):
             return False
@@ -256,7 +258,7 @@ class KernelConnection:
         return True
 
     def _lose(self, reason: Reason) -> None:
-        """The process is gone. The first reason given is the cause."""
+        """Handle the loss of the process. Only the first reason reported counts."""
         if self._lost is not None:
             return
         self._lost = reason
@@ -295,13 +297,13 @@ class KernelConnection:
     # -- talking to it ----------------------------------------------------------------------
 
     async def channels(self) -> KernelChannels:
-        """Open channels to the process, once it lives.
+        """Return open channels to the process; connect, or wait for a restart, if necessary.
 
         Raises
         ------
         PrimeError
-            ``kernel_dead`` if it ended and is not restarted, ``kernel_no_answer`` if it lives
-            but does not answer.
+            ``kernel_dead`` if the process ended and is not restarted, ``kernel_no_answer`` if it
+            is alive but does not answer or cannot be reached.
         """
         self._used_at = time.monotonic()
         async with self._opening:
@@ -345,7 +347,7 @@ class KernelConnection:
             timeout=timeout,
             is_current=lambda: self._losses == losses,
         )
-        if self.private.are_known:  # We were connected before: to this process?
+        if self.private.are_known:  # There was an earlier connection. To the same process?
             try:
                 replaced = await within(timeout, self.private.is_replaced(channels, "control"))
             except BaseException:
@@ -357,7 +359,7 @@ class KernelConnection:
         return channels
 
     def is_by(self, channels: KernelChannels) -> bool:
-        """Whether these channels are those to the process that is there."""
+        """Whether ``channels`` are the current ones."""
         return channels is self._channels
 
     def _on_broken(self, channels: KernelChannels, error: Exception) -> None:
@@ -374,10 +376,10 @@ class KernelConnection:
         self.spawn(self._after_gap(channels))
 
     async def _after_gap(self, channels: KernelChannels) -> None:
-        """The connection broke and is there again; what came in between may be lost.
+        """Settle open requests after a reconnect: messages sent during the gap may be lost.
 
-        The shell answers in order. Once it has answered a request that was sent after the gap,
-        what was asked before has been answered too, or never arrived.
+        The shell channel answers in order. Once a request sent after the gap was answered, all
+        earlier ones have been answered too, or never arrived.
         """
         lost = ConnectionLost("The connection to the kernel broke.")
         earlier = channels.open_requests
@@ -424,7 +426,7 @@ class KernelConnection:
         await ensure_async(self._kernel_manager.interrupt_kernel(self.kernel_id))
 
     def spawn(self, coroutine: Any) -> asyncio.Task[Any]:
-        """Run ``coroutine`` beside everything else until the connection is closed."""
+        """Run ``coroutine`` as a background task that is cancelled when the connection closes."""
         task = asyncio.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._on_task_done)

@@ -1,4 +1,4 @@
-"""One run of code in a kernel, from the queue to its last output."""
+"""One execution of code in a kernel, from its place in the queue to its last output."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from prime_ext.within import within
 Status = Literal["ok", "error", "aborted", "died"]
 
 Interrupt = Callable[[], None]
-"""Interrupts one run, as often as it is called; nothing happens once the run has ended."""
+"""Interrupts one run. It may be called repeatedly, and does nothing once the run has ended."""
 
 BUSY_NOTICE_SECONDS = 0.3
-"""How long a run may stand in the queue before the caller is told that it waits."""
+"""How long a run may wait in the queue before ``on_busy`` is called."""
 
 OUTPUT_INTERVAL_SECONDS = 0.1
 OUTPUT_SHARE = 0.1
-"""Live outputs are handed on at most this often, and take at most this share of the time: those
+"""Minimum interval of live outputs, and the maximum share of time spent on delivering them: outputs
 with many figures are large."""
 
 _LAST_OUTPUTS_SECONDS = 4.0
@@ -40,27 +40,27 @@ _ATTEMPTS = 5
 
 @dataclass
 class Execution:
-    """What a run came to.
+    """The result of one execution.
 
     Parameters
     ----------
     status:
-        ``"ok"``, ``"error"`` (an exception, an interrupt included), ``"aborted"`` (never begun)
-        or ``"died"`` (the kernel's process ended during the run). If the process ended, ``ename``
-        tells ``KernelDied``, ``KernelRestarted`` and ``KernelShutDown`` apart; one that ended
-        before it began with the run makes it an aborted one.
+        ``"ok"``, ``"error"`` (an exception, including an interrupt), ``"aborted"`` (the run never
+        began) or ``"died"`` (the kernel's process ended during the run). A run that was still
+        queued when the process ended is ``"aborted"``. In both cases the error's ``ename`` is
+        ``KernelDied``, ``KernelRestarted`` or ``KernelShutDown``.
     outputs:
-        Notebook outputs (nbformat 4): one stream output for neighbouring writes to a stream,
-        with ``\\r`` and ``\\b`` carried out.
+        Notebook outputs (nbformat 4). Consecutive writes to one stream form one output, in which
+        ``\\r`` and ``\\b`` have taken effect.
     error:
-        ``{ename, evalue, traceback}``, the traceback as coloured lines.
+        ``{ename, evalue, traceback}``. The traceback is a list of lines with ANSI colours.
     duration_ms:
-        From the begin of the run, without the time in the queue.
+        Duration in milliseconds, without the time in the queue.
     left_out:
-        Characters of text that ``outputs`` lack, because there were too many to keep.
+        Number of characters missing from ``outputs``, because there were too many to keep.
     late:
-        What comes behind its end, if it was to be followed so far and the kernel is there. Whoever
-        runs code so has to stop it.
+        Outputs after the end of the run, if the caller asked to follow them and the kernel is
+        alive. The caller must call its ``stop``.
     """
 
     status: Status
@@ -73,7 +73,7 @@ class Execution:
 
 
 class _LiveOutputs:
-    """Hands on the outputs as they grow, not more often than a reader can use."""
+    """Delivers the growing outputs at a limited rate."""
 
     def __init__(
         self,
@@ -134,10 +134,10 @@ async def execute(
     cell_id: str | None = None,
     follow: bool = False,
 ) -> Execution:
-    """Run ``code``, in its turn, and return what it came to.
+    """Run ``code`` once our earlier executions have ended, and return the result.
 
-    Cancelling the task withdraws the run from the queue, or interrupts it; code of others is
-    never interrupted. See `NotebookKernel.execute`.
+    Cancelling the task withdraws the request from the kernel's queue, or interrupts it if it runs;
+    code of other clients is never interrupted. See `NotebookKernel.execute`.
     """
     loop = asyncio.get_running_loop()
     notice = loop.call_later(BUSY_NOTICE_SECONDS, on_busy) if on_busy is not None else None
@@ -194,8 +194,8 @@ async def _run(
                 connection.followed.leave(request.msg_id)
             channels.forget(request)
             execution = _ended(reply, live, begun)
-            # A kernel that only knows the standard request aborts it when somebody else's cell
-            # fails ahead of it in the queue; that is no reason not to run ours.
+            # A kernel that only knows the standard request aborts ours when another client's cell
+            # ahead of it in the queue fails. That is no reason not to run ours, so send it again.
             if execution.status != "aborted":
                 break
     except KernelDied as error:
@@ -236,9 +236,9 @@ def _send(
             "silent": False,
             "store_history": store_history,
             "user_expressions": {},
-            # `input()` fails at once, with a message, instead of waiting for nobody.
+            # `input()` fails at once with a message, since nobody could answer it.
             "allow_stdin": False,
-            # A failure of ours does not abort what others have queued behind it.
+            # A failure of ours must not abort what other clients have queued behind it.
             "stop_on_error": False,
         },
         metadata={"cellId": cell_id} if cell_id else {},
@@ -247,9 +247,9 @@ def _send(
 
 
 async def _last_outputs(request: Request, live: _LiveOutputs) -> None:
-    """Wait for the outputs that are still on their way when the reply is here.
+    """Wait for outputs that arrive after the reply, since they use another socket (IOPub).
 
-    They come on another socket. The idle status ends them; should that be lost, silence does.
+    The idle status marks their end. In case it was lost, a few seconds without a message do too.
     """
     while not request.finished.is_set():
         try:
@@ -262,7 +262,7 @@ async def _last_outputs(request: Request, live: _LiveOutputs) -> None:
 async def _take_back(
     connection: KernelConnection, channels: KernelChannels, request: Request, private: bool
 ) -> None:
-    """See to it that a cancelled run does not go on, or begin, unseen."""
+    """Make sure that a cancelled run neither continues nor begins later."""
     if request.reply.done():
         channels.forget(request)
         return
@@ -275,18 +275,18 @@ async def _take_back(
                 return
     if request.started.is_set():
         await _interrupt(connection, request)
-        # What follows should not find the kernel still busy with this; code that ignores the
-        # interrupt is not waited for.
+        # The next request should not find the kernel still busy with this run. Code that ignores
+        # the interrupt is not waited for any longer than this.
         with contextlib.suppress(asyncio.TimeoutError):
             await within(_INTERRUPT_SECONDS, request.finished.wait())
         channels.forget(request)
     else:
-        # The request cannot be withdrawn: it is interrupted as soon as it begins.
+        # The request cannot be withdrawn, so interrupt it as soon as it begins.
         connection.spawn(_interrupt_later(connection, channels, request))
 
 
 async def _interrupt(connection: KernelConnection, request: Request) -> None:
-    # Between the start of a request and that of its code a kernel ignores interrupts.
+    # A kernel ignores interrupts between the start of a request and the start of its code.
     with contextlib.suppress(asyncio.TimeoutError):
         await within(_ENTER_SECONDS, request.entered.wait())
     if request.finished.is_set():
@@ -318,7 +318,7 @@ def _error(reply: dict[str, Any]) -> dict[str, Any]:
 
 
 def _not_begun(cause: KernelDied) -> Execution:
-    """A run whose kernel ended while it stood in the queue."""
+    """Return the result of a run that was still queued when the kernel's process ended."""
     what = f"The kernel {cause.how} before it began with this code."
     return Execution("aborted", error=_told(cause, what))
 

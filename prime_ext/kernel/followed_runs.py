@@ -1,4 +1,4 @@
-"""The runs of one kernel process whose outputs are shown somewhere."""
+"""The executions of one kernel process whose outputs are still followed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from prime_ext.kernel.outputs import DISPLAYS, OutputCollector
 
 
 class FollowedRuns:
-    """Hands what is published to the runs that it changes.
+    """Dispatches IOPub messages to the runs whose outputs they change.
 
-    That is the run that it came from and, for a display, every run that shows one of the same id:
-    any code may update it, whoever runs it.
+    Those are the run that published the message and, for a message with a display id, every run
+    that shows a display with this id: any code may update a display, no matter which client ran it.
     """
 
     def __init__(self) -> None:
@@ -21,23 +21,23 @@ class FollowedRuns:
         self._ended: dict[str, LateOutputs] = {}
 
     def begin(self, msg_id: str, hear: Callable[[str, dict[str, Any]], object]) -> None:
-        """A run is on its way; ``hear`` is given what others make of its displays."""
+        """Add a run that was sent. ``hear`` receives updates of its displays by other runs."""
         self._going[msg_id] = hear
 
     def leave(self, msg_id: str) -> None:
-        """Nobody wants to know any more what comes for this run."""
+        """Stop following a run."""
         self._going.pop(msg_id, None)
         self._ended.pop(msg_id, None)
 
     def end(self, msg_id: str, collector: OutputCollector) -> LateOutputs:
-        """The run has ended, and is followed further."""
+        """Mark a run as ended and continue to follow it, through the returned `LateOutputs`."""
         self._going.pop(msg_id, None)
         late = LateOutputs(collector, lambda: self.leave(msg_id))
         self._ended[msg_id] = late
         return late
 
     def hear(self, msg_id: str, msg_type: str, content: dict[str, Any]) -> bool:
-        """Hand on what the run ``msg_id`` has published; return whether it goes to an ended run."""
+        """Dispatch a message of the run ``msg_id``; return whether that run had ended before."""
         if msg_type in DISPLAYS and (content.get("transient") or {}).get("display_id"):
             for other, hear in list(self._going.items()):
                 if other != msg_id:
@@ -52,7 +52,7 @@ class FollowedRuns:
         return True
 
     def lose(self) -> None:
-        """The process is gone, and with it all that could still put something out."""
+        """End all runs: the process is gone and can publish nothing more."""
         self._going.clear()
         ended, self._ended = self._ended, {}
         for late in ended.values():

@@ -1,12 +1,12 @@
-"""Snapshots in a session's folder that another key has signed.
+"""Foreign snapshots: those in a session's folder that were signed with another key.
 
-A session that came from another machine has them, or one whose server has a new notary secret.
-Where they lie, the next saves would take their place; each is given a directory of its own::
+They occur in a session that was copied from another machine, or whose server has a new notary
+secret. The next saves would overwrite them, so each is moved into a directory of its own::
 
     kernel-state.foreign/<digest of the head>/   laid out as any snapshot
 
-From there it is listed, and imported when a person vouches for it. Nothing here is unpickled; what
-a foreign manifest says is not to be relied on.
+There it is listed, and can be imported when a person vouches for it. Nothing here is unpickled, and
+the contents of a foreign manifest are not trusted.
 """
 
 from __future__ import annotations
@@ -31,29 +31,30 @@ LOCK_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Foreign:
-    """One of them, and the directory that it lies in."""
+    """One foreign snapshot and its directory."""
 
     directory: Path
     manifest: Manifest
 
     @property
     def command(self) -> str:
-        """What a person types who trusts it; the session must not be open then."""
+        """Shell command that imports the snapshot. The session must not be open meanwhile."""
         session_id = self.directory.parent.parent.name
         source = shlex.quote(str(self.directory))
         return f"jupyter prime import {source} --session {session_id} --trust"
 
 
 def set_aside(folder: Path, key: bytes) -> None:
-    """Give what another key has signed in ``folder`` a directory of its own.
+    """Move each foreign snapshot in ``folder`` into a directory of its own.
 
-    A head that this key has signed as the current one vouches for the others. Segments get a
-    second name, where the file system has that.
+    If the current head is signed with ``key``, all others are taken to be ours too. Segments are
+    hard-linked where the file system supports it, and copied elsewhere.
 
     Raises
     ------
     SnapshotError, OSError
-        A writer is at work, or the disk refuses; what is not set aside lies where it lay.
+        Another process is writing, or the file system failed. Snapshots that could not be moved
+        remain where they were.
     """
     from prime_ext.state import SnapshotError, lock, writer
     from prime_ext.state.format import DATA_NAME, JSON_NAME, generations, head_path, read_head
@@ -79,7 +80,7 @@ def set_aside(folder: Path, key: bytes) -> None:
 
 
 def _foreign_head(folder: Path, key: bytes, generation: str) -> Head | None:
-    """The head, if another key has signed it; one that is damaged belongs to nobody."""
+    """Return the head if it is signed with another key; ``None`` if it is ours or damaged."""
     from prime_ext.state import SnapshotError, SnapshotRefused
     from prime_ext.state.format import read_head
     from prime_ext.state.importing import check_streams
@@ -102,14 +103,14 @@ def _foreign_head(folder: Path, key: bytes, generation: str) -> Head | None:
 
 
 def _unsigned(directory: Path, generation: str = "current") -> Head | None:
-    """A head whose signature is not asked for, if it makes sense at all."""
+    """Read a head without checking its signature; ``None`` if it is malformed."""
     from prime_ext.state import SnapshotError, replica
     from prime_ext.state.format import read_head
 
     try:
         head = read_head(directory, None, generation)
         for name in head.manifest.segments():
-            replica.path_of(directory, name)  # a name that leads elsewhere is refused
+            replica.path_of(directory, name)  # Rejects a name that leads out of the directory.
         sound = all(isinstance(entry, dict) for entry in head.manifest.names.values())
     except (SnapshotError, OSError, TypeError, AttributeError):
         return None
@@ -117,7 +118,7 @@ def _unsigned(directory: Path, generation: str = "current") -> Head | None:
 
 
 def _is_described(folder: Path, head: Head) -> bool:
-    """Whether the readable copy beside the current head is of these very bytes."""
+    """Whether the JSON copy beside the current head has the digest of this head."""
     from prime_ext.state import digests
     from prime_ext.state.format import JSON_NAME
 
@@ -125,7 +126,7 @@ def _is_described(folder: Path, head: Head) -> bool:
         expected = json.loads((folder / JSON_NAME).read_bytes())["head_digest"]
         return digests.matches(expected, head.content)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, LookupError):
-        return True  # no copy that says otherwise
+        return True  # There is no copy that contradicts it.
 
 
 def _keep_apart(folder: Path, head: Head, extras: list[Path]) -> None:
@@ -133,7 +134,7 @@ def _keep_apart(folder: Path, head: Head, extras: list[Path]) -> None:
     from prime_ext.state.format import DATA_NAME, HEAD_NAME
 
     place = folder / FOREIGN_NAME / hashlib.sha256(head.content).hexdigest()[:16]
-    if place.exists():  # under another of its names
+    if place.exists():  # The same head, found under another generation.
         return
     draft = place.with_name(f".{place.name}")
     shutil.rmtree(draft, ignore_errors=True)
@@ -161,24 +162,24 @@ def _link(source: Path, target: Path) -> None:
 
 
 def found(folder: Path) -> list[Foreign]:
-    """What was set aside, newest first."""
+    """Return the foreign snapshots that were set aside, newest first."""
     heads = [(directory, _unsigned(directory)) for directory in _directories(folder)]
     foreign = [Foreign(directory, head.manifest) for directory, head in heads if head is not None]
     return sorted(foreign, key=lambda one: str(one.manifest.created), reverse=True)
 
 
 def segments(folder: Path) -> set[str]:
-    """The segments that what was set aside refers to: at a store they may lie beside ours."""
+    """Names of the segments of all foreign snapshots. In a store they may lie beside ours."""
     return {name for head in found(folder) for name in head.manifest.segments()}
 
 
 def last_segment(folder: Path) -> int:
-    """The highest number among them; 0 if there are none."""
+    """The highest number among the segments of foreign snapshots; 0 if there are none."""
     return max((int(Path(name).stem.partition("-")[2]) for name in segments(folder)), default=0)
 
 
 def forget(folder: Path) -> None:
-    """Delete what was set aside."""
+    """Delete all foreign snapshots that were set aside."""
     shutil.rmtree(folder / FOREIGN_NAME, ignore_errors=True)
 
 

@@ -1,4 +1,4 @@
-"""Whether a snapshot is what is live: decided from what is known, without asking the kernel."""
+"""Whether a snapshot matches the live variables, decided without asking the kernel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Moment:
-    """Which process, and how far it had come: code that ran since makes a difference."""
+    """A kernel process at a point of its life, counted in the runs of code that have begun."""
 
     kernel_id: str | None
     generation: int
@@ -26,7 +26,7 @@ class Moment:
         )
 
     def is_reached_by(self, other: Moment | None) -> bool:
-        """Whether ``other`` is the same or a later one, of this process or of one after it."""
+        """Whether ``other`` is the same moment or a later one, in this process or a later one."""
         return other is not None and (other.generation, other.runs) >= (
             self.generation,
             self.runs,
@@ -36,18 +36,18 @@ class Moment:
 def kernel_status(
     *, state: str, unavailable: str | None, captured: Moment | None, now: Moment
 ) -> str:
-    """``current``, ``busy``, ``stale`` or ``none``: what may be said of the snapshot.
+    """Return the status of the snapshot: ``current``, ``busy``, ``stale`` or ``none``.
 
     Parameters
     ----------
     state:
         State of the kernel.
     unavailable:
-        Why there can be no snapshot; ``None`` if there can.
+        Why no snapshot can be made; ``None`` if it can.
     captured:
-        When the last snapshot was taken; ``None`` if there is none of this server's life.
+        Moment of the last snapshot; ``None`` if this server has made none.
     now:
-        The present.
+        The present moment.
     """
     if state in ("none", "dead") or unavailable is not None:
         return "none"
@@ -59,19 +59,19 @@ def kernel_status(
 def told_state(
     status: str, manifest: Manifest | None, reason: str | None, *, is_off: bool
 ) -> dict[str, Any]:
-    """``{status, names, snapshot_id?, age_s?, reason?, off?}``: kernel and snapshot in a few words.
+    """Summarize kernel and snapshot: ``{status, names, snapshot_id?, age_s?, reason?, off?}``.
 
     Parameters
     ----------
     status:
-        ``current`` (what is live is what is saved), ``busy``, ``stale`` (older than what is live)
-        or ``none`` (no kernel, or no snapshot possible).
+        ``current`` (the live variables are saved), ``busy``, ``stale`` (the snapshot is older than
+        the live variables) or ``none`` (no kernel, or no snapshot possible).
     manifest:
-        Of the newest snapshot, whose names are counted by status.
+        Manifest of the newest snapshot. Its names are counted by status.
     reason:
-        Why there can be no snapshot.
+        Why no snapshot can be made.
     is_off:
-        That is somebody's choice.
+        Whether snapshots were switched off on purpose.
     """
     told: dict[str, Any] = {"status": status, "names": {}}
     if manifest is not None:
@@ -86,7 +86,7 @@ def told_state(
 
 
 def _age(created: str) -> int | None:
-    """Seconds since then; ``None`` if that is no date."""
+    """Seconds since ``created``; ``None`` if it is not an ISO date."""
     try:
         then = datetime.fromisoformat(created)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a run puts out behind its end, from threads, tasks and callbacks it has left behind."""
+"""Outputs after the end of a run, from threads, tasks and callbacks that it started."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ from prime_ext.kernel.outputs import OutputChange, OutputCollector
 
 
 class LateOutputs:
-    """What comes for a run that has ended, and what later runs make of its displays.
+    """Outputs that arrive for a run after its end, and updates of its displays by later runs.
 
     Parameters
     ----------
     collector:
-        Of the run, whose outputs up to here have been handed on.
+        The run's collector. Its outputs up to now have been delivered and are discarded here.
     stop:
-        Has nothing more delivered.
+        Stops the delivery of messages.
     """
 
     def __init__(self, collector: OutputCollector, stop: Callable[[], None]) -> None:
         self.on_news: Callable[[], None] = lambda: None
-        """Called when there is something to take, and at the end."""
+        """Called when `take` has something to return, and once when the process is gone."""
         self.is_over = False
-        """Nothing more will come: the kernel's process is gone."""
+        """Whether the kernel's process is gone, so that nothing more will arrive."""
         self.stop = stop
         self._collector = collector
         self._collector.take()
 
     def hear(self, msg_type: str, content: dict[str, Any]) -> None:
-        """Take one IOPub message."""
+        """Process one IOPub message."""
         if self._collector.add(msg_type, content):
             self.on_news()
 
     def end(self) -> None:
-        """The process is gone."""
+        """Note that the process is gone."""
         self.is_over = True
         self.on_news()
 
     def take(self) -> OutputChange | None:
-        """What has come since this was called last; ``None``: nothing."""
+        """Return the changes since the last call; ``None`` if there are none."""
         return self._collector.take()
 
     def settle(self, count: int) -> None:
-        """The notebook shows so many outputs after the change that was taken last."""
+        """Report how many outputs the notebook shows after the last change was applied."""
         self._collector.settle(count)

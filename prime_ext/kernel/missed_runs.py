@@ -1,4 +1,4 @@
-"""Code that ran in a process that is gone, after its variables had been saved."""
+"""Code that ran in a lost process after the last snapshot of its variables."""
 
 from __future__ import annotations
 
@@ -10,42 +10,43 @@ from typing import Any
 from prime_ext.kernel.freshness import Moment
 
 KEPT_RUNS = 1000
-"""Runs that are remembered of a notebook's kernel."""
+"""Number of runs remembered for each notebook's kernel."""
 
 TOLD_RUNS = 10
-"""Runs of which the code is told; of more the last ones, and their number."""
+"""Maximum number of runs whose code is reported: the last ones. The count covers all."""
 
 MAX_CODE = 120
-"""Characters of a line that are kept."""
+"""Maximum length of a reported line, in characters."""
 
 
 @dataclass
 class Run:
-    """Code that began in a kernel, whoever sent it."""
+    """One execution that began in a kernel, from any client."""
 
     msg_id: str
     code: str
-    """Its first line."""
+    """First line of the code."""
     began: datetime | None
-    """By the clock of the kernel, which also tells when a snapshot was made."""
+    """Start by the kernel's clock, which also dates snapshots; ``None`` if unknown."""
     cut_off: bool = False
-    """It ran when the process ended."""
+    """Whether it was running when the process ended."""
 
 
 def missed(
     lost: Iterable[tuple[Moment, Run]], created: str, captured: Moment | None
 ) -> dict[str, Any]:
-    """``behind`` of the record `Restore`; empty if all that ran is in the snapshot.
+    """Return the field ``behind`` of a `Restore` record; empty if the snapshot covers all runs.
 
     Parameters
     ----------
     lost:
-        Runs in processes that are gone, and how far their process had come with each; in order.
+        Runs in lost processes, oldest first, each with the moment at which it began.
     created:
-        When the snapshot was made.
+        Date of the snapshot (ISO 8601).
     captured:
-        How far the process had come that was last found to be as this snapshot has it: a save that
-        finds nothing changed makes no other. ``None`` if that is unknown.
+        Latest moment at which the process was known to match the snapshot. It may be later than
+        ``created``, since a save that finds nothing changed writes no new snapshot. ``None`` if
+        unknown.
     """
     try:
         then = datetime.fromisoformat(created)
@@ -69,11 +70,11 @@ def missed(
 
 
 def first_line(code: str) -> str:
-    """What is told of ``code``."""
+    """Return the first line of ``code``, shortened, with ``…`` if anything is left out."""
     lines = code.strip().splitlines() or [""]
     line = lines[0]
     if len(line) > MAX_CODE:
-        # Of a key that is cut in two nobody would see that it has to be redacted.
+        # Cut between words: half of an API key would no longer be recognized and redacted.
         line = line[:MAX_CODE].rpartition(" ")[0]
     elif len(lines) == 1:
         return line

@@ -1,7 +1,7 @@
-"""The snapshot of a session that was written last, as the session's records tell it.
+"""The last snapshot of a session according to the session's records.
 
-A snapshot that somebody has put back over it, from a backup or on purpose, has a valid signature
-too. What tells them apart is the number that each save gives, which never goes down.
+If somebody puts an older snapshot in its place, from a backup or on purpose, that one has a valid
+signature too. The generation number tells them apart: it grows with every save.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Newest:
-    """Id and number of that snapshot; nothing, if no record tells."""
+    """Id and generation number of the last snapshot; empty and 0 if no record names one."""
 
     snapshot_id: str = ""
     generation: int = 0
 
     def is_replaced_by(self, found: Manifest) -> bool:
-        """Whether ``found``, which lies in its place, is an older one.
+        """Whether ``found``, the current snapshot on disk, is an older one than recorded.
 
-        One that became durable just before a crash, so that no record tells of it, has a higher
-        number.
+        A different snapshot with a higher number is legitimate: it became durable just before a
+        crash, too late to be recorded.
         """
         return found.id != self.snapshot_id and found.generation <= self.generation
 
     def is_lost(self, found: Manifest | None) -> bool:
-        """Whether what lies in its place is an older one, or nothing that can be read."""
+        """Whether the current snapshot on disk is older than recorded, missing or unreadable."""
         return bool(self.generation) and (found is None or self.is_replaced_by(found))
 
 
 def newest_in(records: Iterable[AnyRecord]) -> Newest:
-    """From the records of snapshots, the latest first."""
+    """Find the last snapshot in ``records``, which are ordered newest first."""
     for record in records:
         if isinstance(record, Snapshot) and record.snapshot_id and record.generation:
             return Newest(record.snapshot_id, record.generation)

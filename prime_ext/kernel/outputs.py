@@ -1,4 +1,4 @@
-"""Kernel messages to notebook outputs, as a front end would show them."""
+"""Convert IOPub messages to notebook outputs (nbformat 4), as a front end would."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from prime_ext.kernel.stream_text import MAX_STREAM_CHARS, StreamText
 Output = dict[str, Any]
 
 MAX_DISPLAY_BYTES = 64 * 1024 * 1024
-"""Bytes of rich outputs kept for one run; what comes later is replaced by a line of text."""
+"""Bytes of rich outputs kept for one run. Beyond it, a line of text replaces each output."""
 
 MAX_DISPLAYS = 10_000
-"""Displays of one run that are known by their ids: those that were shown last."""
+"""Display ids remembered for one run; beyond it, the oldest are forgotten."""
 
 MAX_OPEN_LINE = 10_000
-"""Characters of a line that what comes behind the end of its run may still rewrite."""
+"""Longest unfinished line that text after the end of a run may still overwrite, in characters."""
 
 _FULL = (
     f"\n[… what is printed from here on is left out: {MAX_STREAM_CHARS:,} characters have come "
     "behind the end of this run …]\n"
 )
 DISPLAYS = frozenset({"display_data", "execute_result", "update_display_data"})
-"""Types of the messages that may show something under an id."""
+"""Message types that may carry a display id."""
 
 
 @dataclass(frozen=True)
 class OutputChange:
-    """What has become of the outputs of a run since they were taken last.
+    """Changes to the outputs of a run since they were last taken.
 
     Parameters
     ----------
     base:
-        How many outputs were taken before.
+        Number of outputs taken before.
     clear:
-        They are to go.
+        Whether those are to be removed.
     updates:
-        Position among them to ``{data, metadata}``: displays that show something else now.
+        Position of an earlier output → ``{data, metadata}``: displays with new content.
     ending:
-        What the last of them, a stream, ends with: the text of ``outputs[0]`` takes the place of
-        that. ``None``: ``outputs[0]`` is an output of its own.
+        The text at the end of the last earlier output, a stream, that the text of ``outputs[0]``
+        replaces. ``None`` if ``outputs[0]`` is a separate output.
     outputs:
-        What is new.
+        New outputs.
     """
 
     base: int
@@ -55,7 +55,7 @@ class OutputChange:
 
 @dataclass(frozen=True)
 class _OpenStream:
-    """The stream that was the last of the outputs taken, as far as it may go on."""
+    """The unfinished line of the last output taken, if that is a stream that may continue."""
 
     name: str
     line: str
@@ -63,16 +63,17 @@ class _OpenStream:
 
 
 class OutputCollector:
-    """Builds the outputs of one run from the messages it publishes, in order.
+    """Builds the outputs of one run from its IOPub messages, in order.
 
-    Outputs that were taken (`take`) are held no longer. What comes then is a change of them.
+    Outputs that were taken (see `take`) are no longer held; later messages are then collected as
+    changes to them.
     """
 
     def __init__(self) -> None:
         self._outputs: list[Output] = []
         self._streams: dict[int, StreamText] = {}
         self._displays: dict[str, list[int]] = {}
-        """Positions by display id, counted from the first output of all."""
+        """Display id → positions, counted from the first output of the run."""
         self._sizes: dict[str, int] = {}
         self._clear_first = False
         self._bytes = 0
@@ -82,20 +83,20 @@ class OutputCollector:
         self._open: _OpenStream | None = None
         self._ending: str | None = None
         self._chars_left: int | None = None
-        """Characters of text that may still come; ``None`` until outputs were taken."""
+        """Characters of stream text still accepted; ``None`` until outputs are first taken."""
         self._is_full = False
         self._new_from: int | None = None
-        """Position of the first output that the last change brought, while they may have moved."""
+        """Position of the first new output of the last change, until `settle` is called."""
 
     def add(self, msg_type: str, content: dict[str, Any]) -> bool:
-        """Take one IOPub message; return whether the outputs changed."""
+        """Process one IOPub message; return whether the outputs changed."""
         if msg_type == "clear_output":
             if content.get("wait"):
                 self._clear_first = True
                 return False
             self._clear()
             return True
-        # As in JupyterLab: what is shown under an id that is there already replaces that, too.
+        # As in JupyterLab, any display with a known id also updates the earlier ones.
         changed = msg_type in DISPLAYS and self._update_display(content)
         if msg_type not in ("stream", "display_data", "execute_result", "error"):
             return changed
@@ -117,7 +118,7 @@ class OutputCollector:
         return True
 
     def add_payload(self, payload: list[dict[str, Any]]) -> bool:
-        """Show what ``?`` and ``??`` send to a pager as an output of the run."""
+        """Add the pages in an execute reply's payload, made by ``?`` and ``??``, as outputs."""
         pages = [p for p in payload if p.get("source") == "page" and p.get("data")]
         for page in pages:
             self._add_display("display_data", {"data": page["data"], "metadata": {}})
@@ -125,8 +126,10 @@ class OutputCollector:
 
     @property
     def outputs(self) -> list[Output]:
-        """The outputs so far (nbformat 4), or since they were taken. The list is new, its
-        unchanged members are shared."""
+        """The outputs so far (nbformat 4), or since they were last taken.
+
+        The list is new on each call; its unchanged members are shared.
+        """
         return [
             {**output, "text": str(self._streams[id(output)])}
             if output["output_type"] == "stream"
@@ -136,13 +139,14 @@ class OutputCollector:
 
     @property
     def left_out(self) -> int:
-        """Characters of text that the outputs lack: nothing holds them any more."""
+        """Number of characters of stream text that were discarded for want of space."""
         return sum(stream.left_out for stream in self._streams.values())
 
     def take(self) -> OutputChange | None:
-        """What has changed since this was called last; ``None``: nothing.
+        """Return the changes since the last call; ``None`` if there are none.
 
-        After the first call as much text is kept as one stream may hold.
+        After the first call, at most `MAX_STREAM_CHARS` more characters of stream text are
+        accepted.
         """
         if not (self._outputs or self._updates or self._was_cleared):
             return None
@@ -162,8 +166,11 @@ class OutputCollector:
         return change
 
     def settle(self, count: int) -> None:
-        """The notebook shows so many outputs after the change that was taken last: fewer than
-        there should be, if somebody has cleared them meanwhile."""
+        """Report how many outputs the notebook shows after the last change was applied.
+
+        There are fewer than expected if somebody has cleared outputs meanwhile; positions are
+        adjusted accordingly.
+        """
         new_from, self._new_from = self._new_from, None
         shift = count - self._taken
         if new_from is None or shift == 0:
@@ -262,7 +269,7 @@ class OutputCollector:
             if index < 0:
                 self._updates[position] = {"data": data, "metadata": metadata}
             else:
-                # Members handed out earlier stay as they were, so the old one is not changed.
+                # Outputs returned earlier are shared, so replace the member instead of changing it.
                 self._outputs[index] = {
                     **self._outputs[index],
                     "data": data,
@@ -275,7 +282,7 @@ class OutputCollector:
             len(value) if isinstance(value, str) else len(json.dumps(value, default=str))
             for value in data.values()
         )
-        # What is shown in the place of something else takes no more than its own.
+        # An update only counts with the difference to the content that it replaces.
         before = self._sizes.get(display_id, 0) if display_id else 0
         if self._bytes - before + size <= MAX_DISPLAY_BYTES:
             self._bytes += size - before

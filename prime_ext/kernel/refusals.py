@@ -1,4 +1,4 @@
-"""Why a kernel cannot do what it was asked for, in words for the person who asked."""
+"""Errors for requests that a kernel cannot serve, worded for users."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def kernel_busy(why: str) -> PrimeError:
 
 
 def wrong_language(language: str) -> PrimeError:
-    """``language`` is in lower case; empty if it is unknown."""
+    """Return the error for a kernel of ``language``, in lower case; empty if it is unknown."""
     if language == "python":
         return PrimeError(
             "This Python kernel is not built on ipykernel, so its variables cannot be read.",

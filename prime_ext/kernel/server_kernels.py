@@ -1,4 +1,4 @@
-"""Have a say in how the server starts kernels and shuts them down."""
+"""Hooks into how the server starts kernels and shuts them down."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PAUSE = 0.05
 def follow_starts(
     event_logger: Any, on_start: Callable[[str], Awaitable[None]]
 ) -> Callable[[], None]:
-    """Await ``on_start(kernel_id)`` after each start; returns a function that ends it.
+    """Await ``on_start(kernel_id)`` after each start; return a function that removes the hook.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def follow_starts(
 
 
 def replaced(manager: Any, name: str, method: Callable[..., Any]) -> Callable[[], None]:
-    """Put ``method`` in the place of the manager's own; returns a function that takes it back."""
+    """Replace a method of ``manager``; return a function that restores the original."""
     setattr(manager, name, method)
 
     def undo() -> None:
@@ -51,13 +51,13 @@ def replaced(manager: Any, name: str, method: Callable[..., Any]) -> Callable[[]
 def before_shutdown(
     kernel_manager: Any, prepare: Callable[[str], Awaitable[None]], ending: set[str]
 ) -> Callable[[], None]:
-    """Await ``prepare(kernel_id)`` before each shutdown; returns a function that ends it.
+    """Await ``prepare(kernel_id)`` before each shutdown; return a function that removes the hook.
 
-    Events are told only after the fact, and neither the manager of kernels nor a provisioner has
-    a hook that comes before the process is asked to end. So the manager's method is replaced by
-    one that calls it: culling, the sessions service and the kernels service all go through there.
-    A kernel that is killed without being asked (``now``) is not held up. ``ending`` has the ids of
-    those whose shutdown is under way.
+    Events are emitted only after a shutdown, and neither the kernel manager nor a provisioner has a
+    hook that runs before the process is asked to end. So the method ``shutdown_kernel`` of the
+    manager is wrapped: culling, the sessions service and the kernels service all call it. A kernel
+    that is killed immediately (``now``) is not delayed. ``ending`` receives the ids of the kernels
+    whose shutdown is in progress.
     """
     original = kernel_manager.shutdown_kernel
 
@@ -76,10 +76,11 @@ def before_shutdown(
 
 
 async def end_restarts(kernel_manager: Any) -> None:
-    """Let restarts of kernels end that are under way, and have no other begin.
+    """Wait for kernel restarts in progress, and prevent further automatic restarts.
 
-    A kernel that has died may be restarted while an extension is stopped. To shut it down in the
-    middle of that fails, and with it the end of the server, and the new process would run on.
+    A kernel that died may be restarted just while the extension stops. Shutting it down in the
+    middle of the restart fails, which breaks the server's own shutdown and leaves the new process
+    running.
     """
     for kernel_id in kernel_manager.list_kernel_ids():
         await _end_restarts_of(kernel_manager, kernel_id)
@@ -88,7 +89,7 @@ async def end_restarts(kernel_manager: Any) -> None:
 async def _end_restarts_of(kernel_manager: Any, kernel_id: str) -> None:
     try:
         kernel = kernel_manager.get_kernel(kernel_id)
-    except (KeyError, HTTPError):  # the manager says so itself
+    except (KeyError, HTTPError):  # The manager itself reports unknown kernels.
         return
     deadline = time.monotonic() + _RESTART_SECONDS
     while is_being_replaced(kernel) and time.monotonic() < deadline:  # noqa: ASYNC110

@@ -1,4 +1,4 @@
-"""One session, and so one kernel, for each document: for its pages and the agent alike."""
+"""One session, and so one kernel, for each document, shared by its pages and the agent."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from prime_ext.kernel.server_kernels import replaced
 _RANDOM = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 _OF_DOCUMENTS = ("notebook", "file")
-"""Types of sessions; consoles have paths of their own."""
+"""Types of sessions that belong to a document; consoles have paths of their own."""
 
 
 def document_path(path: str, name: str | None, kind: str | None) -> str:
-    """Path of the document that a session is for.
+    """Return the path of the document that a session belongs to.
 
-    A page asks for a session by a random path in the document's folder, and gives the session the
-    path of the document once its kernel is there.
+    A JupyterLab page requests a session with a random path in the document's folder, and sets the
+    document's path once the kernel has started.
     """
     folder, slash, last = path.rpartition("/")
     if name and kind in _OF_DOCUMENTS and _RANDOM.fullmatch(last):
@@ -33,7 +33,7 @@ def document_path(path: str, name: str | None, kind: str | None) -> str:
 
 
 async def session_at(session_manager: Any, path: str) -> dict[str, Any] | None:
-    """The model of the session that has the path of a document, if its kernel lives."""
+    """Return the model of the session with this path; ``None`` if there is no live one."""
     for candidate in (path, f"RTC:{path}"):
         try:
             model: dict[str, Any] = await ensure_async(session_manager.get_session(path=candidate))
@@ -44,17 +44,18 @@ async def session_at(session_manager: Any, path: str) -> dict[str, Any] | None:
 
 
 def one_session_for_a_document(session_manager: Any, ending: Collection[str]) -> Callable[[], None]:
-    """Give the agent and a page that ask for a document's session the same one.
+    """Make concurrent requests of the agent and a page for a document's session share one session.
 
-    The server looks whether there is one, and if not, takes seconds to start a kernel for it. A
-    page that was just opened and the agent would get one each, and work in two kernels: the page
-    has looked before, and the agent does not see what the page calls by a random path still.
+    The server checks whether a session exists and, if not, takes seconds to start a kernel for it.
+    Without this hook a page that was just opened and the agent could get a session each and work in
+    two kernels: the page checks before the agent's session exists, and the agent does not find the
+    session of the page, which still has a random path.
 
-    Whoever asks by the document's path gets the session that is there, as in the server's own
-    door, or the one that a page is about to have. A page is given the one that is there if its
-    kernel is the one that it asks for; it goes on if it finds the path in it that it has asked by.
-    What several pages ask for is left as it is: one that has thought better of it shuts its
-    session down, which must not be another's.
+    A request with the document's path gets the existing session, as in the server's own REST
+    handler, or the session that a page is about to get. A page's request gets the existing session
+    if that has the requested kernelspec; the response contains the random path of the request,
+    since the page expects it. Requests of several pages are not merged: a page that discards its
+    session shuts it down, and must not shut down the session of another page.
 
     Parameters
     ----------
@@ -63,19 +64,19 @@ def one_session_for_a_document(session_manager: Any, ending: Collection[str]) ->
 
     Returns
     -------
-    A function that ends it.
+    A function that removes the hook.
     """
     original = session_manager.create_session
     locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
     opening: dict[str, set[asyncio.Task[Any]]] = {}
-    """Document → the starts that pages have asked for and that are under way."""
+    """Document → session starts in progress that pages have requested."""
 
     async def begun_by_page(document: str) -> dict[str, Any] | None:
-        """The newest session that a page has got and not given the document's path yet."""
+        """The newest session of a page that does not have the document's path yet."""
         for model in reversed(await ensure_async(session_manager.list_sessions())):
             of = document_path(model["path"], model["name"], model["type"])
             if of == document and model["kernel"]["id"] not in ending:
-                # The page may be gone, and then nobody else would find it by the document's path.
+                # The page may be gone already; then nobody else would set the document's path.
                 await ensure_async(session_manager.update_session(model["id"], path=document))
                 return await session_at(session_manager, document)
         return None

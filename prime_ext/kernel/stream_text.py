@@ -6,8 +6,8 @@ import re
 from collections import deque
 
 MAX_STREAM_CHARS = 16_000_000
-"""Characters of one stream output kept, half of them from the head and half from the tail. A
-loop that prints without end must not fill the server's memory."""
+"""Characters kept of one stream output: half from the head and half from the tail. An endless loop
+that prints must not fill the server's memory."""
 
 _CONTROL = re.compile(r"([\n\r\b])")
 
@@ -16,20 +16,20 @@ class StreamText:
     """Text of a stream as a terminal shows it: ``\\r`` and ``\\b`` move back and overwrite."""
 
     def __init__(self, limit: int = MAX_STREAM_CHARS, *, line: str = "", column: int = 0) -> None:
-        """``line`` is there already, with the cursor at ``column``."""
+        """Begin with the unfinished ``line`` and the cursor at ``column``."""
         self._half = limit // 2
         self._head: list[str] = []
         self._head_chars = 0
         self._tail: deque[str] = deque()
         self._tail_chars = 0
         self.left_out = 0
-        """Characters from its middle that are gone."""
+        """Number of characters dropped from the middle."""
         self._line = line
         self._column = column
 
     @property
     def open_line(self) -> tuple[str, int]:
-        """The line that is not ended yet, and where the cursor is in it."""
+        """The unfinished last line, and the column of the cursor in it."""
         return self._line, self._column
 
     def write(self, text: str) -> None:
