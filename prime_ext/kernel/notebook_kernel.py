@@ -1,4 +1,4 @@
-"""The kernel of one notebook: code run in it, its variables, and when they are lost."""
+"""The kernel of one notebook: running code, its variables, and notice of their loss."""
 
 from __future__ import annotations
 
@@ -21,23 +21,26 @@ if TYPE_CHECKING:
 
 
 class NotebookKernel:
-    """One notebook's kernel, whichever process that is at the moment."""
+    """One notebook's kernel, independent of the process behind it."""
 
     def __init__(self, path: str, kernels: NotebookKernels) -> None:
         self.path = path
         self.generation = 0
-        """Grows whenever the process that the agent knew is gone, before another takes its place:
-        whoever sees it grow knows that the variables are gone too."""
+        """Number of times that the kernel's process, and so its variables, were lost.
+
+        It grows as soon as a loss is noticed, before another process takes the place of the lost
+        one.
+        """
         self._is_lost = False
         self.loss: Reason | None = None
-        """Why `generation` grew last; ``None`` if it never did."""
+        """Reason of the last loss; ``None`` if there was none."""
         self.on_state: list[Callable[[str], None]] = []
         """Called with each new `state`."""
         self.on_restarted: list[Callable[[Reason], None]] = []
-        """Called when a fresh process is there, with ``"crash"``, ``"user"`` (restarted by a
-        person) or ``"new"`` (another kernel than before)."""
+        """Called when a new process is ready, with the reason: ``"crash"``, ``"user"`` (restarted
+        by a person) or ``"new"`` (the notebook has another kernel)."""
         self.saver: object | None = None
-        """Which of several sessions saves what people run: the one that was used last."""
+        """The session that saves after runs by people, if several are about this notebook."""
         self._kernels = kernels
         self._connection: KernelConnection | None = None
         self._saved = KernelState(self._connect, kernels.store, kernels.log)
@@ -66,7 +69,7 @@ class NotebookKernel:
 
     @property
     def outlives_server(self) -> bool:
-        """Whether the kernel, if there is one, goes on when the server ends."""
+        """Whether the kernel, if there is one, survives the end of the server."""
         return self._connection is not None and self._connection.outlives_server
 
     @property
@@ -76,22 +79,22 @@ class NotebookKernel:
 
     @property
     def runs(self) -> int:
-        """Runs of code in the present process that were heard of, the user's included."""
+        """Number of runs observed on the present connection, including the user's."""
         return self._connection.runs if self._connection is not None else 0
 
     @property
     def moment(self) -> Moment:
-        """Which process is there, and how far it has come."""
+        """The present process and the number of runs in it."""
         return Moment(self.kernel_id, self.generation, self.runs)
 
     @property
     def lost_runs(self) -> list[tuple[Moment, Run]]:
-        """The last runs in processes that are gone, in order, each with the moment it began."""
+        """The last runs in lost processes, oldest first, each with the moment at which it began."""
         gone = self.kernel_id is None
         return [heard for heard in self._heard if gone or heard[0].generation < self.generation]
 
     async def find(self) -> str | None:
-        """Id of the kernel that the notebook runs in; ``None`` if there is none."""
+        """Return the id of the notebook's running kernel; ``None`` if there is none."""
         model = await self._kernels.session_of(self.path)
         if model is None:
             return None
@@ -99,9 +102,9 @@ class NotebookKernel:
         return self.kernel_id
 
     async def follow(self) -> bool:
-        """Open channels to the notebook's kernel, if one runs; return whether one does.
+        """Connect to the notebook's kernel, if one runs; return whether one does.
 
-        From then on `on_state` and `runs` tell what anyone runs in it.
+        From then on `on_state` and `runs` reflect the code of all clients.
 
         Raises
         ------
@@ -115,7 +118,7 @@ class NotebookKernel:
         return True
 
     async def ensure(self) -> str:
-        """Id of the notebook's kernel, which is started if none runs.
+        """Return the id of the notebook's kernel; start one if none runs.
 
         Raises
         ------
@@ -150,32 +153,31 @@ class NotebookKernel:
         cell_id: str | None = None,
         follow: bool = False,
     ) -> Execution:
-        """Run ``code`` and return what it came to. There is no time limit.
+        """Run ``code`` and return the result. There is no time limit.
 
         Parameters
         ----------
         store_history:
-            True for a cell: a normal execution. False: shown to nobody's history; ``In``,
-            ``Out``, ``_`` and the execution count stay as they were (in kernels built on
-            ipykernel; elsewhere the kernel's own handling of ``store_history`` holds).
+            True for a cell: a normal execution. False: the code enters no history, and ``In``,
+            ``Out``, ``_`` and the execution count stay as they were. That holds for kernels built
+            on ipykernel; others handle ``store_history`` in their own way.
         on_outputs:
             Called with all outputs so far, at most ten times a second.
         on_busy:
-            Called once if the run has to wait for its turn.
+            Called once if the run has to wait in the queue.
         on_count:
             Called with the execution count when the code begins.
         on_begun:
-            Called when the code begins, with a function that interrupts it. The run is then awaited
-            as before, since code may catch an interrupt and go on.
+            Called when the code begins, with a function that interrupts it. An interrupt does not
+            end the wait for the run, since code may catch it and go on.
         cell_id:
-            Id of the cell, for kernels that want to know.
+            Id of the cell, sent in the metadata of the request.
         follow:
-            Go on listening to what comes behind the end (``Execution.late``).
+            Continue to listen for outputs after the end of the run (``Execution.late``).
 
-        Cancelling the task gives the run up: it withdraws the code from the queue, or interrupts
-        the kernel if it is this code that runs, and waits no longer than seconds for that to take
-        effect; ``on_outputs`` is then called with what came of it. A kernel that dies ends the run
-        with status ``"died"``.
+        Cancelling the task withdraws the code from the queue or, if it is running, interrupts it
+        and waits a few seconds for the interrupt to take effect; ``on_outputs`` then receives the
+        last outputs. If the kernel dies, the run ends with the status ``"died"``.
         """
         await self.ensure()
         assert self._connection is not None
@@ -192,17 +194,17 @@ class NotebookKernel:
         )
 
     async def interrupt(self) -> None:
-        """Interrupt whatever the kernel runs."""
+        """Interrupt the kernel, no matter whose code it runs."""
         if await self.find() is not None and self._connection is not None:
             await self._connection.interrupt()
 
     async def ask(
         self, op: str, params: dict[str, Any], *, timeout: float = READ_SECONDS
     ) -> dict[str, Any]:
-        """Have the kernel process do one of our operations, without a trace.
+        """Have the kernel process perform one of our operations; see `PrivateMessages.ask`.
 
-        It answers while a cell runs. Raises `PrimeError`, ``kernel_language`` where the kernel
-        is not a Python one.
+        The kernel answers even while a cell runs, and no other client sees the request. Raises
+        `PrimeError` with ``kernel_language`` if the kernel is not built on ipykernel.
         """
         await self.ensure()
         assert self._connection is not None
@@ -218,21 +220,21 @@ class NotebookKernel:
         wait: float = STATE_SECONDS,
         on_lost: Callable[[], None] = lambda: None,
     ) -> dict[str, Any]:
-        """Save the namespace into ``folder``; returns ``prime_ext.state``'s report as a dict.
+        """Save the namespace into ``folder``; return the report of ``prime_ext.state`` as a dict.
 
         Parameters
         ----------
         key:
-            Signs the snapshot: the session's own, never the server's.
+            Key that signs the snapshot: the session's own, never the server's secret.
         options:
             Keyword arguments of ``prime_ext.state.begin``.
         generation:
-            Only if `generation` is still this when the kernel gets to it.
+            Save only if `generation` still has this value when the request is sent.
         wait:
-            Seconds to wait until the capture is durable. It becomes so by itself; a report from
-            before that has no ``generation``.
+            Seconds to wait until the snapshot is durable. Writing continues in the background; a
+            report returned before its end has no ``generation``.
         on_lost:
-            Called if it then does not become durable after all.
+            Called if the snapshot then fails to become durable.
 
         Raises
         ------
@@ -252,7 +254,7 @@ class NotebookKernel:
     async def load_state(
         self, folder: Path, key: bytes, *, options: dict[str, Any]
     ) -> dict[str, Any]:
-        """Restore the namespace from ``folder``; returns ``prime_ext.state``'s report.
+        """Restore the namespace from ``folder``; return the report of ``prime_ext.state``.
 
         ``options`` are keyword arguments of ``prime_ext.state.load``. Waits for a running cell.
         Raises `PrimeError`: ``snapshot_missing``, ``snapshot_refused``, ``snapshot_corrupt``,
@@ -262,15 +264,16 @@ class NotebookKernel:
         return await self._saved.load(folder, key, options=options)
 
     async def stop_loading(self) -> None:
-        """Give up a `load_state` that goes on, which then raises ``restore_interrupted``.
+        """Interrupt a `load_state` in progress, which then raises ``restore_interrupted``.
 
-        Code that ignores the interrupt is waited for, as long as its own limit allows.
+        One that still waits behind a cell raises ``withdrawn``. Code that ignores the interrupt is
+        waited for until `load_state` itself times out.
         """
         if self._connection is not None:
             await self._connection.private.give_up("state_load")
 
     async def state_current(self, folder: Path, key: bytes) -> bool:
-        """Whether the snapshot in ``folder`` is what saving would give now."""
+        """Whether saving now would give the same snapshot as the one in ``folder``."""
         return await self._saved.is_current(folder, key)
 
     async def _connect(self) -> KernelConnection:
@@ -279,28 +282,29 @@ class NotebookKernel:
         return self._connection
 
     async def variables(self) -> list[dict[str, Any]]:
-        """The user's variables, oldest first: ``{name, type, kind, repr, shape?, size?}``.
+        """Return the user's variables, oldest first: ``{name, type, kind, repr, shape?, size?}``.
 
         ``kind`` is ``data``, ``function``, ``class`` or ``module``; ``size`` is in bytes, without
-        what the value refers to. Nothing is computed and no attribute of a user's class is read.
+        the objects that the value refers to. Nothing is computed, and no attribute of a class that
+        the user has written is read.
         """
         variables: list[dict[str, Any]] = (await self.list_variables())["variables"]
         return variables
 
     async def list_variables(self) -> dict[str, Any]:
-        """``{variables, omitted}``: as `variables`, and how many older ones are left out."""
+        """Return ``{variables, omitted}``: `variables`, and the number of older ones left out."""
         return await self.ask("variables", {})
 
     async def inspect(self, name: str, expression: str | None = None) -> dict[str, Any]:
-        """One variable in full: ``{name, expression?, type, text, image?}``.
+        """Describe one variable in full: ``{name, expression?, type, text, image?}``.
 
-        ``image`` is ``{media_type, data}`` (base64) for figures and pictures; it is left out
-        while a cell runs, since drawing would share the figure with it.
+        ``image`` is ``{media_type, data}`` (base64) for figures and pictures. It is left out while
+        a cell runs, which may be using the figure.
 
         Raises
         ------
         PrimeError
-            ``variable_not_found``, ``expression_refused`` (it does more than look),
+            ``variable_not_found``, ``expression_refused`` (it might have side effects),
             ``expression_failed``, ``too_slow``, and what `ask` raises.
         """
         await self.ensure()
@@ -334,8 +338,8 @@ class NotebookKernel:
         return connection
 
     def _lost(self, reason: Reason) -> None:
-        # A kernel that is shut down may be missed before the server says that it is gone, and once
-        # more when another takes its place: it is one loss all the same.
+        # One loss may be reported twice: when the process of a kernel that is shut down disappears,
+        # and when another kernel takes its place.
         if not self._is_lost:
             self._is_lost = True
             self.generation += 1

@@ -1,4 +1,4 @@
-"""The kernels of all notebooks: found by the notebook's path, started only if none runs."""
+"""The kernels of all notebooks, found by the notebook's path and started only if none runs."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _SESSION_PAUSE = 0.2
 class NotebookKernels:
     """The kernels of all notebooks the agent works on; one `NotebookKernel` for each path.
 
-    ``store`` is the fsspec URL for the snapshots of kernels that do not see the server's files;
-    empty: they are sent to the server.
+    ``store`` is the fsspec URL for snapshots of kernels that cannot access the server's files. If
+    it is empty, their snapshots are transferred to the server.
     """
 
     def __init__(
@@ -44,14 +44,14 @@ class NotebookKernels:
         return self._notebooks[path]
 
     def rename(self, old: str, new: str) -> None:
-        """The notebook moved; it keeps its kernel."""
+        """Note that a notebook was moved. It keeps its kernel."""
         notebook = self._notebooks.pop(old.strip("/"), None)
         if notebook is not None:
             notebook.path = new.strip("/")
             self._notebooks[notebook.path] = notebook
 
     async def move_along(self, old: str, new: str) -> None:
-        """Have the server know a moved notebook's kernel by its new path."""
+        """Give the server's session of a moved notebook the new path."""
         kept = await self.session_of(old.strip("/"))
         if kept is not None and await self.session_of(new.strip("/")) is None:
             await ensure_async(
@@ -61,20 +61,20 @@ class NotebookKernels:
             )
 
     async def close(self) -> None:
-        """Give all channels back. The kernels go on running."""
+        """Close all connections. The kernels continue to run."""
         for connection in self._connections.values():
             await connection.close()
         self._connections.clear()
         self._notebooks.clear()
 
     async def session_of(self, path: str) -> dict[str, Any] | None:
-        """The server's session model of ``path``, if it has one with a live kernel."""
+        """Return the server's session model for ``path``, if there is one with a live kernel."""
         return await session_at(self._session_manager, path)
 
     async def started(self, kernel_id: str) -> None:
-        """The server has started a kernel: follow it, if it is that of a notebook we know.
+        """Follow a kernel that the server has started, if it belongs to a notebook we know.
 
-        The server tells of a kernel before it knows which notebook it is for.
+        The server announces a kernel before its session exists, so look for the session repeatedly.
         """
         for _ in range(_SESSION_ATTEMPTS):
             with contextlib.suppress(HTTPError):
@@ -86,13 +86,13 @@ class NotebookKernels:
             await asyncio.sleep(_SESSION_PAUSE)
 
     async def start(self, path: str, attempts: int = 2) -> KernelConnection:
-        """Start the kernel that the notebook asks for and open channels to it.
+        """Start a kernel of the notebook's kernelspec and connect to it.
 
         Raises
         ------
         PrimeError
             ``notebook_not_found``, ``notebook_invalid``, ``kernel_start_failed``, or
-            ``kernel_no_answer`` if it lives all the same.
+            ``kernel_no_answer`` if it is alive but does not answer.
         """
         kernel_name = await self._kernelspec_name(path)
         try:
@@ -109,17 +109,17 @@ class NotebookKernels:
             await connection.channels()
         except PrimeError as error:
             if error.code != "kernel_dead":
-                raise  # It may answer yet, and it may be a page that has started it.
+                raise  # It may answer later, or a page may have started it.
             name = connection.kernel_name
             await self.discard(model, connection)
-            # Another program may have taken a port between its choice and its use.
+            # Another program may have taken a port between its selection and its use.
             if attempts > 1:
                 return await self.start(path, attempts - 1)
             raise _start_failed(name, error.message) from error
         return connection
 
     async def discard(self, model: dict[str, Any], connection: KernelConnection) -> None:
-        """Take back a session whose kernel never came up."""
+        """Delete a session whose kernel never answered."""
         for _ in range(_SESSION_ATTEMPTS):
             if connection.stop_restarts():
                 with contextlib.suppress(Exception):
@@ -137,7 +137,7 @@ class NotebookKernels:
         return known
 
     async def sources(self, path: str) -> list[str]:
-        """Of the code cells as the notebook was saved last; none if it cannot be read."""
+        """Return the source of all code cells as last saved; none if the file is unreadable."""
         contents = self._session_manager.contents_manager
         try:
             model = await ensure_async(contents.get(path, content=True, type="notebook"))

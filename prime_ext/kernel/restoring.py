@@ -1,7 +1,7 @@
-"""The steps of a restore: again, the generation before, one component after the other.
+"""The fallbacks of a restore: a retry, the previous generation, one component at a time.
 
-What no step brings back is told with the reason; how such a name was made is added by whoever
-knows the notebook.
+Names that no step restores are reported with the reason. How such a name was made is added
+elsewhere, where the notebook is known.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
     from prime_ext.state import Manifest
 
 UNREADABLE = ("snapshot_corrupt", "snapshot_missing", "snapshot_refused", "snapshot_replaced")
-"""Trying again reads the same bytes: the generation before may be whole."""
+"""A retry would read the same bytes, but the previous generation may be intact."""
 
 DEADLY = ("kernel_died", "kernel_operation_failed")
-"""Something in the snapshot may be the cause: find out which component it is."""
+"""Something in the snapshot may be the cause; loading components one by one finds it."""
 
 GIVEN_UP = ("restore_interrupted", "withdrawn")
-"""A person did not want to wait for it."""
+"""A person gave up waiting."""
 
 PASSING = ("kernel_replaced", "snapshot_busy", "kernel_no_answer", "kernel_connection_lost")
-"""May well be gone the next time."""
+"""Transient errors that a retry may not meet again."""
 
 MAX_DEATHS = 3
-"""Of the kernel in one restore. Jupyter itself gives up on a kernel after five in a row."""
+"""Deaths of the kernel in one restore. Jupyter itself gives up on a kernel after five in a row."""
 
 CHECK_FIRST_BYTES = 512 << 20
-"""Snapshots up to this size are compared with their digests before they are used, which takes a
-moment; larger ones in the background, while the kernel goes on."""
+"""Snapshots up to this size are compared with their digests before use, which takes a moment.
+Larger ones are compared in the background."""
 
 NO_DIGEST = "this kernel's environment lacks"
-"""In the reason why a buffer could not be compared with its digest."""
+"""Part of the reason given when the digest of a buffer cannot be computed."""
 
 DAMAGED = (
     "What was saved is damaged: neither the newest snapshot nor the one before it can be loaded."
@@ -54,21 +54,21 @@ INTERRUPTED = "loading it was interrupted"
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a person or the recovery asks for."""
+    """What a person or the recovery asks to restore."""
 
     mode: str
     """``hot`` or ``cold``."""
     names: list[str] | None = None
     overwrite: bool = False
     process_state: bool = True
-    """Also the working directory, options and random states, if ``mode`` is ``cold``."""
+    """With the mode ``cold``: also restore working directory, options and random states."""
     given_up: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set by who no longer wants it; what the kernel was asked for is ended apart from that."""
+    """Set by the caller to give up. It does not interrupt a load already in progress."""
 
 
 @dataclass
 class Restored:
-    """What became of it."""
+    """The result of a restore."""
 
     manifest: Manifest | None
     mode: str
@@ -83,19 +83,19 @@ class Restored:
 
     @property
     def failed(self) -> list[str]:
-        """Names that the snapshot holds and that did not load."""
+        """Names in the snapshot that were not restored."""
         return [n for n, entry in self.names.items() if entry["action"] == "none"]
 
     @property
     def complete(self) -> bool:
-        """Nothing that was whole in the snapshot is missing or has a placeholder."""
+        """Whether no name failed, and no intact value was replaced by a placeholder."""
         return not self.failed and not any(entry.get("lost") for entry in self.names.values())
 
     def take(self, report: dict[str, Any]) -> None:
-        """Add the report of one load."""
+        """Merge the report of one load."""
         saved = self.manifest.names if self.manifest is not None else {}
         for name, entry in report["names"].items():
-            # A placeholder that the save made is as it was; one that the load made is a loss.
+            # A placeholder made by the save is as it was saved; one made by the load is a loss.
             if entry["action"] == "loaded" and entry["status"] == "degraded":
                 entry["lost"] = saved.get(name, {}).get("status") != "degraded"
         self.names.update(report["names"])
@@ -114,14 +114,14 @@ class Restoring:
         self._cautious = True
 
     async def run(self, wanted: Wanted, generations: Sequence[str], newest: Newest) -> Restored:
-        """Restore the first generation that can be, and from the others what that one lacks.
+        """Restore the first usable generation; take damaged names from the generations after it.
 
-        ``newest``: what ``current`` must be; an older snapshot in its place is passed over.
+        ``newest`` is the snapshot expected as ``current``. An older one in its place is skipped.
 
         Raises
         ------
         PrimeError
-            Nothing could be restored; the first generation's reason.
+            Nothing could be restored. The error is that of the first generation that exists.
         """
         self._cautious = wanted.names is None
         failure: PrimeError | None = None
@@ -176,7 +176,7 @@ class Restoring:
             if manifest is not None and wanted.names is not None:
                 asked = _components(manifest, wanted.names)
                 if len(asked) == 1 and error.code in (*GIVEN_UP, "kernel_died"):
-                    # Nothing else was loaded: it was this, and a second time it would be again.
+                    # Only this component was loaded, so it is the cause: do not retry.
                     restored.names.update(_failed(manifest, asked[0], error, wanted))
                     return restored
             if error.code in DEADLY + GIVEN_UP and manifest is not None and wanted.mode == "cold":
@@ -185,7 +185,8 @@ class Restoring:
             restored.take(await self._load(wanted, options))
         lacking = [n for n in restored.failed if NO_DIGEST in str(restored.names[n]["reason"])]
         if lacking:
-            # The environment cannot compute the digest; the signature covers the rest.
+            # The environment cannot compute this digest, so load without the comparison. The
+            # signature has been checked all the same.
             unchecked = {**options, "verify": "off", "restore_process_state": False}
             restored.take(await self._load(replace(wanted, names=lacking), unchecked))
         return restored
@@ -193,7 +194,7 @@ class Restoring:
     async def _one_by_one(
         self, restored: Restored, manifest: Manifest, wanted: Wanted, options: dict[str, Any]
     ) -> None:
-        """Load each component in a request of its own; leave out the one that ends the kernel."""
+        """Load each component with its own request, and leave out those that kill the kernel."""
         once = dict(options)
         good: list[str] = []
         groups = _components(manifest, wanted.names)
@@ -206,14 +207,14 @@ class Restoring:
                     raise
                 restored.names.update(_failed(manifest, group, error, wanted))
                 if error.code == "kernel_died" and good:
-                    # With the process went what had been loaded; all of it is known to be good.
+                    # The process died with all that was loaded; load it again, it is known to work.
                     groups.insert(0, list(good))
                     good.clear()
                     once = dict(options)
                 continue
             restored.take(report)
             good += group
-            # The working directory, options and random states need no second time.
+            # Working directory, options and random states are restored only once.
             once["restore_process_state"] = False
         for name, entry in manifest.names.items():
             if name not in restored.names and (wanted.names is None or name in wanted.names):
@@ -223,13 +224,13 @@ class Restoring:
     async def _from_older(
         self, restored: Restored, wanted: Wanted, generations: Sequence[str]
     ) -> None:
-        """What the newest generation holds damaged, an older one may hold whole."""
+        """Load names that are damaged in the newest generation from older ones."""
         for generation in generations:
             if restored.manifest is None:
                 return
             newest = restored.manifest.names
-            # What the newest one left out knowingly is not replaced by an older value, and what
-            # hung or ended the kernel would do so again.
+            # A name that the newest generation left out on purpose is not replaced by an older
+            # value, and one that hung or killed the kernel would do so again.
             failed = {
                 name
                 for name in restored.failed
@@ -277,7 +278,7 @@ class Restoring:
                     "names": wanted.names,
                     "overwrite": wanted.overwrite,
                     "cautious": self._cautious,
-                    "lock_timeout": 0.0,  # waited for, as far as it is, before the first attempt
+                    "lock_timeout": 0.0,  # The caller waited for writers before.
                     **options,
                 },
             )
@@ -303,7 +304,7 @@ def _of_when(manifest: Manifest | None) -> str:
 
 
 def _fault(failure: PrimeError) -> str:
-    """What is wrong with a snapshot, for people: the library's words are for its callers."""
+    """Return what is wrong with a snapshot, worded for users instead of callers of the library."""
     known = {
         "snapshot_corrupt": "is damaged",
         "snapshot_refused": "was altered after it was saved",
@@ -327,7 +328,7 @@ def _verify(size: int) -> str:
 
 
 def _components(manifest: Manifest, names: list[str] | None) -> list[list[str]]:
-    """The wanted names, those of one component together; first what was read back before."""
+    """Group the wanted names by component; components verified by reading back come first."""
     groups: dict[int, list[str]] = {}
     for name, entry in manifest.names.items():
         if entry["component"] is not None and (names is None or name in names):
@@ -339,10 +340,10 @@ def _components(manifest: Manifest, names: list[str] | None) -> list[list[str]]:
 def _failed(
     manifest: Manifest, names: Sequence[str], error: PrimeError, wanted: Wanted
 ) -> dict[str, dict[str, Any]]:
-    """What is told of the names of a component that could not be loaded in a request of its own."""
+    """Return the entries for the names of a component that failed to load on its own."""
     reason, left_out = error.message, ""
     if error.code in GIVEN_UP or wanted.given_up.is_set():
-        # Where an interrupt does not help, it is the person who ends the process.
+        # If the interrupt had no effect, the person may have ended the process instead.
         reason, left_out = INTERRUPTED, "interrupted"
     elif error.code == "kernel_died":
         reason = ENDED_THE_KERNEL

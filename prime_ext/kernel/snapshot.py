@@ -1,4 +1,4 @@
-"""When a session's kernel is saved and restored, and what is said about it."""
+"""Saving and restoring the variables of a session's kernel, and the records about it."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ BUSY = "the kernel is busy"
 AT_WORK = "its variables are being saved or restored already"
 
 MAX_CRASH_RESTORES = 2
-"""Restores after a crash in a row; then the state itself may be what kills the kernel."""
+"""Consecutive restores after crashes. After that, the state itself may be what kills the kernel."""
 
 COMPACTION_SECONDS = 0.5
-"""How long a compaction waits for a capture to be durable; it goes on without."""
+"""How long a compaction waits for a snapshot to become durable before it goes on without."""
 
 CHECK_SECONDS = 10.0
 """How long a compaction waits for the kernel's variables to be compared with the snapshot."""
@@ -52,14 +52,14 @@ class SnapshotKeeper:
     files:
         Where the snapshots lie.
     off:
-        Why nothing is saved now, in a few words; ``None`` if it is.
+        Returns why nothing is saved now, in a few words; ``None`` if snapshots are on.
     awaits_restore:
-        Whether a loss of the process behind the kernel is still to be seen to: saving what there is
-        in its place would make an empty namespace the newest snapshot.
+        Whether a loss of the kernel's process has not been handled yet. Saving its successor would
+        make an empty namespace the newest snapshot.
     on_saved:
-        Called with the bytes that a snapshot has written, once it is durable.
+        Called after each save with the number of bytes in its record.
     newest:
-        The snapshot that the session's records name last.
+        The last snapshot according to the session's records.
     """
 
     def __init__(
@@ -82,42 +82,42 @@ class SnapshotKeeper:
         self._on_saved = on_saved
         self._newest = newest or Newest()
         self.is_put_off = False
-        """The last capture was, since the process behind the kernel had been replaced: one is due
-        once the variables are back."""
+        """Whether the last capture was put off because the kernel's process had been replaced. One
+        is due once the variables are restored."""
         self._lock = asyncio.Lock()
         self._captured: Moment | None = None
         self._brought_back: Moment | None = None
-        """When a process was last restored as a whole, from a snapshot of another."""
+        """Moment of the last full cold restore."""
         self._restored: str | None = None
-        """Id of the older snapshot that is live since it was restored, until that is saved."""
+        """Id of the older snapshot that was restored last, until its variables are saved."""
         self._unavailable: str | None = None
         self._crash_restores = 0
 
     @property
     def off(self) -> str | None:
-        """Why nothing is saved now; ``None`` if it is."""
+        """Why nothing is saved now; ``None`` if snapshots are on."""
         return self._off() if self._config.enabled else SWITCHED_OFF
 
     # -- saving -----------------------------------------------------------------------------
 
     async def capture(self, trigger: str) -> Snapshot:
-        """Save the variables, if there is anything to save and that is possible now.
+        """Save the variables, if that is possible now.
 
         Parameters
         ----------
         trigger:
-            ``compaction`` (hardly waited for to become durable), ``turn``, ``shutdown``,
-            ``manual`` or ``kernel``.
+            ``compaction`` (returns soon, perhaps before the snapshot is durable), ``turn``,
+            ``shutdown``, ``manual`` or ``kernel``.
 
         Returns
         -------
         Snapshot
-            ``ok``, ``unchanged``, or ``skipped`` and ``failed`` with the reason. Nothing is
-            raised for a kernel that is busy, absent or not Python.
+            Outcome ``ok``, ``unchanged``, or ``skipped`` or ``failed`` with the reason. A kernel
+            that is busy, absent or not Python raises no error.
         """
         started = time.monotonic()
         try:
-            # A capture that is on its way ends only when the kernel answers, which may be in hours.
+            # A capture in progress ends only when the kernel answers, which may take hours.
             patience = COMPACTION_SECONDS if trigger == "compaction" else None
             await acquire_within(patience, self._lock)
         except asyncio.TimeoutError:
@@ -144,14 +144,14 @@ class SnapshotKeeper:
         return _timed(record, started)
 
     def _why_held(self) -> str:
-        """Why what holds the lock has not ended: it waits for the kernel, or is at work in it."""
+        """Return why the lock is held: its holder waits for the kernel, or saves or restores."""
         return BUSY if self._kernel.state == "busy" else AT_WORK
 
     async def _save(self, trigger: str, kernel_id: str) -> Snapshot:
         moment = self._kernel.moment
         if self._awaits_restore():
             raise kernel_replaced()
-        # Of a process that has not been saved yet: see `_protect`.
+        # The first save of a process needs protection of the older snapshots: see `_protect`.
         first = not moment.same_process(self._captured)
         if first:
             await self._protect()
@@ -165,19 +165,19 @@ class SnapshotKeeper:
         self._captured = moment
         self._restored = None
         self._unavailable = None
-        # Without a generation it is not durable yet, and what lies there is the one before.
+        # Without a generation the snapshot is not durable yet; `current` is the one before it.
         manifest = await self._manifest("current") if report["generation"] else None
         if manifest is not None:
             self._newest = Newest(manifest.id, manifest.generation)
         if first and manifest is not None:
-            # After a restart of the server alone the process may be the same one still.
+            # If only the server was restarted, the process may be the one that was kept aside.
             await asyncio.to_thread(self.files.release, manifest.process)
         return capturing.record(report, trigger, kernel_id, manifest)
 
     async def _same_as_before(self, trigger: str, kernel_id: str) -> Snapshot | None:
-        """Nothing has run since the last snapshot: there is nothing to save, nor to wait for.
+        """Return the record of a save that is unnecessary, since nothing ran after the last one.
 
-        ``None`` if that snapshot is not on the disk any more.
+        ``None`` if the last snapshot is no longer on the disk.
         """
         manifest = await self._manifest("current")
         if self._newest.is_lost(manifest):
@@ -191,7 +191,7 @@ class SnapshotKeeper:
         )
 
     def _forget_capture(self) -> None:
-        """What was captured never became durable: the snapshot is not current after all."""
+        """Note that a capture never became durable, so the snapshot is not current."""
         self._captured = None
 
     def _not_saved(self, error: PrimeError, trigger: str, kernel_id: str) -> Snapshot:
@@ -209,22 +209,22 @@ class SnapshotKeeper:
         )
 
     async def _protect(self) -> None:
-        """A fresh process must not overwrite what a restore may still be wanted from.
+        """Keep the existing snapshots aside before a new process saves for the first time.
 
-        Two saves after an unrestored restart would push the good state out of the two
-        generations that there are.
+        A restore from them may still be wanted, and two saves after a restart without a restore
+        would push the good state out of the two generations.
         """
         await asyncio.to_thread(self.files.wait_for_writer)
         await asyncio.to_thread(self.files.set_foreign_aside)
         await asyncio.to_thread(self.files.keep_aside)
 
     async def forget(self) -> int:
-        """Delete all that was saved; returns how many bytes that were.
+        """Delete all snapshots; return their size in bytes.
 
         Raises
         ------
         PrimeError
-            ``snapshot_busy`` (503): a writer is at work.
+            ``snapshot_busy`` (503): another process is writing.
         """
         from prime_ext.state import SnapshotError
 
@@ -252,34 +252,37 @@ class SnapshotKeeper:
         snapshot_id: str | None = None,
         given_up: asyncio.Event | None = None,
     ) -> Restore:
-        """Bring the variables back.
+        """Restore the variables.
 
         Parameters
         ----------
         trigger:
             ``crash``, ``restart``, ``shutdown``, ``manual`` or ``resume``.
         mode:
-            ``hot``: what is alive and unchanged stays. ``cold``: into a fresh process. A hot
-            restore into another process than was saved is made a cold one.
-        names, overwrite:
-            Only these; replace what the user has changed since.
+            ``hot``: live, unchanged variables stay. ``cold``: for a new process. A hot restore
+            becomes a cold one if the process is not the one that was saved.
+        names:
+            Restore only these names; ``None`` for all.
+        overwrite:
+            Also replace variables that the user has changed since.
         snapshot_id:
-            Default: the one restored last, if nothing was saved since, else the newest. If that
-            is damaged, the one before is tried.
+            Default: the snapshot restored last, if nothing was saved since, otherwise the newest.
+            If that one is damaged, the one before it is tried.
         given_up:
-            Set by who no longer wants it: nothing more is begun then.
+            Set by the caller to give up: no further load is started then.
 
         Returns
         -------
         Restore
-            ``ok``, ``partial``, ``unchanged``, ``failed`` with the reason, or ``offered`` where a
-            crash is not restored again because the state itself may be the cause.
+            Outcome ``ok``, ``partial``, ``unchanged``, ``failed`` with the reason, or ``offered``:
+            after repeated crashes nothing is restored automatically, since the state itself may be
+            the cause.
 
         Raises
         ------
         PrimeError
             ``snapshot_not_found``, ``snapshot_foreign``, ``snapshots_off``, and with the trigger
-            ``manual`` whatever made it fail.
+            ``manual`` any error that made the restore fail.
         """
         async with self._lock:
             started = time.monotonic()
@@ -316,10 +319,10 @@ class SnapshotKeeper:
             return _timed(await self._done(trigger, wanted, restored), started)
 
     async def check(self) -> Restore:
-        """After a compaction: compare what is live with the snapshot, load what is gone.
+        """After a compaction, compare the live variables with the snapshot and load missing ones.
 
-        A snapshot that is on its way is waited for, a kernel that is busy left alone. A name that
-        was changed since stays as it is.
+        A snapshot in progress is waited for; a busy kernel is left alone. Variables that were
+        changed since stay as they are.
         """
         wanted = Wanted("hot")
         outcome = "skipped"
@@ -374,7 +377,7 @@ class SnapshotKeeper:
                 self._captured = self._kernel.moment
         names = told_names(restored.names)
         if outcome == "unchanged" and wanted.names is None:
-            # Each name was looked at and none touched: that many lines say no more.
+            # All names were compared and none was changed: a list of them would add nothing.
             names = {}
         return Restore(
             outcome=outcome,
@@ -391,7 +394,7 @@ class SnapshotKeeper:
         )
 
     async def _mode(self, asked: str, generation: str) -> str:
-        """Hot only into the very process that made the snapshot."""
+        """Return ``hot`` if asked for and the snapshot is of this very process, else ``cold``."""
         if asked == "cold" or not self._kernel.moment.same_process(self._captured):
             return "cold"
         manifest, newest = await self._manifest(generation), await self._manifest("current")
@@ -400,8 +403,11 @@ class SnapshotKeeper:
 
     @property
     def _has_process_state(self) -> bool:
-        """A person works in the kernel's process, or a restore has made it what it is: a variable
-        that is asked for brings no other working directory or random state with it."""
+        """Whether this process was saved or fully restored before.
+
+        It then has a working directory and random states of its own, which a restore of single
+        names must not replace.
+        """
         moment = self._kernel.moment
         return moment.same_process(self._captured) or moment.same_process(self._brought_back)
 
@@ -437,9 +443,9 @@ class SnapshotKeeper:
     # -- telling ----------------------------------------------------------------------------
 
     async def snapshots(self) -> list[dict[str, Any]]:
-        """What can be restored, the current one first. See `SnapshotFiles.list`.
+        """Return the restorable snapshots, the current one first. See `SnapshotFiles.list`.
 
-        Before an older one that was put in the place of the current comes the one before it.
+        If an older snapshot was put in the place of the current one, the previous one comes first.
         """
         listed = await asyncio.to_thread(self.files.list)
         if len(listed) > 1 and self._newest.is_lost(await self._manifest("current")):
@@ -447,11 +453,11 @@ class SnapshotKeeper:
         return listed
 
     def behind(self, created: str, *, is_newest: bool = True) -> dict[str, Any]:
-        """What ran in a lost process and is not in the snapshot of ``created``: see `Restore`."""
+        """Return the field ``behind`` of `Restore`: runs that the snapshot of ``created`` lacks."""
         return missed(self._kernel.lost_runs, created, self._captured if is_newest else None)
 
     async def kernel_state(self) -> dict[str, Any]:
-        """What is true of kernel and snapshot now, as `told_state` puts it."""
+        """Return the present state of kernel and snapshot, in the format of `told_state`."""
         await self._kernel.find()
         now = self._kernel.moment
         state = self._kernel.state
@@ -469,12 +475,12 @@ class SnapshotKeeper:
         return told_state(status, manifest, reason, is_off=self.off is not None)
 
     async def inventory(self) -> list[dict[str, Any]]:
-        """The live variables, as `NotebookKernel.variables`; empty if no kernel runs.
+        """Return the live variables, as `NotebookKernel.variables`; empty if no kernel runs.
 
         Raises
         ------
         PrimeError
-            Where the kernel cannot be asked.
+            The kernel cannot be asked.
         """
         if await self._kernel.find() is None:
             return []

@@ -1,4 +1,4 @@
-"""What of a session's snapshots lies on the server's disk. Nothing here asks a kernel."""
+"""A session's snapshots on the server's disk. Nothing here communicates with a kernel."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 KEY_LABEL = b"prime_ext kernel state, session key, version 1\0"
 
 SWITCHED_OFF = "snapshots are off"
-"""Said where the server's configuration switches them off."""
+"""Reason given when the server's configuration switches snapshots off."""
 
 MAX_KEPT = 4
-"""States of former processes that are kept aside; of more, the oldest goes."""
+"""Maximum number of states kept of former processes; beyond it, the oldest is deleted."""
 
 LOCK_SECONDS = 10.0
-"""How long deleting and importing wait for a writer."""
+"""How long a deletion waits for a writer."""
 
 WRITER_SECONDS = 30.0
-"""How long a restore waits for one, which may have outlived its kernel."""
+"""How long a restore waits for a writer, which may outlive its kernel."""
 
 
 def derive_key(secret: bytes, session_id: str) -> bytes:
-    """The key that signs one session's snapshots, from the server's notary secret.
+    """Derive the key that signs one session's snapshots from the server's notary secret.
 
     Kernels get this key and never the secret, so that no kernel can sign another session's
     snapshot, or a notebook.
@@ -43,14 +43,14 @@ def derive_key(secret: bytes, session_id: str) -> bytes:
 
 
 def stored_bytes(folder: Path) -> int:
-    """Bytes that the snapshots in a session's folder take on the disk."""
+    """Return the size on disk, in bytes, of the snapshots in a session's folder."""
     from prime_ext.state.format import DATA_NAME, HEAD_NAME, JSON_NAME
 
     paths = [folder / HEAD_NAME, folder / JSON_NAME]
     for root in (folder / DATA_NAME, folder / FOREIGN_NAME):
         for directory, _, names in os.walk(root):
             paths += [Path(directory, name) for name in names]
-    # A head that is kept, or a segment that is set aside, has two names; its bytes are there once.
+    # Heads kept aside and foreign segments may be hard links; count their bytes once.
     sizes: dict[tuple[int, int], int] = {}
     for path in paths:
         with contextlib.suppress(OSError):
@@ -62,9 +62,9 @@ def stored_bytes(folder: Path) -> int:
 class SnapshotFiles:
     """The snapshots of one session: generations of one namespace.
 
-    ``current`` and ``previous`` follow each other with every save. A restore may still be wanted
-    from ``kept``, which could be restored in part only, and ``kept-N``, the last of a process.
-    All methods look at the disk: call them in a thread.
+    Every save makes ``current`` the ``previous`` one. ``kept`` is a snapshot that could only be
+    restored in part, and ``kept-N`` the last one of a former process; a restore from them may still
+    be wanted. All methods block on disk access: call them in a thread.
     """
 
     def __init__(self, folder: Path, key: bytes) -> None:
@@ -72,7 +72,7 @@ class SnapshotFiles:
         self.key = key
 
     def manifest(self, generation: str) -> Manifest | None:
-        """What a generation holds; ``None`` if there is none or it cannot be read."""
+        """Return the manifest of a generation; ``None`` if it does not exist or is unreadable."""
         from prime_ext import state
 
         try:
@@ -81,14 +81,14 @@ class SnapshotFiles:
             return None
 
     def wait_for_writer(self) -> None:
-        """Let what a process has begun to write before it died become the current generation."""
+        """Wait until a snapshot that a dead process was still writing is the current generation."""
         from prime_ext.state import lock
         from prime_ext.state.format import DATA_NAME
 
         lock.wait_for_writer(self.folder / DATA_NAME, WRITER_SECONDS)
 
     def find(self, snapshot_id: str) -> str | None:
-        """The generation with this id."""
+        """Return the generation of the snapshot with this id; ``None`` if there is none."""
         from prime_ext.state.format import generations
 
         for generation in generations(self.folder):
@@ -98,9 +98,10 @@ class SnapshotFiles:
         return None
 
     def list(self) -> list[dict[str, Any]]:
-        """What can be restored: ``{id, created, names, bytes, …}``.
+        """Return the restorable snapshots: ``{id, created, names, bytes, …}``.
 
-        In the order in which they came here: one that was just imported is the first, however old.
+        They are in the order of the generations, so a snapshot that was just imported comes first,
+        no matter how old it is.
         """
         from prime_ext.state.format import generations
 
@@ -113,19 +114,19 @@ class SnapshotFiles:
         return [*listed.values()]
 
     def damaged(self) -> bool:
-        """Whether something was saved here of which nothing can be loaded any more."""
+        """Whether snapshots exist, but none of them can be loaded."""
         from prime_ext.state.format import generations, head_path
 
         there = [g for g in generations(self.folder) if head_path(self.folder, g).exists()]
         return bool(there) and not self.list()
 
     def set_foreign_aside(self) -> None:
-        """Keep what another key has signed from being replaced by the next saves.
+        """Protect snapshots signed with another key from being replaced by the next saves.
 
         Raises
         ------
         PrimeError
-            ``snapshot_busy``: it could not be, so that nothing must be saved now.
+            ``snapshot_busy``: they could not be protected, so nothing must be saved now.
         """
         from prime_ext.state import SnapshotError
 
@@ -140,16 +141,16 @@ class SnapshotFiles:
             ) from error
 
     def foreign(self) -> Sequence[Foreign]:
-        """What another key has signed, newest first; restored only once it was imported."""
+        """Return the snapshots signed with another key, newest first; see `refuse_foreign`."""
         return found(self.folder)
 
     def refuse_foreign(self, snapshot_id: str) -> None:
-        """Look for a snapshot among those.
+        """Raise an error if the snapshot with this id is a foreign one.
 
         Raises
         ------
         PrimeError
-            ``snapshot_foreign`` (409), with how to import it.
+            ``snapshot_foreign`` (409), with the command that imports it.
         """
         for one in self.foreign():
             if one.manifest.id == snapshot_id:
@@ -162,20 +163,20 @@ class SnapshotFiles:
                 )
 
     def forget_imported(self, source: Path) -> None:
-        """What was imported is ours now; its foreign original goes, if it was set aside here."""
+        """Delete the foreign original of an imported snapshot, if it is one set aside here."""
         if any(one.directory.samefile(source) for one in self.foreign()):
             shutil.rmtree(source)
 
     def list_foreign(self) -> Sequence[dict[str, Any]]:
-        """The same, described as by `list`, with the generation ``foreign``."""
+        """Return the foreign snapshots in the format of `list`, with the generation ``foreign``."""
         return [_described(one.manifest, "foreign") for one in self.foreign()]
 
     def bytes(self) -> int:
-        """Bytes on the disk, all generations together."""
+        """Return the size on disk of all generations together, in bytes."""
         return stored_bytes(self.folder)
 
     def keep_aside(self) -> None:
-        """Give the newest intact generation a name that no save takes away."""
+        """Keep the newest intact generation under a name that saves do not overwrite."""
         from prime_ext.state.format import head_path, numbered
         from prime_ext.state.writer import keep_head
 
@@ -190,7 +191,7 @@ class SnapshotFiles:
             head_path(self.folder, generation).unlink(missing_ok=True)
 
     def release(self, process: str) -> None:
-        """Give up what was kept aside of a process that goes on saving."""
+        """Drop the generations kept of ``process``, because it continues to save."""
         from prime_ext.state.format import head_path, numbered
 
         for generation in numbered(self.folder):
@@ -203,14 +204,14 @@ class SnapshotFiles:
         return manifest if manifest is not None and manifest.signature == "valid" else None
 
     def delete(self) -> int:
-        """Delete everything that was saved; returns how many bytes that were.
+        """Delete all snapshots; return their size in bytes.
 
-        A kernel that has mapped arrays from it keeps them: the files only lose their names.
+        Arrays that a kernel has memory-mapped from them stay valid, since the files are unlinked.
 
         Raises
         ------
         SnapshotError
-            A writer is at work.
+            Another process is writing.
         """
         from prime_ext.state import lock
         from prime_ext.state.format import DATA_NAME, HEAD_NAME, JSON_NAME

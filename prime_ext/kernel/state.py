@@ -1,7 +1,7 @@
 """Saving and restoring the namespace of one notebook's kernel, wherever that kernel runs.
 
-A kernel that sees the session's folder works in it. Any other works in a directory of its own, and
-what it saved is brought to the folder, or to the URL of the store: see `Transfer`.
+A kernel that can access the session's folder uses it directly. Any other uses a directory of its
+own, and its snapshots are transferred to the folder or to the URL of the store: see `Transfer`.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from prime_ext.within import acquire_within
 
 READ_SECONDS = 15.0
 STATE_SECONDS = 600.0
-"""A snapshot keeps its own budget; this is for a kernel that no longer answers at all."""
+"""Timeout for a kernel that no longer answers. Snapshots have a time budget of their own."""
 
 VERIFY_SECONDS = 330.0
-"""Reading back has a budget of its own as well."""
+"""Timeout for reading a snapshot back, which has a budget of its own as well."""
 
 
 @dataclass(frozen=True)
 class _Place:
-    """Where one process behind a kernel saves, for one session's folder."""
+    """Where a kernel process saves the snapshots that belong into one session's folder."""
 
     connection: KernelConnection
     params: dict[str, Any]
-    """What names the directory, in each request."""
+    """Request parameters that identify the directory."""
     transfer: Transfer | None
-    """How it gets to the folder; ``None`` if it is the folder."""
+    """Transfers between the directory and the folder; ``None`` if they are the same."""
 
 
 class KernelState:
@@ -50,9 +50,9 @@ class KernelState:
     Parameters
     ----------
     connect:
-        Gives the connection to the notebook's kernel, which is started if none runs.
+        Returns the connection to the notebook's kernel, which is started if none runs.
     store:
-        fsspec URL for kernels that do not see the server's files; empty for none.
+        fsspec URL for kernels that cannot access the server's files; empty for none.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class KernelState:
         self._log = log
         self._shared: dict[tuple[str, int, Path], bool] = {}
         self._moving = asyncio.Lock()
-        """Held while a snapshot is made or on its way: one follows the other."""
+        """Held while a snapshot is made or transferred: one at a time."""
 
     async def save(
         self,
@@ -92,7 +92,7 @@ class KernelState:
         except BaseException:
             self._moving.release()
             raise
-        # It becomes durable by itself, whether or not anybody waits for it.
+        # The snapshot becomes durable in the background, whether or not the caller waits for it.
         finishing = connection.spawn(self._finish(place, key, saving))
         finishing.add_done_callback(lambda _: self._moving.release())
         await asyncio.wait({finishing}, timeout=max(0.0, wait - (time.monotonic() - started)))
@@ -121,14 +121,14 @@ class KernelState:
         params: dict[str, Any] = {"options": options, "saving": saving}
         if place.transfer is not None:
             await place.transfer.follow()
-            # Names of segments are never given twice, whichever process gives them.
+            # Segment names are unique across all processes that save for this session.
             params["after"] = await asyncio.to_thread(_last_segment, folder, key)
         answer = await self._ask(place, "state_save", params, key, still=still)
         report: dict[str, Any] = answer["report"]
         return report
 
     async def _finish(self, place: _Place, key: bytes, saving: str) -> dict[str, Any]:
-        """Wait until it is durable, bring it here, and have it read back."""
+        """Wait until the snapshot is durable, transfer it, and have it read back."""
         try:
             params = {
                 "saving": saving,
@@ -165,7 +165,7 @@ class KernelState:
         connection = await self._connect()
         place = await self._place(connection, folder, key)
         generation = options.get("generation", "current")
-        # While a snapshot is on its way to the disk, the newest one there is the one before it.
+        # Wait for a snapshot in progress: until it is complete, the folder holds the previous one.
         async with self._moving:
             if place.transfer is not None:
                 await place.transfer.follow()
@@ -177,18 +177,18 @@ class KernelState:
             and not report["complete"]
             and not generation.startswith("kept")
         ):
-            # As the library does where it loads from the folder itself.
+            # The library does the same where it loads from the folder itself.
             await asyncio.to_thread(_keep, folder, generation)
         return report
 
     async def is_current(self, folder: Path, key: bytes) -> bool:
-        """Whether the snapshot of ``folder`` is what saving would give now."""
+        """Whether saving now would give the same snapshot as the one in ``folder``."""
         connection = await self._idle_connection()
         place = await self._place(connection, folder, key)
         if place.transfer is not None:
             async with self._moving:
                 await place.transfer.follow()
-        elif self._moving.locked():  # what could be compared with now is about to be replaced
+        elif self._moving.locked():  # A snapshot in progress is about to replace it.
             return False
         return bool((await self._ask(place, "state_current", {}, key))["current"])
 
@@ -210,7 +210,7 @@ class KernelState:
         place = _elsewhere(connection, folder, key, store)
         if not self._store.startswith("file:"):
             return place
-        try:  # The kernel works right there, which it may not be able to.
+        try:  # The kernel uses that directory itself; check that it can.
             await _ask(connection, "files_look", place.params, timeout=READ_SECONDS)
         except PrimeError as error:
             if error.code not in ("store_unavailable", "snapshot_write_error"):
@@ -229,7 +229,7 @@ class KernelState:
         timeout: float = STATE_SECONDS,
         still: Callable[[], bool] = lambda: True,
     ) -> dict[str, Any]:
-        """On the main shell, between cells: no user code runs against half a state."""
+        """Send a request; by default on shell, so that no cell sees a half-restored namespace."""
         more = {"channel": channel, "timeout": timeout, "buffers": [key], "still": still}
         return await _ask(place.connection, op, {**place.params, **params}, **more)
 
@@ -248,7 +248,7 @@ def _elsewhere(
 
 
 async def _shares_files(connection: KernelConnection, folder: Path) -> bool:
-    """Whether the process reads and writes the folder: it is shown a file of random bytes."""
+    """Whether the process can access the folder: let it find, read and delete a random file."""
     probe = folder / f".probe-{uuid.uuid4().hex}"
     nonce = secrets.token_bytes(32)
 
@@ -270,7 +270,7 @@ async def _shares_files(connection: KernelConnection, folder: Path) -> bool:
 async def _ask(
     connection: KernelConnection, op: str, params: dict[str, Any], **more: Any
 ) -> dict[str, Any]:
-    """Ask for something that needs the snapshot library, which is sent there if need be."""
+    """Request an operation that needs the snapshot library; install the library if missing."""
     code, digest = await asyncio.to_thread(_library)
     params = {**params, "digest": digest}
     try:
@@ -278,7 +278,7 @@ async def _ask(
     except PrimeError as error:
         if error.code != "state_missing":
             raise
-    # Importing it is no business of the main shell, which it would hold up for a second.
+    # Installed through the control channel: the import would block the main shell for a second.
     await connection.private.ask(
         "state_install", {"code": code, "digest": digest}, timeout=STATE_SECONDS
     )
@@ -287,7 +287,7 @@ async def _ask(
 
 @cache
 def _library() -> tuple[str, str]:
-    """Source of the snapshot library for a kernel, and its digest."""
+    """Return the source of the snapshot library for a kernel, and its SHA-256 digest."""
     from prime_ext.state import carry
 
     code = carry.code()

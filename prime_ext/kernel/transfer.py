@@ -1,10 +1,10 @@
-"""Snapshots on their way between a session's folder and a kernel that does not see it.
+"""Transfer of snapshots between a session's folder and a kernel that cannot access it.
 
-The folder always holds the heads: it is where one looks what can be restored. Segments, which
-hold nearly all of the bytes, lie there too, or at the URL of the store. The kernel works in a
-directory of its own (``prime_ext.state.scratch``); here the two are brought to agree. Only what
-the other side lacks travels: in pieces, a few at a time, as binary buffers of private replies on
-the control channel, beside the user's cells.
+The folder always holds the heads, which tell what can be restored. The segments, which hold nearly
+all of the bytes, are in the folder too, or at the URL of the store. The kernel uses a directory of
+its own (``prime_ext.state.scratch``), and this module synchronizes the two. Only files that the
+other side lacks are sent, in pieces, a few at a time, as binary buffers of private messages on the
+control channel, while the user's cells run.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     Ask = Callable[..., Awaitable[dict[str, Any]]]
 
 PIECE_BYTES = 1 << 20
-"""Well below what proxies and servers let through in one message (10 MiB by default)."""
+"""Size of a piece, well below the message size limits of proxies and servers (often 10 MiB)."""
 
 WINDOW = 8
-"""Pieces on their way at once: what the two sides hold in memory, and what a slow line carries in
-one round trip."""
+"""Pieces in flight at once. It bounds the memory used on both sides, and the bytes sent per round
+trip on a slow line."""
 
 PIECE_SECONDS = 120.0
 PULL_SECONDS = 3600.0
@@ -41,18 +41,19 @@ _ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class Transfer:
-    """Between one session's folder and its directory in the kernel.
+    """Transfers between one session's folder and its directory on the kernel's machine.
 
     Parameters
     ----------
     ask:
-        ``ask(op, params, timeout=, buffers=)`` of the kernel; it adds what names the directory.
+        ``ask(op, params, timeout=, buffers=)`` sends a request to the kernel. It adds the
+        parameters that identify the directory.
     folder, key:
-        The session's.
+        The session's folder and signing key.
     has_store:
-        Whether segments are kept at the store's URL.
+        Whether segments are kept at the URL of the store.
     problem:
-        Why they cannot be, although they should.
+        Why the configured store cannot be used; ``None`` if it can or there is none.
     """
 
     ask: Ask
@@ -62,7 +63,7 @@ class Transfer:
     problem: str | None = None
 
     async def follow(self) -> None:
-        """Let the kernel's directory have the heads of the folder, and no others."""
+        """Make the heads in the kernel's directory the same as those in the folder."""
         from prime_ext.state import replica
 
         theirs: dict[str, str] = (await self._ask("files_look", {}))["heads"]
@@ -79,13 +80,13 @@ class Transfer:
             await self._ask("files_settle", {"names": changed, "gone": gone})
 
     async def send_segments(self, generation: str) -> None:
-        """Let the kernel's directory have all that a generation consists of.
+        """Send the segments of a generation that the kernel's directory lacks.
 
         Raises
         ------
         PrimeError
-            ``store_unavailable`` if what is needed lies at the URL and cannot be had from there.
-            What is nowhere any more is left to the restore, which tells which names need it.
+            ``store_unavailable`` if segments are at the URL and the store cannot be used. Segments
+            that no longer exist anywhere are no error here: the restore reports the affected names.
         """
 
         params = {"generation": generation}
@@ -107,15 +108,15 @@ class Transfer:
             await self._ask("files_pull", {"names": there}, seconds=PULL_SECONDS)
 
     async def fetch(self) -> str | None:
-        """Bring the kernel's current snapshot into the folder.
+        """Transfer the kernel's current snapshot into the folder.
 
-        Returns why the store could not be used; the segments are in the folder then.
+        Returns ``None``, or why the store could not be used; the segments are in the folder then.
 
         Raises
         ------
         PrimeError
-            ``snapshot_too_large`` for the disk, ``snapshot_corrupt``, or what breaks the
-            connection. The folder then holds what it held before.
+            ``snapshot_too_large`` for the disk, ``snapshot_corrupt``, or an error of the
+            connection. The folder then still holds its former snapshots.
         """
         from prime_ext.state import replica
 
@@ -132,7 +133,7 @@ class Transfer:
         return problem
 
     async def fetch_verified(self) -> None:
-        """Bring what the kernel's process found when it read the snapshot back."""
+        """Fetch the record of what the kernel's process verified when it read the snapshot back."""
         record = await self._fetch_small("verified")
         await asyncio.to_thread(self._write_record, record)
 
@@ -140,7 +141,7 @@ class Transfer:
         from prime_ext.state import replica
 
         keep = await asyncio.to_thread(replica.needed, self.folder, self.key)
-        if keep is not None:  # else a head cannot be read: nothing that it may need is removed
+        if keep is not None:  # None: a head is unreadable, so remove nothing
             keep |= await asyncio.to_thread(foreign.segments, self.folder)
         try:
             await self._ask(
@@ -168,7 +169,7 @@ class Transfer:
             )
             await self._ask("files_write", {"name": name, "offset": offset}, buffers=[piece])
 
-        # The first piece begins the file anew, so that it goes alone.
+        # The first piece truncates the file, so it must arrive before all others.
         await send(0)
         for offsets in _windows(PIECE_BYTES, size):
             await asyncio.gather(*map(send, offsets))
@@ -186,7 +187,7 @@ class Transfer:
             await asyncio.gather(*map(fetch, offsets))
 
     async def _fetch_small(self, name: str) -> bytes:
-        """A file that is held in memory: a head, or the record of what was read back."""
+        """Fetch a small file into memory: a head, or the record of what was verified."""
         first, size = await self._piece(name, 0)
         pieces = [first]
         for offsets in _windows(PIECE_BYTES, size):
@@ -212,7 +213,7 @@ class Transfer:
         buffers: Sequence[bytes] = (),
         seconds: float = PIECE_SECONDS,
     ) -> dict[str, Any]:
-        """Each of these can be done twice: what a broken connection has lost is asked again."""
+        """Send a request, with retries after a broken connection: all operations are idempotent."""
         for _ in range(_ATTEMPTS - 1):
             try:
                 return await self.ask(op, params, timeout=seconds, buffers=buffers)
@@ -255,7 +256,7 @@ class Transfer:
 
 
 def _windows(start: int, size: int) -> list[range]:
-    """The offsets of the pieces from ``start`` on, `WINDOW` at a time."""
+    """Return the offsets of the pieces from ``start`` on, in groups of `WINDOW`."""
     step = PIECE_BYTES * WINDOW
     return [
         range(first, min(first + step, size), PIECE_BYTES) for first in range(start, size, step)
@@ -272,7 +273,7 @@ def _is_whole(folder: Path, name: str) -> bool:
 
 
 def _refuse(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call into the snapshot library; what it raises on purpose becomes a `PrimeError`."""
+    """Call the snapshot library and convert its errors to `PrimeError`."""
     from prime_ext.state import SnapshotCorrupt, SnapshotError, SnapshotMissing, SnapshotRefused
 
     try:
