@@ -77,6 +77,7 @@ class PrimeExtension(ExtensionApp):
         from prime_ext.models.registry import ModelRegistry
         from prime_ext.notebook.documents import NotebookDocuments
         from prime_ext.notebook.lease import LeaseHub
+        from prime_ext.notebook.notebook_locks import NotebookLocks
         from prime_ext.notebook.renames import follow_renames
         from prime_ext.notebook.writer_shared import shared_documents
         from prime_ext.session.store import SessionStore
@@ -120,6 +121,12 @@ class PrimeExtension(ExtensionApp):
             leases, server.contents_manager, self.log, shared_documents(server)
         )
         self._closing.push_async_callback(documents.close)
+        # Not in `data_dir`: a server or a run that keeps its sessions elsewhere takes the same.
+        locks = NotebookLocks(
+            Path(jupyter_data_dir()) / "prime" / "notebooks",
+            lambda: server.connection_url,
+            self.log,
+        )
         service = AgentService(
             AgentServices(
                 models=models,
@@ -127,6 +134,7 @@ class PrimeExtension(ExtensionApp):
                 store=store,
                 kernels=kernels,
                 documents=documents,
+                locks=locks,
                 keeper=self._keeper,
                 consents=ConsentStore(data_dir / "consent.json"),
                 model_config=model_config,
@@ -161,6 +169,7 @@ class PrimeExtension(ExtensionApp):
             prime_agent=service,
             prime_sessions=store,
             prime_leases=leases,
+            prime_locks=locks,
         )
 
     def initialize_handlers(self) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from prime_ext.agent.approvals import Approvals, Suspended
 from prime_ext.agent.attachment import Attachment
@@ -38,6 +39,9 @@ from prime_ext.session.records import (
 )
 from prime_ext.session.session import Session
 from prime_ext.session.stream import Activity, activity_of
+
+if TYPE_CHECKING:
+    from prime_ext.notebook.notebook_locks import Holder
 
 
 class Agent:
@@ -262,15 +266,16 @@ class Agent:
         Raises
         ------
         PrimeError
-            ``turn_running`` (409), and what ``revert_turn`` raises.
+            ``turn_running`` (409), ``open_elsewhere`` (409), and what ``revert_turn`` raises.
         """
         self.refuse_at_work()
         # What is sent meanwhile waits, as it would for a turn.
         async with self._services.turns.one(self.kernel, lambda: None):
-            document = self._services.documents.get(
-                self.session.notebook, self.session, reverts=turn
-            )
-            return await revert_turn(self.session, document, self._services.root, turn, user)
+            with self._services.locks.held(self._file):
+                document = self._services.documents.get(
+                    self.session.notebook, self.session, reverts=turn
+                )
+                return await revert_turn(self.session, document, self._services.root, turn, user)
 
     @property
     def is_idle(self) -> bool:
@@ -369,7 +374,12 @@ class Agent:
                 # Before anything else: neither model nor kernel is needed to wait.
                 for call_id in list(self.history.pending):
                     await self.approvals.answered(call_id)
-            async with self._services.turns.one(self.kernel, lambda: self._wait_for_kernel(turn)):
+            async with (
+                self._services.turns.one(self.kernel, lambda: self._wait_for_kernel(turn)),
+                self._services.locks.awaited(
+                    self._file, lambda holder: self._wait_for_notebook(turn, holder)
+                ),
+            ):
                 model = self._model.get(message.text)
                 await self._model.ask_consent(model, turn, message.user)
                 run = await self._make_turn(turn, model)
@@ -438,16 +448,19 @@ class Agent:
             return "error"
         return "ok"
 
+    @property
+    def _file(self) -> Path:
+        return self._services.root / self.session.notebook
+
     def _wait_for_kernel(self, turn: str) -> None:
+        self._wait(turn, "Another session is working in this notebook's kernel")
+
+    def _wait_for_notebook(self, turn: str, holder: Holder | None) -> None:
+        self._wait(turn, f"This notebook is in use by {holder or 'another process'}")
+
+    def _wait(self, turn: str, message: str) -> None:
         self._set_phase("wait", turn)
-        self.session.publish(
-            {
-                "type": "progress",
-                "what": "wait",
-                "turn": turn,
-                "message": "Another session is working in this notebook's kernel",
-            }
-        )
+        self.session.publish({"type": "progress", "what": "wait", "turn": turn, "message": message})
 
     # --- what is shown ------------------------------------------------------------------------
 

@@ -190,6 +190,24 @@ class AgentService:
             found.append(summary)
         return found
 
+    async def at_work_elsewhere(self) -> list[dict[str, Any]]:
+        """The notebooks below the root that agents of other processes work on, see ``Holder``.
+
+        ``host`` is left out where it is this server's own.
+        """
+        locks, root = self._services.locks, self._services.root
+        holders = await asyncio.to_thread(locks.elsewhere, root)
+        return [
+            {
+                "notebook": notebook,
+                "url": holder.url,
+                "pid": holder.pid,
+                "host": None if holder.is_here else holder.host,
+                "since": holder.since,
+            }
+            for notebook, holder in holders.items()
+        ]
+
     async def without_notebook(self) -> list[SessionSummary]:
         """Sessions whose notebook is not where it was: moved outside of Jupyter, or deleted."""
         summaries = await asyncio.to_thread(self._services.store.list)
@@ -202,6 +220,7 @@ class AgentService:
     async def renamed(self, old: str, new: str, user: str | None = None) -> None:
         """A notebook, or a folder above it, was renamed: its sessions follow, running or not."""
         self._services.documents.rename(old, new)
+        self._services.locks.rename(self._services.root / old, self._services.root / new)
         await asyncio.to_thread(self._services.snapshot_switch.rename, old, new)
         for summary in await asyncio.to_thread(self._services.store.list):
             moved = moved_path(summary.notebook, old, new)

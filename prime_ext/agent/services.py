@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from prime_ext.kernel.snapshot import SnapshotKeeper
     from prime_ext.models.registry import ModelRegistry
     from prime_ext.notebook.documents import NotebookDocuments
+    from prime_ext.notebook.notebook_locks import NotebookLocks
     from prime_ext.session.records import AnyRecord
     from prime_ext.session.session import Session
     from prime_ext.session.store import SessionStore
@@ -57,6 +58,7 @@ class AgentServices:
     store: SessionStore
     kernels: NotebookKernels
     documents: NotebookDocuments
+    locks: NotebookLocks
     keeper: Callable[[Session, NotebookKernel, Callable[[], bool]], SnapshotKeeper]
     """Makes the keeper of a session's kernel; the last is its ``awaits_restore``."""
     consents: ConsentStore

@@ -75,14 +75,16 @@ class SessionsHandler(PrimeHandler):
     async def get(self) -> None:
         notebook = self.get_query_argument("notebook", None)
         notebook = notebook and normal_path(notebook)
+        more: dict[str, Any] = {}
         if self.query_flag("missing"):
             found = await self.agent.without_notebook()
         elif self.query_flag("active"):
             found = await self.agent.active()
+            more["elsewhere"] = await self.agent.at_work_elsewhere()
         else:
             found = await asyncio.to_thread(self.sessions.list, notebook)
         lines = [line(self, one) for one in found if notebook in (None, one.notebook)]
-        self.answer({"sessions": lines})
+        self.answer({"sessions": lines, **more})
 
     @web.authenticated
     @authorized("write")

@@ -1,53 +1,23 @@
-"""Whether a notebook is at work in another process, so that there are never two writers."""
+"""Whether a notebook is open in another process, whose next turn would be a second writer."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from prime_ext.errors import PrimeError
 from prime_ext.models.credentials import is_loopback
+from prime_ext.notebook.notebook_locks import OPEN_ELSEWHERE
 
 if TYPE_CHECKING:
     from prime_ext.session.store import SessionStore
 
 SECONDS = 3.0
 """How long a server has to say what it has open."""
-
-
-@contextmanager
-def only_run(folder: Path, notebook: Path) -> Iterator[None]:
-    """Hold the notebook against other runs on this machine for as long as the block takes.
-
-    Raises
-    ------
-    PrimeError
-        ``open_elsewhere``.
-    """
-    from filelock import FileLock, Timeout
-
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    digest = hashlib.sha256(str(notebook.resolve()).encode("utf-8", "surrogateescape"))
-    lock = FileLock(folder / f"{digest.hexdigest()[:32]}.lock", timeout=0, mode=0o600)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise PrimeError(
-            f"Another `jupyter prime run` is working on {notebook}.",
-            code="open_elsewhere",
-            hint="Wait until it has ended.",
-        ) from None
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 async def refuse_if_open(
@@ -79,14 +49,14 @@ async def refuse_if_open(
         if is_open:
             raise PrimeError(
                 f"{notebook} is open in the Jupyter server at {server['url']}.",
-                code="open_elsewhere",
+                code=OPEN_ELSEWHERE,
                 hint="Ask the agent there, or shut the notebook's kernel down there first.",
             )
     for summary in await asyncio.to_thread(store.list, path):
         if await asyncio.to_thread(store.is_held_elsewhere, summary.id):
             raise PrimeError(
                 f"A conversation about {notebook} is open in another Jupyter server.",
-                code="open_elsewhere",
+                code=OPEN_ELSEWHERE,
                 hint="Ask the agent there, or shut that server down.",
             )
 

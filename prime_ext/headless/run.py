@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prime_ext.errors import PrimeError
-from prime_ext.headless.elsewhere import only_run, refuse_if_open
+from prime_ext.headless.elsewhere import refuse_if_open
 from prime_ext.headless.outcome import ExitStatus, Outcome
 from prime_ext.headless.report import Report, text_of
 from prime_ext.headless.server import HeadlessServer
@@ -107,8 +107,7 @@ class Run:
             server.leave_kernels()
         try:
             path = server.path_of(notebook)
-            locks = server.store.folder.parent / "runs"
-            with only_run(locks, notebook):
+            with server.locks.held(notebook):
                 await refuse_if_open(notebook, path, server.store, server.log)
                 await self._converse(path, server.chooses_offline)
         finally:

@@ -23,6 +23,7 @@ from prime_ext.headless.traits import BAD_TRAIT, refuse_bad, refuse_unknown
 
 if TYPE_CHECKING:
     from prime_ext.agent.service import AgentService
+    from prime_ext.notebook.notebook_locks import NotebookLocks
     from prime_ext.session.store import SessionStore
 
 
@@ -67,6 +68,7 @@ class HeadlessServer(ServerApp):
         server.root_if_unset = str(here if folder.is_relative_to(here) else folder)
         server.log.addFilter(_is_news)
         server.initialize(argv=list(traits), find_extensions=False, new_httpserver=False)
+        server.locks.url = lambda: None
         refuse_unknown(traits)
         # What a kernel's process prints is no part of the agent's answer.
         server._start_kernels(stdout=STDERR)
@@ -84,6 +86,11 @@ class HeadlessServer(ServerApp):
     def store(self) -> SessionStore:
         store: SessionStore = self.web_app.settings["prime_sessions"]
         return store
+
+    @property
+    def locks(self) -> NotebookLocks:
+        locks: NotebookLocks = self.web_app.settings["prime_locks"]
+        return locks
 
     @property
     def chooses_offline(self) -> bool:

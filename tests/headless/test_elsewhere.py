@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,8 @@ import pytest
 from jupyter_server.serverapp import ServerApp
 
 from prime_ext.errors import PrimeError
-from prime_ext.headless.elsewhere import only_run, refuse_if_open
+from prime_ext.headless.elsewhere import refuse_if_open
+from prime_ext.notebook.notebook_locks import NotebookLocks
 from prime_ext.session.store import SessionStore
 from tests.headless.conftest import CarryOut
 from tests.messages_api.script import reply
@@ -22,8 +23,6 @@ from tests.session.conftest import session_start
 async def test_a_server_that_has_the_kernel_is_named(
     jp_serverapp: ServerApp, jp_fetch: Any, jp_root_dir: Path, tmp_path: Path
 ) -> None:
-    import logging
-
     import nbformat
 
     for name in ("open.ipynb", "closed.ipynb"):
@@ -46,8 +45,6 @@ async def test_a_server_that_has_the_kernel_is_named(
 def test_a_conversation_that_a_server_has_open_is_in_the_way(
     carry_out: CarryOut, environment: dict[str, str], messages_api: MessagesAPI
 ) -> None:
-    import logging
-
     folder = Path(environment["JUPYTER_DATA_DIR"]) / "prime" / "sessions"
     store = SessionStore(folder, logging.getLogger("tests"))
     store.create(session_start(notebook="work.ipynb"))
@@ -62,31 +59,22 @@ def test_a_conversation_that_a_server_has_open_is_in_the_way(
 def test_two_runs_do_not_meet(
     carry_out: CarryOut, folder: Path, environment: dict[str, str], messages_api: MessagesAPI
 ) -> None:
-    locks = Path(environment["JUPYTER_DATA_DIR"]) / "prime" / "runs"
+    locks = NotebookLocks(
+        Path(environment["JUPYTER_DATA_DIR"]) / "prime" / "notebooks",
+        lambda: None,
+        logging.getLogger("tests"),
+    )
 
     def respond(request: Any) -> Any:
-        with pytest.raises(PrimeError) as refused, only_run(locks, folder / "work.ipynb"):
+        with pytest.raises(PrimeError) as refused, locks.held(folder / "work.ipynb"):
             pass
         return reply(refused.value.message)
 
     messages_api.respond = respond
     first = carry_out("./work.ipynb", "Go.")
     assert first.status == 0
-    assert "Another `jupyter prime run`" in first.out
-    with only_run(locks, folder / "work.ipynb"):
-        second = carry_out("work.ipynb", "Go.")
+    assert "in use by `jupyter prime run`" in first.out
+    with locks.held(folder / "work.ipynb"):
+        second = carry_out("work.ipynb", "Go.", "--data-dir", folder / "other")
     assert second.status == 8
-    assert "Another `jupyter prime run`" in second.err
-
-
-async def test_the_lock_is_that_of_the_file_whatever_it_is_called(tmp_path: Path) -> None:
-    notebook = tmp_path / "n.ipynb"
-    notebook.touch()
-    link = tmp_path / "link.ipynb"
-    link.symlink_to(notebook)
-    with only_run(tmp_path / "locks", notebook):
-        with pytest.raises(PrimeError), only_run(tmp_path / "locks", link):
-            pass
-        await asyncio.sleep(0)
-    with only_run(tmp_path / "locks", link):
-        pass
+    assert "in use by `jupyter prime run`" in second.err
