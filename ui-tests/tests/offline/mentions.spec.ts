@@ -74,6 +74,57 @@ test('mentions by keyboard: chips, what the model gets, and after a reload', asy
   await expect(panel.cells.nth(4)).toHaveClass(/jp-mod-active/);
 });
 
+test('names with spaces, quotes and accents, by keyboard', async ({
+  page,
+  tmpPath
+}) => {
+  const panel = await PrimePanel.onExample(page, tmpPath);
+  const { keyboard } = page;
+  await page.contents.createDirectory(`${tmpPath}/da ta`);
+  for (const name of ['da ta/größe "2" é.csv', "it's.csv"]) {
+    await page.contents.uploadContent(name, 'text', `${tmpPath}/${name}`);
+  }
+  await panel.composer.focus();
+  const options = panel.root
+    .getByRole('listbox', { name: 'Mentions' })
+    .getByRole('option');
+
+  await keyboard.type('compare @da');
+  await expect(options.first()).toHaveText(/^da ta\//);
+  await keyboard.press('Enter');
+  await expect(panel.composer).toHaveValue('compare @"da ta/');
+  await expect(options).toHaveText([/^da ta\/\s*The whole folder/, /^größe/]);
+  await keyboard.type('größe "2');
+  await expect(options).toHaveCount(0);
+  for (let i = 0; i < 2; i++) {
+    await keyboard.press('Backspace');
+  }
+  await expect(options).toHaveText([/^größe/]);
+  await keyboard.press('Enter');
+  await keyboard.type("@it's");
+  await expect(options.first()).toHaveText(/^it's\.csv/);
+  await keyboard.press('Tab');
+  await keyboard.type('@da ');
+  await panel.composer.press('Backspace');
+  await expect(options.first()).toHaveText(/^da ta\//);
+  await keyboard.press('Enter');
+  await expect(options.first()).toHaveText(/The whole folder/);
+  await keyboard.press('Enter');
+  await expect(panel.composer).toHaveValue(
+    `compare @'da ta/größe "2" é.csv' @it's.csv @"da ta" `
+  );
+  const sent = ['größe "2" é.csv', "it's.csv", 'da ta/'];
+  await expect(chips(panel.composerBox)).toHaveText(sent);
+
+  await panel.composer.press('Enter');
+  await panel.answered(1);
+  await expect(chips(panel.conversation)).toHaveText(sent);
+  const [file, other, folder] = await contentOfFirstMessage(page);
+  expect(file).toContain('da ta/größe "2" é.csv');
+  expect(other).toContain("it's.csv");
+  expect(folder).toContain('<attachment type="folder"');
+});
+
 test('from a cell: ask about it, fix its error, mention what is selected in it', async ({
   page,
   tmpPath
