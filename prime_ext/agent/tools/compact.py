@@ -1,4 +1,4 @@
-"""The model's own request for a compaction."""
+"""The tool with which the model requests a compaction."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from prime_ext.agent.tools.tool import Tool, ToolContext, ToolOutcome
 
 
 async def _compact(_context: ToolContext, _arguments: dict[str, Any]) -> ToolOutcome:
-    # The agent sees the call and compacts once the results of this step are in the log:
-    # a context cannot be replaced while a call in it is open.
+    # The turn compacts after the results of this reply have been recorded: the context cannot be
+    # replaced while one of its tool calls has no result.
     return ToolOutcome.text(
         "Asked for. If a summary is shorter than what has been said, it begins the conversation "
         "from here on; otherwise all stays as it is. Go on with the work either way."

@@ -1,4 +1,4 @@
-"""Tools for the notebook's kernel: run code beside the notebook, look at variables."""
+"""Tools for the notebook's kernel: run code without a cell, and inspect variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools for the session's notebook: read it, change its cells, run them."""
+"""Tools for the session's notebook: read the notebook, change its cells and run them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from prime_ext.notebook.document import Change
 from prime_ext.notebook.seen import Changes
 
 FULL_CHARS = 24_000
-"""Characters of cells shown in full in one reading; the others are listed by a line each."""
+"""Maximum number of characters of cells that one call shows in full. The other cells are listed
+with one line each."""
 LISTED = 150
-"""Cells listed by a line each in one reading."""
+"""Maximum number of cells that one call lists with one line each."""
 
 
 async def _read_notebook(context: ToolContext, arguments: dict[str, Any]) -> ToolOutcome:
@@ -32,7 +33,7 @@ async def _read_notebook(context: ToolContext, arguments: dict[str, Any]) -> Too
     left = FULL_CHARS
     for cell in wanted:
         text = describe_cell(cell, len(cells))
-        # The first is always shown: a cell that is longer than the budget has to be readable.
+        # The first cell is always shown in full, so that a very long cell can be read at all.
         if left >= len(text) or not full:
             full.append((cell, text))
             left -= len(text)
@@ -76,7 +77,7 @@ def _title(
 
 
 def _changes(changes: Changes) -> list[str]:
-    """What was changed by others since the last reading, for the model to take into account."""
+    """Return the lines for the model about changes by others since it last read the notebook."""
     if not changes:
         return []
     lines = ["Changed since you last read it, not by you:"]
@@ -89,7 +90,7 @@ def _changes(changes: Changes) -> list[str]:
 
 
 def listing(cells: list[Cell]) -> str:
-    """Cells by a line each."""
+    """Return a listing of cells with one line each."""
     lines = ["Further cells, first lines only; read them with start and end:"]
     lines += [
         f"- [{c.id}] cell {c.index + 1}, {c.cell_type}: {c.first_line}" for c in cells[:LISTED]
@@ -211,12 +212,16 @@ async def _preview_insert(context: ToolContext, arguments: dict[str, Any]) -> Qu
 
 
 def _named(cell: Cell) -> str:
-    """The cell as a person knows it."""
+    """Return the position and the first line of a cell, by which a person knows it."""
     return f"cell {cell.index + 1}: {cell.first_line}"
 
 
 async def _present(context: ToolContext, cell_id: str) -> Cell | str:
-    """The cell as the person who decides is shown it; what changes after that is a conflict."""
+    """Return the cell for a preview, and note that this state of it was shown.
+
+    A change of the cell after that is a conflict. If there is no such cell, the return value is a
+    text that says so.
+    """
     cell = await _cell(context, cell_id)
     if isinstance(cell, Cell) and context.document.seen.hash(cell.id) is None:
         context.document.seen.shown(cell)

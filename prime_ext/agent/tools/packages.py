@@ -1,4 +1,4 @@
-"""Tools of other packages: found by their entry point, checked, and left out if they do not fit."""
+"""Tools of other packages, found by their entry points and checked before they are offered."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from prime_ext.agent.tools.tool import ApprovalClass, Tool, ToolContext, ToolOut
 GROUP = "prime_ext.tools"
 
 STOP_SECONDS = 5.0
-"""How long a handler has to end when it is stopped; then it is left alone."""
+"""Seconds to wait for a handler to end after it was cancelled."""
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
-"""What the Messages API takes."""
+"""Tool names that the Messages API accepts."""
 
 
 @dataclass(frozen=True)
 class PackagedTool:
-    """A tool and where it comes from."""
+    """A tool and the package it comes from."""
 
     tool: Tool
     package: str
@@ -32,23 +32,23 @@ class PackagedTool:
 
 @dataclass(frozen=True)
 class Problem:
-    """Why something of a package is not offered."""
+    """The reason why something in a package is not offered as a tool."""
 
     package: str
     message: str
-    """What is wrong and what to do, for whoever installed the package."""
+    """What is wrong and what to do, for the person who installed the package."""
 
 
 def find_tools(taken: Collection[str]) -> tuple[list[PackagedTool], list[Problem]]:
-    """Import the packages that give tools; those that work, and what is wrong with the others.
+    """Import the packages that provide tools; return the valid tools, and the problems found.
 
-    Ordered by package, entry point and position, so that the beginning of every request stays the
-    same. Takes as long as the packages' imports: call it in a thread.
+    The tools are ordered by package, entry point and position, so that the beginning of every
+    request stays the same. This takes as long as the imports do, so call it in a thread.
 
     Parameters
     ----------
     taken:
-        Names that a package's tool must not have.
+        Names that are in use already.
     """
     names = dict.fromkeys(taken, "prime_ext")
     found: list[PackagedTool] = []
@@ -86,12 +86,14 @@ def find_tools(taken: Collection[str]) -> tuple[list[PackagedTool], list[Problem
 
 
 async def call_handler(tool: Tool, context: ToolContext, arguments: dict[str, Any]) -> ToolOutcome:
-    """Call a handler that nobody knows: it can neither hold up Stop nor end the server.
+    """Call the handler of another package, so that it can neither block Stop nor end the server.
 
     Raises
     ------
-    RuntimeError, TypeError
-        It wanted to exit, was cancelled by itself, or returned something else than an outcome.
+    RuntimeError
+        If the handler called ``sys.exit``, or was cancelled by something that it awaited.
+    TypeError
+        If the handler did not return a ``ToolOutcome``.
     """
 
     async def guarded() -> ToolOutcome:
@@ -115,14 +117,17 @@ async def call_handler(tool: Tool, context: ToolContext, arguments: dict[str, An
 
 
 def fault(tool: Any) -> str | None:
-    """What is wrong with a tool that a package gave; ``None`` if it can be offered."""
+    """Return what is wrong with a tool of a package, or ``None`` if it can be offered."""
     if not isinstance(tool, Tool):
         return f"it is a {type(tool).__name__}, not a prime_ext.tools.Tool or a list of them"
     return _part_fault(tool)
 
 
 def _part_fault(tool: Any) -> str | None:
-    """As `fault`; the parts may be of any type, since nobody has checked the package's."""
+    """Return what is wrong with the parts of a tool, or ``None``.
+
+    Each part may be of any type, because a package's code need not have been type-checked.
+    """
     if not isinstance(tool.name, str) or not _NAME.fullmatch(tool.name):
         return "its name must be 1 to 128 letters, digits, - or _"
     if not isinstance(tool.description, str) or not tool.description.strip():
@@ -150,7 +155,7 @@ def _schema_fault(schema: Any) -> str | None:
     except SchemaError as error:
         return f"its input_schema is not a valid JSON Schema: {error.message}"
     for key, value in _members(schema):
-        # Looked up over the network otherwise, for each call.
+        # The validator would fetch such a reference over the network, for each call.
         if key in ("$ref", "$dynamicRef") and isinstance(value, str) and value[:1] != "#":
             return f"its input_schema refers to something outside of itself: {value!r}"
     return None

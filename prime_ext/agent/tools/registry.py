@@ -1,4 +1,4 @@
-"""All tools by name, and the check of what a model passes them."""
+"""All tools by name, and the validation of their arguments."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from prime_ext.errors import PrimeError
 from prime_ext.session.excerpts import fitted
 
 MAX_ERROR_CHARS = 300
-"""Of what is said of an argument: it quotes the argument, which the model has before it anyway."""
+"""Maximum length of the validation message, which quotes the argument. The model has the argument
+in its context anyway."""
 
 
 class ToolRegistry:
-    """The tools a new session offers, in a fixed order."""
+    """The tools that a new session offers to its model, in a fixed order."""
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         self._tools = {tool.name: tool for tool in tools}
@@ -28,7 +29,7 @@ class ToolRegistry:
 
     @classmethod
     def default(cls) -> ToolRegistry:
-        """The tools that come with the package."""
+        """Return a registry of the tools that come with this package."""
         from prime_ext.agent.tools import (
             compact,
             file_edits,
@@ -54,7 +55,10 @@ class ToolRegistry:
         )
 
     async def load_packages(self, log: logging.Logger) -> None:
-        """Take in the tools of other packages, once; those that do not work are logged."""
+        """Add the tools of other packages and log those that do not work.
+
+        Only the first call does anything.
+        """
         async with self._loading:
             if self._loaded:
                 return
@@ -69,26 +73,26 @@ class ToolRegistry:
             self._loaded = True
 
     def package(self, name: str) -> str | None:
-        """The package that a tool comes from; ``None`` for those of this one."""
+        """Return the package that a tool comes from, or ``None`` for a tool of this package."""
         return self._packages.get(name)
 
     def definitions(self) -> list[dict[str, Any]]:
-        """What the model is sent."""
+        """Return the definitions of all tools, as the Messages API takes them."""
         return [tool.definition() for tool in self._tools.values()]
 
     def get(self, name: str, offered: Collection[str] | None = None) -> Tool:
-        """The tool called ``name``.
+        """Return the tool called ``name``.
 
         Parameters
         ----------
         offered:
-            Names that the session's model was offered; by default all that there are.
+            Names of the tools that the session's model was offered; by default all tools.
 
         Raises
         ------
         PrimeError
-            ``unknown_tool``, naming those that exist; ``tool_gone`` for one that was installed
-            when the session's tools were frozen and is not any more.
+            ``unknown_tool``, with the names that exist; ``tool_gone`` if the tool was available
+            when the session's tools were frozen, but no longer is.
         """
         offered = self._tools if offered is None else offered
         if name not in offered:
@@ -108,12 +112,14 @@ class ToolRegistry:
         return self._tools[name]
 
     def check(self, tool: Tool, arguments: Any) -> dict[str, Any]:
-        """``arguments`` if they fit the tool's schema.
+        """Return ``arguments`` if they are valid for the tool's schema.
+
+        Floats with an integral value become integers.
 
         Raises
         ------
         PrimeError
-            ``invalid_arguments``, naming the first thing that does not fit.
+            ``invalid_arguments``, with the most relevant violation of the schema.
         """
         from jsonschema.exceptions import best_match
 
@@ -137,5 +143,5 @@ class ToolRegistry:
 
 
 def _integral(value: Any) -> Any:
-    """JSON Schema takes 1.0 for an integer; Python takes it for none."""
+    """Convert a float such as 1.0 to an integer: JSON Schema accepts it as one, Python does not."""
     return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,4 +1,4 @@
-"""What a run in the kernel came to, as the model and the panel are told it."""
+"""The outcome of a run in the kernel, in the forms that the model and the panel get."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from prime_ext.kernel.execution import Execution
 
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
-"""What the Messages API takes, in the order of preference."""
+"""Image types that the Messages API accepts, in order of preference."""
 MAX_IMAGES = 20
 SO_FAR_CHARS = 4_000
-"""Of the text of a run that goes on; all of it comes with its end."""
+"""Maximum text of a run that goes on, in characters; the full text follows when it ends."""
 TEXT_TYPES = ("text/plain", "text/markdown", "text/latex", "application/json", "text/html")
 
 DIED = (
@@ -44,15 +44,16 @@ NO_INPUT = (
 
 
 def run_outcome(execution: Execution, *notes: str) -> ToolOutcome:
-    """One block with all text of a run, then its images; and the outputs for the panel.
+    """Return the outcome of an execution: one text block, its images, and outputs for the panel.
 
-    The text says ``[image n]`` where an image belongs. Since the text comes first, cutting it does
-    not move the images: in ``outputs`` an image stands as ``{"content_index": n}``.
+    The text contains ``[image n]`` where an image belongs. In ``outputs`` the data of an image is
+    replaced by ``{"content_index": n}``, its index in the content. The text comes first, so cutting
+    it does not change these indices.
 
     Parameters
     ----------
     notes:
-        What else the model has to know, e.g. that the notebook could not be saved.
+        Further text for the model, e.g. that the notebook could not be saved.
     """
     texts, images, outputs = _taken_apart(execution.outputs)
     status = _status(execution, bool(texts))
@@ -66,7 +67,7 @@ def run_outcome(execution: Execution, *notes: str) -> ToolOutcome:
 
 
 def outcome_so_far(outputs: list[dict[str, Any]], notice: str, *, is_error: bool) -> ToolOutcome:
-    """What a run has put out by now, for the model: the end of its text, and ``notice``."""
+    """Return the end of the text that a run has put out so far, followed by ``notice``."""
     texts, images, _ = _taken_apart(outputs)
     text = "\n".join(texts)
     if len(text) > SO_FAR_CHARS:
@@ -77,14 +78,17 @@ def outcome_so_far(outputs: list[dict[str, Any]], notice: str, *, is_error: bool
 
 
 def outcome_by_then(outputs: list[dict[str, Any]], notice: str) -> ToolOutcome:
-    """All that a run has put out that will not be seen to its end, and ``notice``."""
+    """Return ``notice`` and all outputs so far of a run that is no longer tracked."""
     texts, images, kept = _taken_apart(outputs)
     text = "\n".join([notice, *texts])
     return ToolOutcome([{"type": "text", "text": text}, *images], kept, is_error=True)
 
 
 def render_outputs(outputs: list[dict[str, Any]]) -> tuple[list[str], list[dict[str, Any]]]:
-    """Texts of outputs, and their images as blocks; a text says ``[image n]`` where one belongs."""
+    """Return the texts of outputs, and their images as content blocks.
+
+    A text contains ``[image n]`` where an image belongs.
+    """
     texts, images, _ = _taken_apart(outputs)
     return texts, images
 
@@ -92,7 +96,7 @@ def render_outputs(outputs: list[dict[str, Any]]) -> tuple[list[str], list[dict[
 def _taken_apart(
     outputs: list[dict[str, Any]],
 ) -> tuple[list[str], list[dict[str, Any]], list[dict[str, Any]]]:
-    """Texts, images, and the outputs with the images' places in place of the images."""
+    """Split outputs into texts, image blocks, and outputs that refer to the images by index."""
     texts: list[str] = []
     images: list[dict[str, Any]] = []
     kept: list[dict[str, Any]] = []

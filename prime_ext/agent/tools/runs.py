@@ -1,10 +1,10 @@
-"""The run that a session has going on in its kernel, when it takes longer than one call may.
+"""Runs: code that a tool call executes in the kernel, and that may outlast the call.
 
-A call that runs code is answered at the latest after `Runs.notice_seconds`, so that the model can
-decide: the run goes on, and the model waits for it or interrupts it by calls of their own. An
-interrupt is a request that code may refuse, so a run is kept until the kernel has ended it, even
-behind the end of the turn that began it. What becomes of a run that no call waits for is recorded
-as it ends, so that nothing it puts out is lost.
+A call that runs code gets its result after `Runs.notice_seconds` at the latest. If the run still
+goes on then, the model can wait for it or interrupt it with further tool calls. Code may ignore an
+interrupt, so a run is tracked until it has ended in the kernel, even beyond the end of its turn. If
+a run ends while no call waits for it, its outcome becomes a ``run_end`` record, so that none of its
+outputs are lost.
 """
 
 from __future__ import annotations
@@ -27,15 +27,14 @@ WAIT_FOR_RUN = "wait_for_run"
 INTERRUPT_RUN = "interrupt_run"
 
 WAIT_SECONDS = 240
-"""Less than the five minutes that an entry of the prompt cache lives."""
+"""Default wait; less than the five minutes after which an entry of the prompt cache expires."""
 
 Progress = Callable[[dict[str, Any]], None]
 
 INTERRUPT_SECONDS = 15.0
-"""How long a run that the model interrupts may take to end before the model is told that it goes
-on."""
+"""Seconds after which the model is told that a run goes on although the model interrupted it."""
 STOP_SECONDS = 5.0
-"""How long one that a person stops may take before its turn ends without it."""
+"""Seconds after which a turn that a person stopped ends, even if its run still goes on."""
 
 _HOW_TO_END = (
     "Wait for it with wait_for_run, or interrupt it again with interrupt_run. If that does not "
@@ -51,14 +50,18 @@ CUT_OFF = (
 
 
 class Run:
-    """One run, who is shown what it puts out, and how it is interrupted.
+    """One execution of code in the kernel.
 
     Parameters
     ----------
+    what:
+        Name of the run for the model, e.g. ``Cell [a1b2]``.
+    progress:
+        Publishes the outputs while the call that began the run waits for it.
     call_id:
-        The call that began it.
+        Id of the tool call that began the run.
     turn:
-        That call's turn.
+        Id of that call's turn.
     """
 
     def __init__(
@@ -70,20 +73,26 @@ class Run:
         self.turn = turn
         self.outputs: list[dict[str, Any]] = []
         self.awaited_by = 0
-        """How many calls wait for it, whose results will say what it came to."""
+        """Number of calls that wait for the run and will report its outcome as their result."""
         self.is_answered_for = False
-        """The result of a call that waited for it says what it came to."""
+        """Whether a call that waited for the run has reported its outcome."""
         self.is_cut_off = False
-        """It is given up although it goes on."""
+        """Whether the run was abandoned although it goes on in the kernel."""
         self.answered = asyncio.Event()
-        """The result of the call that began it is recorded: its end has to stand behind that."""
+        """Set once the result of the call that began the run is recorded.
+
+        The record of the run's end must come after it.
+        """
         self.is_left = False
-        """A person stopped its turn, which has ended without it: no later turn lasts as long."""
+        """Whether a person stopped the turn of the run, and the run did not end in time.
+
+        Later turns do not wait for such a run.
+        """
         self.is_told = False
-        """The model knows that it was left."""
+        """Whether the model has been told that the run was left running."""
         self.task: asyncio.Task[ToolOutcome]
         self.end: asyncio.Task[None]
-        """Done when it has ended and that is recorded, unless a call waits for it."""
+        """Done when the run has ended and, unless a call waits for the run, that is recorded."""
         self._began_at = time.monotonic()
         self._interrupt: Interrupt | None = None
         self._was_interrupted = False
@@ -93,11 +102,11 @@ class Run:
         self.progress(body)
 
     def begun(self, interrupt: Interrupt) -> None:
-        """The kernel has begun with it; ``interrupt`` interrupts it there."""
+        """Note that the kernel has begun to execute the run; ``interrupt`` interrupts it there."""
         self._interrupt = interrupt
 
     def interrupt(self) -> None:
-        """Interrupt it; if the kernel has not begun with it, take it back."""
+        """Interrupt the run, or cancel its request if the kernel has not begun with it."""
         if self._interrupt is not None:
             self._interrupt()
         elif not self._was_interrupted:
@@ -110,7 +119,7 @@ class Run:
 
     @property
     def was_taken_back(self) -> bool:
-        """It ended before the kernel had begun with it."""
+        """Whether the run was cancelled before the kernel had begun with it."""
         return self._interrupt is None and self.is_over and self.task.cancelled()
 
     @property
@@ -119,7 +128,7 @@ class Run:
 
     @property
     def standing(self) -> str:
-        """How it stands while it goes on, in a sentence without its end."""
+        """State of a run that goes on, as a sentence without its full stop."""
         seconds = round(self.seconds)
         if self._interrupt is None:
             return (
@@ -139,7 +148,7 @@ class Run:
         return "Wait for it with wait_for_run, or stop it with interrupt_run."
 
     def so_far(self) -> ToolOutcome:
-        """What there is while it goes on."""
+        """Return the outputs so far of a run that goes on, with a notice that it does."""
         notice = (
             f"{self.standing}. {self.how_to_end} list_variables and inspect_variable "
             "answer meanwhile; other code has to wait."
@@ -147,12 +156,12 @@ class Run:
         return outcome_so_far(self.outputs, notice, is_error=False)
 
     def result(self) -> ToolOutcome:
-        """What it came to.
+        """Return the outcome of a run that has ended.
 
         Raises
         ------
-        PrimeError
-            And whatever else the work raised.
+        Exception
+            The exception that the work raised, often a ``PrimeError``.
         """
         if self.task.cancelled():
             notice = f"{self.what} was taken back before the kernel had begun with it."
@@ -164,7 +173,7 @@ class Run:
         return replace(outcome, content=[*outcome.content, {"type": "text", "text": notice}])
 
     def told(self) -> ToolOutcome:
-        """What it came to, for a model that did not wait for it."""
+        """Return the outcome for a model that did not wait for the run."""
         if self.is_cut_off and self.task.cancelled():
             return outcome_by_then(self.outputs, f"{self.what} {CUT_OFF}")
         if self.was_taken_back:
@@ -177,27 +186,28 @@ class Run:
             return ToolOutcome.text(text + sentences(error.message, error.hint), is_error=True)
         texts = [block["text"] for block in outcome.content if block["type"] == "text"]
         text = "\n".join([f"{self.what}, which {was}, has ended:", *texts])
-        # The text stays the first block: outputs name images by their place.
+        # The text stays the first block, because outputs refer to images by their index.
         images = [block for block in outcome.content if block["type"] != "text"]
         return replace(outcome, content=[{"type": "text", "text": text}, *images])
 
 
 class Runs:
-    """At most one run at a time, which may outlast the call and the turn that began it.
+    """The runs of one session: at most one at a time, which may outlast its call and its turn.
 
     Parameters
     ----------
     notice_seconds:
-        After so long a call is answered although its run goes on; 0: never.
+        Seconds after which a call gets its result although its run goes on. 0 means that a call
+        waits until the run has ended.
     """
 
     def __init__(self, notice_seconds: float = 0.0) -> None:
         self.notice_seconds = notice_seconds
         self.on_end: Callable[[Run], Awaitable[None]] | None = None
-        """Records what became of a run that no call waits for."""
+        """Records the outcome of a run that no call waits for."""
         self._run: Run | None = None
         self._begun: Run | None = None
-        """The last one that was begun."""
+        """The run that was begun last."""
         self._ending: set[asyncio.Task[None]] = set()
 
     async def begin(
@@ -207,19 +217,20 @@ class Runs:
         *,
         may_outlast: bool,
     ) -> ToolOutcome:
-        """Carry out ``work``, and return what it came to, or that it goes on.
+        """Carry out ``work``, and return its outcome, or a notice that the run goes on.
 
         Parameters
         ----------
         work:
-            Gets ``run``, to be told what it has to show, and when the kernel begins with it.
+            Executes the code. It is passed ``run``, and reports to it the outputs and the moment
+            at which the kernel begins with the code.
         may_outlast:
-            The model has the tools to wait for it.
+            Whether the call may end before the run: the model has the tools to wait for it.
 
         Raises
         ------
         PrimeError
-            ``run_going_on`` (409): another run has not ended.
+            ``run_going_on`` (409) if another run has not ended.
         """
         if self._run is not None and not self._run.is_over:
             raise PrimeError(
@@ -234,12 +245,12 @@ class Runs:
         return await self._until(run, self.notice_seconds if may_outlast else 0.0)
 
     async def wait(self, seconds: float, progress: Progress) -> ToolOutcome:
-        """What the run came to, or that it goes on after so many seconds.
+        """Wait for the run for at most ``seconds``; return its outcome, or that it goes on.
 
         Raises
         ------
         PrimeError
-            ``no_run`` (409).
+            ``no_run`` (409) if no run goes on.
         """
         run = await self._going()
         run.progress = progress
@@ -248,12 +259,12 @@ class Runs:
         return await self._until(run, seconds)
 
     async def interrupt(self, progress: Progress) -> ToolOutcome:
-        """Interrupt the run: what it came to, or that it goes on all the same.
+        """Interrupt the run; return its outcome, or that it goes on nevertheless.
 
         Raises
         ------
         PrimeError
-            ``no_run`` (409).
+            ``no_run`` (409) if no run goes on.
         """
         run = await self._going()
         run.progress = progress
@@ -261,7 +272,10 @@ class Runs:
         return await self._until(run, INTERRUPT_SECONDS)
 
     def notice(self) -> str | None:
-        """That a run was left that goes on, for the model; told once."""
+        """Return a notice for the model that a run was left running, if it has not had one.
+
+        Calling this marks the notice as delivered.
+        """
         run = self._run
         if run is None or not self.is_left or run.is_told:
             return None
@@ -269,42 +283,45 @@ class Runs:
         return f"{run.standing}. {run.how_to_end} Its end will be told."
 
     def answered(self, call_id: str) -> None:
-        """The result of a call is recorded."""
+        """Note that the result of a call has been recorded."""
         if self._begun is not None and self._begun.call_id == call_id:
             self._begun.answered.set()
 
     def was_taken_back(self, call_id: str) -> bool:
-        """Whether the run that a call began ended before the kernel had begun with it."""
+        """Return whether the call's run was cancelled before the kernel had begun with it."""
         run = self._begun
         return run is not None and run.call_id == call_id and run.was_taken_back
 
     @property
     def call_id(self) -> str | None:
-        """The call whose run goes on."""
+        """Id of the call that began the current run; ``None`` if there is no run."""
         return self._run.call_id if self._run is not None else None
 
     @property
     def is_going_on(self) -> bool:
-        """Whether a run has outlasted its call."""
+        """Whether there is a current run."""
         return self._run is not None
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing goes on, and all that has ended is recorded."""
+        """Whether no run goes on, and the end of every run has been recorded."""
         return self._run is None and not self._ending
 
     @property
     def is_left(self) -> bool:
-        """Whether it goes on although its turn was stopped."""
+        """Whether a run goes on although its turn was stopped."""
         return self._run is not None and self._run.is_left and not self._run.is_over
 
     @property
     def holds_turn(self) -> bool:
-        """Whether one goes on, or its end is being recorded, and the turn lasts as long."""
+        """Whether the turn must wait for a run, or for the record of its end."""
         return bool(self._ending) or (self.is_going_on and not self.is_left)
 
     async def settle(self) -> None:
-        """Return when nothing runs any more that the turn lasts for; if cancelled, stop it."""
+        """Wait for the run that the turn must wait for, and for the record of its end.
+
+        If this is cancelled, the run is interrupted.
+        """
         try:
             if self._run is not None and not self.is_left:
                 await asyncio.wait({self._run.end})
@@ -314,13 +331,13 @@ class Runs:
             raise
 
     async def stop(self) -> None:
-        """Interrupt what the turn has run, and leave it if it does not end within seconds."""
+        """Interrupt the turn's run, and leave it running if it does not end within seconds."""
         if self._run is not None and not self.is_left:
             await self._stop(self._run)
         await self.ended()
 
     async def close(self) -> None:
-        """Give up what runs, for good."""
+        """Abandon the run for good, and record that."""
         run = self._run
         if run is not None and not run.is_over:
             run.is_cut_off = True
@@ -329,14 +346,14 @@ class Runs:
         await self.ended()
 
     async def ended(self) -> None:
-        """Return when what has ended is recorded."""
+        """Wait until the end of every run that has ended is recorded."""
         if self._ending:
             await asyncio.wait(self._ending)
 
     async def _see_to_end(self, run: Run) -> None:
         await asyncio.wait({run.task})
         task = asyncio.current_task()
-        # The call that waited may have been woken before this.
+        # The call that waited may have been woken first, and have reported the outcome.
         if run.awaited_by or run.is_answered_for or task is None:
             return
         self._ending.add(task)
@@ -356,7 +373,7 @@ class Runs:
 
     async def _going(self) -> Run:
         if self._run is None:
-            await self.ended()  # so that the result of this call tells of it
+            await self.ended()  # so that the result of this call includes its end
             raise PrimeError(
                 "Nothing that you began is running.",
                 code="no_run",
@@ -366,7 +383,10 @@ class Runs:
         return self._run
 
     async def _until(self, run: Run, seconds: float) -> ToolOutcome:
-        """The outcome of ``run``, which is kept as the one going on if it takes longer."""
+        """Wait for ``run`` for at most ``seconds``, without limit if 0, and return its outcome.
+
+        If the run takes longer, it stays the current run, and its outputs so far are returned.
+        """
         self._run = run
         run.awaited_by += 1
         try:
@@ -390,11 +410,14 @@ class Runs:
 async def begin_run(
     context: ToolContext, what: str, work: Callable[[Run], Awaitable[ToolOutcome]]
 ) -> ToolOutcome:
-    """As `Runs.begin`, for a call; ``what`` names the run to the model, e.g. ``Cell [a1b2]``."""
+    """Begin a run for a tool call. See `Runs.begin`.
+
+    ``what`` names the run for the model, e.g. ``Cell [a1b2]``.
+    """
     run = Run(what, context.progress, context.call_id, context.turn)
     if context.runs is None:
         return await work(run)
-    # A session of an older version learns of the tools with its next compaction.
+    # A session that an older version started is offered these tools after its next compaction.
     offered = any(tool["name"] == WAIT_FOR_RUN for tool in context.session.tools)
     return await context.runs.begin(run, work, may_outlast=offered)
 

@@ -1,4 +1,4 @@
-"""What a tool is: a schema the model sees, an approval class, and a handler."""
+"""Definition of a tool: a schema for the model, an approval class and a handler."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from prime_ext.session.session import Session
 
 ApprovalClass = Literal["read", "edit", "write", "run"]
-"""``read`` looks only; ``edit`` changes cells; ``write`` changes files; ``run`` executes code."""
+"""``read`` changes nothing, ``edit`` changes cells, ``write`` changes files, ``run`` runs code."""
 
 
 @dataclass(frozen=True)
 class ToolOutcome:
-    """What a call came to.
+    """Result of a tool call.
 
     Parameters
     ----------
     content:
-        Messages API blocks for the model, ``text`` and ``image``, uncapped: the agent caps long
-        text and keeps the whole in ``outputs/``.
+        Content blocks of the Messages API for the model, of type ``text`` or ``image``. They are
+        not capped: the agent cuts long text and keeps the full text in ``outputs/``.
     outputs:
         Notebook outputs (nbformat 4) for the panel, if the tool ran code.
     is_error:
-        The call failed; ``content`` says why and what to do.
+        Whether the call failed; ``content`` then says why and what to do.
     left_out:
-        Characters that the text lacks and nothing holds: there were too many to keep.
+        Number of characters that were dropped because there were too many to keep.
     """
 
     content: list[dict[str, Any]]
@@ -42,12 +42,12 @@ class ToolOutcome:
     left_out: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what would make every later request of the session fail.
+        """Check the types, because an invalid block would make every later request fail.
 
         Raises
         ------
         TypeError
-            Naming the first part that is not as described.
+            With the first part that is not as described.
         """
         _each(self.content, "content", _is_block, _BLOCK)
         _each(self.outputs, "outputs", _is_output, "a notebook output (nbformat 4)")
@@ -58,36 +58,39 @@ class ToolOutcome:
 
     @classmethod
     def text(cls, text: str, *, is_error: bool = False) -> ToolOutcome:
-        """An outcome that is one text."""
+        """Return an outcome with a single text block."""
         return cls([{"type": "text", "text": text}], is_error=is_error)
 
 
 @dataclass(frozen=True)
 class ToolContext:
-    """What a handler may use. One is made for each call."""
+    """Everything that a handler may use. Each call gets a context of its own."""
 
     call_id: str
     session: Session
-    """The conversation; ``session.id``, ``session.notebook`` and ``session.folder`` name it."""
+    """Session of the call, with its ``id``, ``notebook`` (a path) and ``folder``."""
     kernel: NotebookKernel
-    """The notebook's kernel, started when it is first needed."""
+    """Kernel of the notebook, started when it is first needed."""
     document: NotebookDocument
-    """The notebook, unsaved edits of an open one included."""
+    """The notebook, including unsaved edits if it is open in a browser."""
     root: Path
-    """Root of the Jupyter server's files; no path outside it is read or written."""
+    """Root of the Jupyter server's files. Tools read and write no path outside of it."""
     progress: Callable[[dict[str, Any]], None]
-    """Send a transient ``progress`` frame body, e.g. ``{"outputs": [...]}`` as they come."""
+    """Publish the body of a transient ``progress`` frame, e.g. ``{"outputs": [...]}`` while code
+    runs."""
     turn: str | None = None
     """Id of the turn that the call belongs to."""
     previewed: dict[str, Any] = field(default_factory=dict)
-    """What a ``preview`` notes of what it has shown, for the ``handler`` to see whether it still
-    holds: a person may take days to decide."""
+    """Notes of the ``preview`` about the state that it has shown.
+
+    The ``handler`` compares them with the present state: a person may take days to decide.
+    """
     runs: Runs | None = None
-    """The run that the session has going on; ``None`` for tools of other packages."""
+    """Runs of the session in its kernel; ``None`` if no agent made the context."""
 
     @property
     def workspace(self) -> Workspace:
-        """The files that the agent may touch; checks every path that the model gives."""
+        """Files that the agent may access; checks every path that the model gives."""
         from prime_ext.agent.tools.paths import Workspace
 
         return Workspace(self.root, self.session.folder)
@@ -132,8 +135,10 @@ def _is_output(output: Any) -> bool:
 
 @dataclass(frozen=True)
 class Question:
-    """What a person is asked, where only the present state can put it: the id of a cell says
-    nothing to a person, its position and first line do."""
+    """Question to the person about a call, phrased with the present state of the notebook.
+
+    The id of a cell means nothing to a person, but its position and first line do.
+    """
 
     summary: str
     detail: str | None = None
@@ -145,29 +150,32 @@ Preview = Callable[[ToolContext, dict[str, Any]], Awaitable["Question | str | No
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool the model is offered.
+    """A tool that the model is offered.
 
-    A handler raises ``PrimeError`` for anything the model can act on; the agent turns it into an
-    error result. It must be cancellable: Stop cancels the task it runs in.
+    The handler raises ``PrimeError`` for any failure that the model can act on; the agent turns it
+    into an error result. The handler must be cancellable, because Stop cancels its task.
     """
 
     name: str
     description: str
     input_schema: dict[str, Any]
-    """JSON Schema of the input; the agent validates against it before calling ``handler``."""
+    """JSON Schema of the input. The agent validates the input before it calls ``handler``."""
     approval: ApprovalClass
     handler: Handler
     summary: Callable[[dict[str, Any]], str]
-    """One line for the person about to approve this input."""
+    """Return one line that describes the call to the person who approves it."""
     detail: Callable[[dict[str, Any]], str | None] = lambda _input: None
-    """Markdown shown with the approval: the code or the diff."""
+    """Return Markdown to show with the approval, such as the code or a diff."""
     preview: Preview | None = None
-    """As ``detail``, where the present state of a cell or file is needed, e.g. for a diff. If
-    set it is awaited, before the approval is asked for, in place of ``detail``; a ``Question`` also
-    stands in for ``summary``. It never fails: what cannot be previewed is ``None``."""
+    """Asynchronous replacement for ``detail`` that may read a cell or file, e.g. for a diff.
+
+    If set, it is awaited before the approval is requested, and ``detail`` is not used. If it
+    returns a ``Question``, that also replaces ``summary``. It must not fail; it returns ``None``
+    if there is nothing to preview.
+    """
 
     def definition(self) -> dict[str, Any]:
-        """The Messages API's tool definition."""
+        """Return the tool definition for the Messages API."""
         return {
             "name": self.name,
             "description": self.description,
