@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import msgspec
 
 from prime_ext.clean_text import well_formed
-from prime_ext.session.records import AnyRecord
+from prime_ext.session.records import FORMAT, AnyRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -156,6 +156,15 @@ class SessionLog:
             if not codes:
                 return []
             return [seq for seq, code in zip(self._seqs, self._codes, strict=True) if code in codes]
+
+    @property
+    def format(self) -> int:
+        """Format of the log, as its first record tells it."""
+        beginning = next(
+            (line for _, line in self.lines_of(self.seqs_of("session_start")[:1])), b""
+        )
+        told = (decode_json(beginning) or {}).get("format")
+        return told if isinstance(told, int) else FORMAT
 
     # --- Reading -------------------------------------------------------------------------
 

@@ -14,6 +14,10 @@ import msgspec
 NO_KERNEL = "no kernel is running"
 """Reason given for a snapshot that was not taken, and in a ``kernel_state`` of status ``none``."""
 
+FORMAT = 1
+"""Of the logs that this version writes. It grows when an older version could no longer read a log,
+or would spoil it by writing into it; new fields and kinds do neither."""
+
 Block = dict[str, Any]
 """One Messages API content block (``text``, ``image``, ``thinking``, ``tool_use``, …)."""
 
@@ -42,7 +46,7 @@ class SessionStart(Record, frozen=True, kw_only=True, omit_defaults=True, tag="s
 
     version: str
     """Version of prime_ext that started the session."""
-    format: int = 1
+    format: int = FORMAT
     notebook: str
     """Path of the notebook, relative to the server's root, with forward slashes."""
     provider: str

@@ -14,6 +14,7 @@ from prime_ext.session.log import mend
 from prime_ext.session.outputs import OUTPUTS_NAME, Outputs
 from prime_ext.session.recall import Recall
 from prime_ext.session.records import (
+    FORMAT,
     AnyRecord,
     AssistantMessage,
     CompactionEnd,
@@ -45,6 +46,7 @@ class Session:
     """
 
     def __init__(self, id: str, folder: Path, log: SessionLog) -> None:  # noqa: A002
+        refuse_newer(id, log)
         start = next(iter(log.get_all(log.seqs_of("session_start")[:1])), None)
         if not isinstance(start, SessionStart):
             raise PrimeError(
@@ -328,6 +330,24 @@ class Session:
         self._stream.end(reason)
         self.recall.close()
         self.log.close()
+
+
+def refuse_newer(session_id: str, log: SessionLog) -> None:
+    """Check that this version can go on with a log.
+
+    Raises
+    ------
+    PrimeError
+        ``session_newer`` (409).
+    """
+    if log.format > FORMAT:
+        raise PrimeError(
+            f"Session {session_id} was written by a newer version of prime_ext, in format "
+            f"{log.format}; this version knows format {FORMAT}.",
+            code="session_newer",
+            hint="Install that version again, or start a new session. Nothing was changed.",
+            status=409,
+        )
 
 
 def _rewrites_context(record: CompactionEnd) -> bool:

@@ -19,7 +19,7 @@ from prime_ext.errors import PrimeError
 from prime_ext.session.log import SessionLog
 from prime_ext.session.outline import Outline, SessionSummary
 from prime_ext.session.outputs import OUTPUTS_NAME
-from prime_ext.session.session import Session
+from prime_ext.session.session import Session, refuse_newer
 
 if TYPE_CHECKING:
     import logging
@@ -119,6 +119,7 @@ class SessionStore:
         ------
         PrimeError
             ``session_not_found`` (404); ``session_locked`` (409) if another process has it open;
+            ``session_newer`` (409) if a newer version has written it in another format;
             ``session_damaged`` (500) if its log has no readable beginning.
         """
         session = self._known(session_id)
@@ -229,7 +230,8 @@ class SessionStore:
         Raises
         ------
         PrimeError
-            ``session_not_found``, or ``session_locked`` if this or another process has it open.
+            ``session_not_found``, ``session_newer``, or ``session_locked`` if this or another
+            process has it open.
         """
         with self._alone(session_id):
             folder = self._existing(session_id)
@@ -239,6 +241,7 @@ class SessionStore:
             try:
                 log = SessionLog.open(folder / LOG_NAME)
                 try:
+                    refuse_newer(session_id, log)
                     yield log
                 finally:
                     log.close()

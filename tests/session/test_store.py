@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import stat
@@ -55,6 +56,26 @@ def test_a_session_is_there_after_a_restart(store: SessionStore) -> None:
     assert again is not session
     assert again.title == "Sales by month"
     assert again.log.last_seq == 2
+
+
+def test_a_log_of_a_newer_format_is_refused_and_left_as_it_is(store: SessionStore) -> None:
+    session = store.create(session_start())
+    store.close()
+    path = session.log.path
+    first = json.loads(path.read_bytes())
+    assert "format" not in first
+    # What else a newer format changes is not known.
+    line = json.dumps({**first, "format": 2, "system": "another shape"}).encode() + b"\n"
+    path.write_bytes(line)
+    for refused in (lambda: store.get(session.id), store.exclusive(session.id).__enter__):
+        with pytest.raises(PrimeError, match=r"newer version.* format 2;.* format 1") as caught:
+            refused()
+        assert code_of(caught) == ("session_newer", 409)
+    assert path.read_bytes() == line
+    for older in (0, 1):
+        path.write_text(json.dumps({**first, "format": older}) + "\n")
+        assert store.get(session.id).notebook == "work/analysis.ipynb"
+        store.close()
 
 
 @pytest.mark.parametrize(
