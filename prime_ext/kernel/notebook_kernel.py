@@ -40,7 +40,7 @@ class NotebookKernel:
         """Called when a new process is ready, with the reason: ``"crash"``, ``"user"`` (restarted
         by a person) or ``"new"`` (the notebook has another kernel)."""
         self.saver: object | None = None
-        """The session that saves after runs by people, if several are about this notebook."""
+        """Of several sessions about this notebook, the last one used: it saves what people run."""
         self._kernels = kernels
         self._connection: KernelConnection | None = None
         self._saved = KernelState(self._connect, kernels.store, kernels.log)

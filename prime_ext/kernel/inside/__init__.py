@@ -1,1 +1,1 @@
-"""What runs inside the user's kernel. Sent there as source: standard library only, Python 3.8."""
+"""Modules that run inside the user's kernel, sent as source: standard library only, Python 3.8."""

@@ -1,20 +1,20 @@
-"""What runs inside the user's kernel: our own message types, answered without a trace.
+"""Handlers for our own message types inside the user's kernel, which leave no trace there.
 
-This file is sent as source, once for each kernel process, to kernels that need not have the
-package; it imports the standard library alone and runs on Python 3.8 and later. It is executed
-as the body of a module that is not in ``sys.modules`` and leaves no name behind; the one
-reference to it is in the kernel's table of message handlers.
+This file is sent as source, once for each kernel process, since the kernel's environment need not
+contain the package. It imports only the standard library and runs on Python 3.8 and later. It is
+executed as the body of a module that is not in ``sys.modules`` and binds no name in the namespace;
+the only reference to it is in the kernel's table of message handlers.
 
 Two message types are added to ipykernel's:
 
-``prime_request`` on the control channel looks at the namespace. It is answered by a thread of
-its own, so that it neither waits for a running cell nor holds up an interrupt. On the shell
-channel, between cells, it saves and restores the namespace. Nothing is published on IOPub for
-it: no front end shows the kernel as busy, and idle culling does not count it as activity.
+``prime_request`` on the control channel inspects the namespace. A separate thread answers it, so it
+neither waits for a running cell nor delays an interrupt. On the shell channel, between cells, it
+saves and restores the namespace. Nothing is published on IOPub for it: no front end shows the
+kernel as busy, and idle culling does not count it as activity.
 
-``prime_execute_request`` on the shell channel is an ``execute_request`` that is not aborted by
-the failure of somebody else's cell, can be withdrawn while it waits in the queue and, with
-``store_history`` false, leaves ``In``, ``Out``, ``_`` and the last result as they were.
+``prime_execute_request`` on the shell channel is an ``execute_request`` that is not aborted when
+another client's cell fails and can be withdrawn while it is queued. With ``store_history`` false it
+leaves ``In``, ``Out``, ``_`` and the last result unchanged.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MISSING = object()
 
 
 class Refusal(Exception):
-    """An operation that cannot be done, with a reason for the person who asked."""
+    """An operation that cannot be performed, with a message for the user."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -42,7 +42,7 @@ class Refusal(Exception):
 
 
 class RequestHandler:
-    """Serves our message types in one kernel process."""
+    """Handles our message types in one kernel process."""
 
     def __init__(self, kernel: Any, operations: Any) -> None:
         self.kernel = kernel
@@ -62,7 +62,7 @@ class RequestHandler:
         self._keep_parent()
 
     def remove(self) -> None:
-        """Undo ``install``, except for the handlers, which the next installation replaces."""
+        """Undo ``install``, except for the handlers: the next installation replaces them."""
         for name in self.patched:
             self.kernel.__dict__.pop(name, None)
 
@@ -88,8 +88,8 @@ class RequestHandler:
         self._patch("_publish_status", publish_status)
 
     def _keep_parent(self) -> None:
-        # Output of a user's background thread goes to the cell that ran last. The shell learns
-        # of a message through ``set_parent``; for ours only the kernel's base class does.
+        # Output of the user's background threads belongs to the cell that ran last, which the shell
+        # knows from ``set_parent``. For our requests only the kernel's base class sets the parent.
         kernel = self.kernel
         original = kernel.set_parent
         base: Any = next(c for c in reversed(type(kernel).__mro__) if "set_parent" in c.__dict__)
@@ -105,7 +105,7 @@ class RequestHandler:
         self._patch("set_parent", set_parent)
 
     def _give_parent_back(self) -> None:
-        # Not before the idle status of the running request is out, which needs its own parent.
+        # Later: the idle status of the running request is still to be sent with its own parent.
         if self.last_cell is not None:
             ident, parent = self.last_cell
             asyncio.get_event_loop().call_soon(self.kernel.set_parent, ident, parent, "shell")
@@ -113,7 +113,7 @@ class RequestHandler:
     # -- requests ---------------------------------------------------------------------------
 
     def on_control(self, stream: Any, ident: Any, parent: Any) -> None:
-        """Answer from a thread; the control channel itself is free again at once."""
+        """Answer from a thread, so that the control channel is free again at once."""
         loop = _current_loop()
 
         def work() -> None:
@@ -202,7 +202,7 @@ class RequestHandler:
 
 
 class HistoryState:
-    """What an execution outside the history must not change, and how it was."""
+    """The state that an execution outside the history must not change, for restoring it."""
 
     LAST = ("last_type", "last_value", "last_traceback", "last_exc")
 
@@ -212,8 +212,8 @@ class HistoryState:
         self.result = shell.last_execution_result
         self.succeeded = getattr(shell, "last_execution_succeeded", True)
         self.unders = {name: getattr(self.hook, name, "") for name in ("_", "__", "___")}
-        # A result outside the history is filed under the number of the cell before or the one
-        # to come, depending on the version of IPython.
+        # Depending on its version, IPython stores a result outside the history under the number of
+        # the previous cell or of the next one.
         counts = (shell.execution_count - 1, shell.execution_count)
         names = (*self.unders, *(f"_{count}" for count in counts))
         self.names = {name: shell.user_ns.get(name, _MISSING) for name in names}
@@ -235,8 +235,8 @@ class HistoryState:
         for name, value in self.unders.items():
             setattr(self.hook, name, value)
         for name, value in self.names.items():
-            # `_` and its like are put back if the display hook moved them; if the code itself
-            # assigned to one, that is the user's variable now.
+            # Restore `_` and the like if the display hook changed them. If the code itself assigned
+            # to one, it is the user's variable now.
             if name not in moved or shell.user_ns.get(name, _MISSING) is moved[name]:
                 _put(shell.user_ns, name, value)
         for log, count, entry in self.entries:
@@ -249,7 +249,7 @@ class HistoryState:
 
 
 def _code_of(error: BaseException) -> str:
-    """Of our own refusals. ``SystemExit`` has a ``code`` as well, which is another thing."""
+    """Code of one of our own errors. The ``code`` of ``SystemExit`` means something else."""
     code = error.code if isinstance(error, Refusal) else getattr(type(error), "code", None)
     return code if isinstance(code, str) else "kernel_operation_failed"
 
@@ -262,7 +262,7 @@ def _said_by(error: BaseException) -> str:
 
 
 def _sendable(value: Any) -> Any:
-    """``value`` without half surrogates in its texts, which no message can carry."""
+    """Return ``value`` without lone surrogates in its strings, which cannot be encoded as UTF-8."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, dict):
@@ -285,7 +285,7 @@ def _msg_type(message: Any) -> str | None:
 
 
 def _is_aside(message: Any) -> bool:
-    """Whether it runs code outside the history."""
+    """Whether ``message`` is a request to run code outside the history."""
     return _msg_type(message) == EXECUTE and not message["content"].get("store_history", True)
 
 
@@ -298,16 +298,16 @@ def _current_loop() -> Any:
 def install(kernel: Any, operations: Any, last_cell: Any) -> RequestHandler:
     """Make ``kernel`` answer our messages.
 
-    An earlier installation, perhaps of another version, is replaced. ``last_cell`` is the header
-    of the request that ran last, as far as the server heard of it: it stays the one that gets
-    the output of background threads.
+    An earlier installation, perhaps of another version, is replaced. ``last_cell`` is the header of
+    the last execute request that the server knows of; output of background threads continues to
+    belong to it.
     """
     previous = kernel.shell_handlers.get(REQUEST)
     if previous is not None:
         previous.__self__.remove()
     handler = RequestHandler(kernel, operations)
     if previous is not None:
-        handler.token = previous.__self__.token  # It is the process that is known by it.
+        handler.token = previous.__self__.token  # The token identifies the process.
     handler.install()
     if last_cell is not None:
         handler.last_cell = ([], {"header": last_cell, "content": {}})
@@ -318,10 +318,10 @@ def install(kernel: Any, operations: Any, last_cell: Any) -> RequestHandler:
 def cover_tracks(shell: Any) -> None:
     """Undo what the request that carries this source would leave behind.
 
-    IPython calls the ``post_execute`` callbacks after a silent request too, among them the one
-    that shows and closes open figures, and remembers the request's result as the last one. For
-    this one request everything is put back instead. On a subshell, the callbacks of the cell that
-    runs beside it are called as ever.
+    After every request, even a silent one, IPython calls the ``post_execute`` callbacks, one of
+    which shows and closes open figures, and stores the result as the last one. For this one request
+    the callbacks are skipped and the last result is restored. On a subshell, the callbacks of the
+    cell that runs at the same time are called as usual.
     """
     events, trigger = shell.events, shell.events.trigger
     thread = threading.get_ident()

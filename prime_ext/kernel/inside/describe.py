@@ -1,6 +1,6 @@
-"""A value in full, as far as a reader can use it: text, and an image of a figure.
+"""The full description of a value: text of useful length, and an image of a figure.
 
-Sent like ``bootstrap``. Each section stands for itself: where one fails, the others remain.
+Sent like ``bootstrap``. If an error interrupts the description, the lines before it remain.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ MAX_ITEMS = 40
 FEW = 6
 MAX_SOURCE = 8_000
 BIG_CELLS = 20_000_000
-"""Cells of a table, or elements of an array, from which on statistics are of its head alone."""
+"""Cells of a table, or elements of an array, above which statistics cover only its head."""
 
 IMAGE_SIDE = 1568
-"""Pixels of an image's longer side at most; models scale down what is larger."""
+"""Maximum length of an image's longer side in pixels; models scale larger images down."""
 
 
 def describe(value: Any, clock: guard.Clock, lines: list[str]) -> None:
-    """Write about ``value`` into ``lines``, which hold what there is if time runs out."""
+    """Append a description of ``value`` to ``lines``, which keep what is there on a timeout."""
     lines.append(_headline(value))
     section = _section(value)
     try:
@@ -44,7 +44,7 @@ def describe(value: Any, clock: guard.Clock, lines: list[str]) -> None:
                 break
     except guard.TookTooLong:
         raise
-    except BaseException as error:  # What a repr raises may be SystemExit.
+    except BaseException as error:  # A repr may raise even SystemExit.
         lines.append(f"(The rest cannot be shown: {type(error).__name__}: {error})")
 
 
@@ -100,7 +100,7 @@ def _pandas_series(series: Any, clock: guard.Clock) -> Iterator[str]:
 
 
 def _texts(head: Any, clock: guard.Clock) -> Any:
-    """Rows to be shown, with the short text of each object in place of the object.
+    """Return the rows with each object replaced by a short text.
 
     To show an object, pandas would take its length, iterate over it and call its ``__str__``.
     """
@@ -114,7 +114,7 @@ def _texts(head: Any, clock: guard.Clock) -> Any:
 
 
 def _are_plain(series: Any) -> bool:
-    """Whether no cell holds an object whose ``__hash__`` and ``__eq__`` may be the user's."""
+    """Whether no element may have a ``__hash__`` or ``__eq__`` that the user has written."""
     if series.dtype != object:
         return True
     kinds = {id(type(value)): value for value in series.to_numpy()}
@@ -266,7 +266,7 @@ def _signature(function: Any) -> str:
 
 def _source(value: Any) -> str:
     if summary.is_instance(value, type) and summary.package_of(type(value)) not in _METACLASSES:
-        return _class_source(value)  # The other way asks the metaclass.
+        return _class_source(value)  # `inspect.getsource` would run the metaclass.
     try:
         return summary.clip(inspect.getsource(value), MAX_SOURCE)
     except (OSError, TypeError, IndentationError):
@@ -277,7 +277,7 @@ _METACLASSES = ("builtins", "abc", "enum", "typing")
 
 
 def _class_source(value: type) -> str:
-    """Source of a class defined in a cell, found by one of its methods: a cell has no file."""
+    """Find the source of a class defined in a cell through the file name of one of its methods."""
     for member in summary.of_class(value, "__dict__").values():
         if type(member) is not types.FunctionType:
             continue
@@ -309,7 +309,7 @@ def _estimator(value: Any, clock: guard.Clock) -> Iterator[str]:
 
 
 def _fitted(value: Any, attributes: dict[str, Any]) -> str:
-    """What the library itself says: a pipeline, for one, is fitted if its steps are."""
+    """Ask scikit-learn whether it is fitted; it knows, for example, to ask a pipeline's steps."""
     from sklearn.exceptions import NotFittedError
     from sklearn.utils.validation import check_is_fitted
 
@@ -349,10 +349,10 @@ def _any(value: Any, clock: guard.Clock) -> Iterator[str]:
             yield summary.clip(str(guard.within(_seconds(clock), repr, value)), MAX_CHARS // 2)
         except guard.TookTooLong:
             yield "(its repr takes too long)"
-        except BaseException as error:  # A hostile repr must not hide the rest.
+        except BaseException as error:  # A failing repr must not hide the rest.
             yield f"(its repr raised {type(error).__name__}: {error})"
     if summary.is_known_library(value):
-        return  # Its repr is made for reading; what it holds inside is its own affair.
+        return  # Its repr suffices; its attributes are internals.
     doc = _own_doc(type(value))
     if doc:
         yield "about the type: " + summary.clip(doc.partition("\n\n")[0], 300)
@@ -364,7 +364,7 @@ def _any(value: Any, clock: guard.Clock) -> Iterator[str]:
 
 
 def _own_doc(kind: type) -> str:
-    """The class's own docstring; not one it inherits, nor the one a data class makes up."""
+    """Return the class's own docstring: neither inherited nor generated for a data class."""
     doc = summary.of_class(kind, "__dict__").get("__doc__")
     if type(doc) is not str or doc.startswith(f"{summary.of_class(kind, '__name__')}("):
         return ""
@@ -406,9 +406,9 @@ _SECTIONS: list[tuple[tuple[str, ...], Any]] = [
 
 
 def image_of(value: Any) -> dict[str, str] | None:
-    """``{media_type, data}`` (base64) of what is a picture, else ``None``.
+    """Return ``{media_type, data}`` (base64) of a figure or picture, otherwise ``None``.
 
-    Call it only while no cell runs: drawing shares the figure with the user's thread.
+    Call it only while no cell runs: the user's thread might use the figure at the same time.
     """
     if summary.is_a(value, "matplotlib.Axes"):
         value = value.figure
@@ -432,7 +432,7 @@ def image_of(value: Any) -> dict[str, str] | None:
 
 
 def _drawn(figure: Any) -> bytes:
-    """The figure as PNG; the figure keeps its canvas, and pyplot does not hear of it."""
+    """Render the figure as PNG. It keeps its canvas, and pyplot is not involved."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     held = {name: figure.__dict__.get(name) for name in ("canvas", "_original_dpi", "_stale")}

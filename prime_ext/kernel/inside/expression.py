@@ -1,8 +1,8 @@
-"""Looking inside a variable by an expression that cannot change it. Sent like ``bootstrap``.
+"""Evaluation of expressions that inspect a variable without side effects. Sent like ``bootstrap``.
 
-The expression is walked, not given to ``eval``: names, attributes, items, comparisons,
-arithmetic, and calls of methods of well-known libraries that return something new. Properties
-and ``__getitem__`` of classes that the user has written are not run.
+The syntax tree is interpreted here instead of being passed to ``eval``. Allowed are names,
+attributes, items, comparisons, arithmetic, and calls of methods of well-known libraries that return
+a new object. Properties and ``__getitem__`` of classes that the user has written are not run.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from prime_ext.kernel.inside import methods, summary
 
 MAX_ELEMENTS = 100_000_000
-"""Of an array that arithmetic makes; more may end the kernel."""
+"""Maximum size of an array made by arithmetic; a larger one may exhaust the memory."""
 
 MAX_REPEATED = 1_000_000
-"""Elements of a text or list that is multiplied."""
+"""Maximum length of a repeated string or list."""
 
 _BINARY: dict[type, Any] = {
     ast.Add: operator.add,
@@ -57,17 +57,17 @@ _SLOTS = (
     types.GetSetDescriptorType,
     type(namedtuple("_", "field").field),  # type: ignore[attr-defined]
 )
-"""Attributes that are computed by Python itself."""
+"""Descriptor types implemented by Python itself: reading them runs no user code."""
 
 
 class ExpressionRefused(Exception):
-    """The expression does more than look."""
+    """The expression might have side effects."""
 
     code = "expression_refused"
 
 
 def evaluate(expression: str, namespace: dict[str, Any]) -> Any:
-    """Value of ``expression``; what the library raises is passed on."""
+    """Return the value of ``expression``; exceptions of the libraries called pass through."""
     try:
         tree = ast.parse(expression.strip(), mode="eval")
     except (SyntaxError, ValueError) as error:
@@ -79,7 +79,7 @@ def evaluate(expression: str, namespace: dict[str, Any]) -> Any:
 
 
 def is_known(value: Any) -> bool:
-    """Whether the type of ``value`` comes from a library whose look-ups have no side effects."""
+    """Whether the type of ``value`` is from a library whose look-ups have no side effects."""
     return methods.library_of(value) is not None
 
 
@@ -136,7 +136,7 @@ class _Evaluation:
             raise _refused(f"`[]` of {summary.type_name(container)} runs code of its own")
         methods.keys(container)
         if summary.has(container, "__missing__") and key not in container:
-            raise KeyError(key)  # A defaultdict would gain the key.
+            raise KeyError(key)  # A defaultdict would insert the key.
         return container[key]
 
     def on_binop(self, node: ast.BinOp) -> Any:
@@ -175,7 +175,7 @@ class _Evaluation:
         raise _refused("this call runs code")
 
     def binary(self, op: ast.AST, left: Any, right: Any) -> Any:
-        if isinstance(op, (ast.Is, ast.IsNot)):  # compares nothing
+        if isinstance(op, (ast.Is, ast.IsNot)):  # Runs no comparison method.
             return _BINARY[type(op)](left, right)
         if type(op) not in _BINARY or not (is_known(left) and is_known(right)):
             kinds = f"{summary.type_name(left)} and {summary.type_name(right)}"
@@ -190,7 +190,7 @@ class _Evaluation:
 
 
 def attribute(value: Any, name: str) -> Any:
-    """An attribute, read without running a property that the user has written."""
+    """Read an attribute without running a property that the user has written."""
     if name.startswith("__"):
         raise _refused("names with two underscores are the language's own")
     if issubclass(type(value), types.ModuleType):
@@ -218,10 +218,10 @@ def attribute(value: Any, name: str) -> Any:
 
 
 def _is_added(found: Any) -> bool:
-    """Whether somebody else has added what a library's class has under a name, to compute it."""
+    """Whether an attribute of a library's class is computed by code added from outside."""
     if type(found) is property:
         maker = found.fget
-    else:  # What pandas keeps of an accessor, and a cached property its function.
+    else:  # `_accessor` of a pandas accessor, `func` of a cached property.
         held = inspect.getattr_static(found, "__dict__", None)
         held = object.__getattribute__(found, "__dict__") if held is not None else {}
         maker = held.get("_accessor", held.get("func"))
@@ -231,7 +231,7 @@ def _is_added(found: Any) -> bool:
 
 
 def _size_of(op: ast.AST, left: Any, right: Any) -> int:
-    """How many elements the result of an operation has, at most."""
+    """Upper bound for the number of elements in the result of an operation."""
     for sequence, times in ((left, right), (right, left)):
         if isinstance(sequence, (str, bytes, list, tuple)) and isinstance(times, int):
             repeated = isinstance(op, ast.Mult) and len(sequence) * times > MAX_REPEATED

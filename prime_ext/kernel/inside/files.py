@@ -1,8 +1,8 @@
-"""Files that travel between the server and this process. Sent like ``bootstrap``.
+"""Transfer of files between the server and this process. Sent like ``bootstrap``.
 
-Snapshots of a kernel that does not share the server's files lie in a directory of this process
-(see ``prime_ext.state.scratch``), or at a URL that names a directory here. They travel in pieces,
-as binary buffers of private replies on the control channel, while the user's cells run.
+If the kernel cannot access the server's files, its snapshots are in a directory of this process
+(see ``prime_ext.state.scratch``), or at a URL that names a directory here. They are transferred in
+pieces, as binary buffers of private messages on the control channel, while the user's cells run.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def probe(_kernel: Any, params: dict[str, Any], buffers: Any) -> dict[str, Any]:
-    """Whether this process reads and writes the server's files: ``{shared}``.
+    """Test whether this process can read and write the server's files: ``{shared}``.
 
-    A path may exist on two machines; a file with these random bytes in it does not. Removing it
-    shows the server that the directory can be written to.
+    The same path may exist on two machines, but not with these random bytes as content. Deleting
+    the file shows the server that the directory is writable.
     """
     path = params["path"]
     try:
@@ -34,7 +34,7 @@ def probe(_kernel: Any, params: dict[str, Any], buffers: Any) -> dict[str, Any]:
 
 
 def directory(params: dict[str, Any]) -> Path:
-    """Where this process keeps its snapshots: params are ``{folder}`` or ``{token, store}``."""
+    """Return the directory of the snapshots, given by ``{folder}`` or ``{token, store}``."""
     found = library.library(params)
     if params.get("folder"):
         return Path(params["folder"])
@@ -45,7 +45,7 @@ def directory(params: dict[str, Any]) -> Path:
 
 
 def look(_kernel: Any, params: dict[str, Any], _buffers: Any) -> dict[str, Any]:
-    """``{heads}``: generation → digest of the head that lies in the directory."""
+    """Return ``{heads}``: generation → digest of its head in the directory."""
     found = library.library(params)
     here = directory(params)
     library.call(found.writer.make_directories, here)
@@ -53,7 +53,7 @@ def look(_kernel: Any, params: dict[str, Any], _buffers: Any) -> dict[str, Any]:
 
 
 def lacking(_kernel: Any, params: dict[str, Any], buffers: Any) -> dict[str, Any]:
-    """``{names}``: segments of a generation that the directory lacks."""
+    """Return ``{names}``: the segments of a generation that the directory lacks."""
     found = library.library(params)
     here = directory(params)
     head = library.call(found.format.read_head, here, bytes(buffers[0]), params["generation"])
@@ -61,7 +61,7 @@ def lacking(_kernel: Any, params: dict[str, Any], buffers: Any) -> dict[str, Any
 
 
 def read(_kernel: Any, params: dict[str, Any], _buffers: Any) -> dict[str, Any]:
-    """A piece of a file: ``{size}`` of the whole, and the piece as a buffer."""
+    """Read a piece of a file: ``{size}`` of the whole file, and the piece as a buffer."""
     found = library.library(params)
     piece, size = library.call(
         found.replica.get, directory(params), params["name"], params["offset"], params["length"]
@@ -70,21 +70,21 @@ def read(_kernel: Any, params: dict[str, Any], _buffers: Any) -> dict[str, Any]:
 
 
 def write(_kernel: Any, params: dict[str, Any], buffers: Any) -> dict[str, Any]:
-    """Take a piece of a file."""
+    """Write a piece of a file."""
     found = library.library(params)
     library.call(found.replica.put, directory(params), params["name"], params["offset"], buffers[0])
     return {}
 
 
 def settle(_kernel: Any, params: dict[str, Any], _buffers: Any) -> dict[str, Any]:
-    """Give what has arrived its name."""
+    """Move complete files to their final names, and delete the heads in ``gone``."""
     found = library.library(params)
     library.call(found.replica.settle, directory(params), params["names"], params["gone"])
     return {}
 
 
 def push(_kernel: Any, params: dict[str, Any], buffers: Any) -> dict[str, Any]:
-    """Bring the current snapshot to the store."""
+    """Upload the current snapshot to the store, unless the directory is the store."""
     found = library.library(params)
     url, here = params["store"], directory(params)
     if library.call(found.store.local_path, url) is None:
@@ -93,7 +93,7 @@ def push(_kernel: Any, params: dict[str, Any], buffers: Any) -> dict[str, Any]:
 
 
 def pull(_kernel: Any, params: dict[str, Any], _buffers: Any) -> dict[str, Any]:
-    """Bring segments from the store."""
+    """Download segments from the store, unless the directory is the store."""
     found = library.library(params)
     url, here = params["store"], directory(params)
     if library.call(found.store.local_path, url) is None:

@@ -1,4 +1,4 @@
-"""Calling code that may hang, raise anything, or both. Sent like ``bootstrap``."""
+"""Calls of code that may hang or raise anything. Sent like ``bootstrap``."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _STOP_SECONDS = 0.2
 
 
 class TookTooLong(Exception):
-    """A call did not end within its time."""
+    """A call did not return within its time limit."""
 
 
 class Clock:
-    """What is left of the time for a whole operation."""
+    """A time limit shared by all steps of an operation."""
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
@@ -30,8 +30,8 @@ class Clock:
 def within(seconds: float, function: Callable[..., Any], *arguments: Any) -> Any:
     """Return ``function(*arguments)``, raise what it raises, or `TookTooLong`.
 
-    The call runs on a thread of its own, since only that can be left behind. A call that is
-    late is told to stop; one that hangs in C code ends when it ends.
+    The call runs on a thread of its own, since only a thread can be abandoned. An exception is
+    raised in a call that exceeds its time; one that hangs in C code receives it on return only.
     """
     outcome: list[Any] = []
 

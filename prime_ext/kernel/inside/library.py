@@ -1,4 +1,4 @@
-"""The snapshot library in this process, which is sent here too. Sent like ``bootstrap``."""
+"""Installation of the snapshot library in this process. Sent like ``bootstrap``."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ NAME = "_prime_state"
 
 _installed: dict[str, str] = {}
 _installing = threading.Lock()
-"""Of several sessions about one notebook each may send it, on a thread of its own."""
+"""Several sessions about one notebook may install the library at once, each on a thread."""
 
 
 def install(_kernel: Any, params: dict[str, Any], _buffers: Any) -> dict[str, Any]:
-    """Make the library available in this process, once."""
+    """Install the library in this process, unless this version of it is installed."""
     with _installing:
         if NAME in sys.modules and _installed.get("digest") == params["digest"]:
             return {}
@@ -31,7 +31,7 @@ def install(_kernel: Any, params: dict[str, Any], _buffers: Any) -> dict[str, An
 
 
 def library(params: dict[str, Any]) -> Any:
-    """The library, if it is the very one that the server has."""
+    """Return the library, if it is the version that the server has."""
     found = sys.modules.get(NAME)
     if found is None or _installed.get("digest") != params["digest"]:
         raise bootstrap.Refusal("state_missing", "The snapshot library is not in this process.")
@@ -39,7 +39,7 @@ def library(params: dict[str, Any]) -> Any:
 
 
 def call(function: Any, *arguments: Any, **named: Any) -> Any:
-    """Call into the library; what it raises on purpose gets a code: ``snapshot_missing``, …"""
+    """Call the library; its own errors are raised with a code: ``snapshot_missing``, …"""
     try:
         return function(*arguments, **named)
     except Exception as error:

@@ -1,8 +1,8 @@
-"""Which methods of which library only look at their object. Sent like ``bootstrap``.
+"""The library methods that have no side effects. Sent like ``bootstrap``.
 
-A method is allowed by name and library, never by name alone: ``replace`` of a text gives a new
-text, ``replace`` of a path renames a file. No argument may be something that can be called, at
-whatever depth: what is called would be anybody's code.
+A method is allowed by name and library, never by name alone: ``replace`` of a string returns a new
+string, but ``replace`` of a path renames a file. No argument may be a callable or contain one at
+any depth, since the method might call it.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ METHODS = {
         "count head isel isnull max mean median min notnull sel std sum tail to_dict transpose var"
     ),
 }
-"""Library → methods that give something new and leave their object, and the disk, as they are."""
+"""Library → methods that return a new object and change neither their own object nor the disk."""
 
 FUNCTIONS = {
     function.__name__: function
@@ -84,7 +84,7 @@ FUNCTIONS = {
 }
 
 _COMPARING = _words("count difference index intersection issubset issuperset isdisjoint union")
-"""Methods of Python's containers that compare what is in them."""
+"""Methods of Python's containers that compare their elements."""
 
 _AGGREGATES = _words(
     """
@@ -92,16 +92,17 @@ _AGGREGATES = _words(
     prod quantile rank sem size skew std sum unique var
     """
 )
-"""pandas calls whatever method a string names."""
+"""Strings allowed as aggregation: pandas would call any method with the given name."""
 
 _PATTERNS = _words("contains count filter replace split")
-"""Methods of pandas that take regular expressions, …"""
+"""Methods of pandas that accept regular expressions."""
 
 _REPEATING = frozenset("*+?{")
-"""… which can take for ever, with no way to stop them, if they repeat anything."""
+"""Repetition operators of regular expressions. With them a search may take forever, and nothing
+could stop it."""
 
 TYPES = {kind.__name__: kind for kind in (bool, bytes, complex, float, int, str)}
-"""Types that may be arguments, as in ``astype(int)``."""
+"""Types allowed as arguments, as in ``astype(int)``."""
 
 _MAPPINGS = (dict, collections.OrderedDict, collections.defaultdict, collections.Counter)
 _EMPTY: dict[Any, Any] = {}
@@ -115,16 +116,16 @@ _BUILTINS = (
     *(type(None), type(Ellipsis)),
     *_CONTAINERS,
 )
-"""Types of Python itself, and of collections, whose operations run nothing but what those of their
-contents run. Others pass on to what they wrap: proxies, chains of mappings, exceptions."""
+"""Types of Python and of ``collections`` whose operations run no code but that of their elements.
+Other types delegate to the objects they wrap: proxies, chains of mappings, exceptions."""
 
 
 class Refused(Exception):
-    """The call does more than look; the message says how."""
+    """The call might have side effects; the message says which."""
 
 
 def library_of(value: Any) -> str | None:
-    """The library that the type of ``value`` comes from, if its look-ups have no side effects."""
+    """Return the library that defines the type of ``value``, if it is one in `METHODS`."""
     name = summary.package_of(type(value))
     if name in ("builtins", "collections"):
         return name if summary.is_one_of(type(value), _BUILTINS) else None
@@ -132,12 +133,12 @@ def library_of(value: Any) -> str | None:
 
 
 def method(owner: Any, name: str, arguments: list[Any], named: dict[str, Any]) -> Any:
-    """The bound method ``name`` of ``owner``, to be called with just these arguments.
+    """Return the bound method ``name`` of ``owner``, checked for a call with these arguments.
 
     Raises
     ------
     Refused
-        It might run code, or change its object or a file.
+        The call might run user code, or change its object or a file.
     """
     library = library_of(owner)
     if library is None or summary.is_instance(owner, type, types.ModuleType) or callable(owner):
@@ -169,16 +170,16 @@ def method(owner: Any, name: str, arguments: list[Any], named: dict[str, Any]) -
 
 
 def function(name: str, arguments: list[Any], named: dict[str, Any]) -> Any:
-    """The builtin ``name``, to be called with just these arguments.
+    """Return the builtin ``name``, checked for a call with these arguments.
 
     Raises
     ------
     Refused
-        It might run code of the user's, or use an iterator up.
+        The call might run user code, or exhaust an iterator.
     """
     if "key" in named:
         raise Refused("a key function is code")
-    # These three look at the outside only.
+    # These three do not look at the elements.
     deep = name not in ("len", "type", "round")
     for item in [*arguments, *named.values()]:
         if library_of(item) is None and not summary.has(item, "__next__"):
@@ -188,15 +189,15 @@ def function(name: str, arguments: list[Any], named: dict[str, Any]) -> Any:
 
 
 def keys(container: Any) -> None:
-    """Refuse a mapping to look up in whose keys are the user's: they are compared."""
+    """Refuse a mapping with keys of user types: a look-up would compare them."""
     if summary.is_one_of(type(container), _MAPPINGS):
         plain(tuple(container))
 
 
 def plain(value: Any, *, deep: bool = True) -> None:
-    """Refuse what can be called, iterators, which are used up by looking, and users' objects.
+    """Refuse callables, iterators (a look would exhaust them) and instances of user classes.
 
-    Containers of Python itself are searched; the cells of a column of objects are not.
+    Python's own containers are searched; the elements of an object array or column are not.
     """
     pending, seen = [value], 0
     while pending:
@@ -212,7 +213,7 @@ def plain(value: Any, *, deep: bool = True) -> None:
         parts = list(item)
         if summary.is_one_of(type(item), _MAPPINGS):
             parts += item.values()
-        # Of a million numbers one is looked at.
+        # Check one element of each type: of a million numbers, only one.
         kinds = {id(type(part)): part for part in parts}
         pending += kinds.values()
         pending += [part for part in parts if id(type(part)) in _SEARCHED or callable(part)]

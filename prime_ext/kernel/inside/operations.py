@@ -1,4 +1,4 @@
-"""Operations that our message types offer inside the kernel. Sent like ``bootstrap``."""
+"""The operations of ``prime_request``. Sent like ``bootstrap``."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ INSPECT_SECONDS = 10.0
 
 
 def user_names(shell: Any) -> dict[str, Any]:
-    """What the user has defined, oldest first; IPython's own names and ``_…`` left out."""
-    # The namespace may be changing on the main thread: copying it is one step, a loop is not.
+    """Return the user's variables, oldest first, without IPython's own names and ``_…``."""
+    # The main thread may be changing the namespace: a copy is atomic, a loop is not.
     namespace = dict(shell.user_ns)
     hidden = shell.user_ns_hidden
     missing = object()
@@ -39,11 +39,11 @@ def user_names(shell: Any) -> dict[str, Any]:
 
 
 def list_variables(kernel: Any, params: dict[str, Any], _buffers: Any) -> dict[str, Any]:
-    """``{variables: [{name, type, kind, shape?, size?, repr}], omitted}``."""
+    """List variables: ``{variables: [{name, type, kind, shape?, size?, repr}], omitted}``."""
     clock = guard.Clock(LIST_SECONDS)
     names = user_names(kernel.shell)
     limit = int(params.get("limit") or MAX_VARIABLES)
-    # What was defined last is what the work is about.
+    # The variables defined last are the most relevant.
     shown = list(names.items())[-limit:]
     return {
         "variables": [_entry(name, value, clock) for name, value in shown],
@@ -69,7 +69,7 @@ def _entry(name: str, value: Any, clock: guard.Clock) -> dict[str, Any]:
 
 
 def inspect_variable(kernel: Any, params: dict[str, Any], _buffers: Any) -> dict[str, Any]:
-    """``{name, expression?, type, text, image?}`` of a variable or of a look into it."""
+    """Describe a variable, or an expression on it: ``{name, expression?, type, text, image?}``."""
     name, looked_at = params["name"], params.get("expression")
     namespace = dict(kernel.shell.user_ns)
     if name not in namespace:
@@ -96,7 +96,7 @@ def inspect_variable(kernel: Any, params: dict[str, Any], _buffers: Any) -> dict
                 "too_slow", f"Looking at {looked_at or name} takes too long."
             ) from None
         lines.append("(The rest takes too long to work out.)")
-    except BaseException as error:  # What the user's code raises may be SystemExit.
+    except BaseException as error:  # User code may raise SystemExit.
         if not lines:
             raise bootstrap.Refusal(
                 "expression_failed", f"{looked_at or name}: {type(error).__name__}: {error}"
@@ -113,7 +113,7 @@ def _unknown(name: str, shell: Any) -> str:
 
 
 def operations() -> dict[str, Callable[[Any, dict[str, Any], Any], dict[str, Any]]]:
-    """All operations by name."""
+    """Return all operations by name."""
     return {
         "give_back": running.give_back,
         "variables": list_variables,

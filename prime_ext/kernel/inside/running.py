@@ -1,9 +1,9 @@
-"""The cell that runs while a request of ours was served on a subshell. Sent like ``bootstrap``.
+"""Repairs to the running cell after a request on a subshell. Sent like ``bootstrap``.
 
-A subshell shares more with the main shell than it should: its requests become the parent of what
-the cell's threads put out, decide whether ``input()`` may ask, take along what the cell has for the
-front end's pager, make IPython forget where the cell's result goes, and are followed by a status
-that tells everyone that the kernel is idle. None of that is meant for the running cell.
+ipykernel shares too much state between a subshell and the main shell. A request on a subshell
+becomes the parent of output from the cell's threads, decides whether ``input()`` may ask, takes the
+pager payload of the cell, clears the display hook's reference to the cell's result, and is followed
+by an idle status although the cell still runs. `give_back` restores all of that.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from prime_ext.kernel.inside import bootstrap
 
 _OVERTAKEN_SECONDS = 0.05
-"""In which a cell that was found running may have said that it has ended."""
+"""Time for a cell that is about to end to end, before it is checked again."""
 
 
 def give_back(kernel: Any, params: dict[str, Any], _buffers: Any) -> dict[str, Any]:
-    """Make the request that the main shell works on the current one again: ``{running}``.
+    """Make the request that runs on the main shell the current one again: ``{running}``.
 
-    If it has ended meanwhile, what its threads put out is still its own. ``payload`` is what the
-    reply of the subshell has taken along.
+    If it has ended meanwhile, output of its threads still belongs to it. ``payload`` is the pager
+    payload that the subshell's reply took from the cell.
     """
     handler = kernel.shell_handlers[bootstrap.REQUEST].__self__
     found = request(kernel)
@@ -50,7 +50,7 @@ def give_back(kernel: Any, params: dict[str, Any], _buffers: Any) -> dict[str, A
 
 
 def request(kernel: Any) -> tuple[Any, dict[str, Any]] | None:
-    """Who sent the request that the main shell works on, and the request; ``None``: it is idle."""
+    """Return sender and message of the request on the main shell; ``None`` if that is idle."""
     for frame in _frames(kernel):
         if frame.f_code.co_name == "dispatch_shell":
             names = frame.f_locals
@@ -60,7 +60,7 @@ def request(kernel: Any) -> tuple[Any, dict[str, Any]] | None:
 
 
 def _result(kernel: Any) -> Any:
-    """What IPython fills in for the cell, ``ExecutionResult``: ``post_run_cell`` gets it."""
+    """Return the ``ExecutionResult`` that IPython fills in for the running cell."""
     for frame in _frames(kernel):
         if frame.f_code.co_name == "run_cell_async":
             return frame.f_locals.get("result")
@@ -68,7 +68,7 @@ def _result(kernel: Any) -> Any:
 
 
 def _frames(kernel: Any) -> Iterator[Any]:
-    """What the main shell is in the middle of: on its stack, or waiting in its event loop."""
+    """Yield the frames on the main thread's stack and of the tasks in its event loop."""
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
     while frame is not None:
         yield frame

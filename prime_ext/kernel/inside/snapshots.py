@@ -1,9 +1,8 @@
 """Saving and restoring the namespace inside the kernel. Sent like ``bootstrap``.
 
-The work is done by the snapshot library. Capture and restore run on the main shell, so that no
-user code runs against half a state; what follows a capture, writing and reading back, is waited
-for on a thread. The key comes as a binary buffer: a kernel that logs its messages does not log
-those.
+The snapshot library does the work. Capture and restore run on the main shell, so that no user code
+runs meanwhile; a thread waits for the writing and reading back that follow a capture. The key is
+sent as a binary buffer, since kernels that log messages do not log buffers.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _savings: dict[str, Any] = {}
 
 
 def save(kernel: Any, params: dict[str, Any], buffers: Any) -> dict[str, Any]:
-    """Capture the namespace; writing goes on aside. See ``saved``."""
+    """Capture the namespace. Writing continues in the background; see ``saved``."""
     found = library.library(params)
     folder = files.directory(params)
     if params.get("after"):
@@ -25,15 +24,15 @@ def save(kernel: Any, params: dict[str, Any], buffers: Any) -> dict[str, Any]:
     saving = library.call(
         found.begin, folder, kernel.shell.user_ns, key=bytes(buffers[0]), **params["options"]
     )
-    _savings.clear()  # One at a time: the one before is durable, or its error was reported.
+    _savings.clear()  # One at a time: the last is durable or has failed.
     _savings[params["saving"]] = saving
     return {"report": saving.report.to_dict()}
 
 
 def saved(_kernel: Any, params: dict[str, Any], buffers: Any) -> dict[str, Any]:
-    """Wait until a capture is durable; ``verify`` then has it read back aside.
+    """Wait until a capture is durable; with ``verify``, then read it back in the background.
 
-    ``report`` is None if it is not durable within ``seconds``.
+    ``report`` is None if the capture is not durable within ``seconds``.
     """
     try:
         report = library.call(_saving(params).wait, params["seconds"])
@@ -45,7 +44,7 @@ def saved(_kernel: Any, params: dict[str, Any], buffers: Any) -> dict[str, Any]:
 
 
 def verify(_kernel: Any, params: dict[str, Any], buffers: Any) -> dict[str, Any]:
-    """Read a durable capture back, and wait for it."""
+    """Read a durable capture back to verify it, and wait for the end of that."""
     _read_back(params, buffers, _saving(params).report, wait=True)
     return {}
 
@@ -78,7 +77,7 @@ def load(kernel: Any, params: dict[str, Any], buffers: Any) -> dict[str, Any]:
 
 
 def is_current(kernel: Any, params: dict[str, Any], buffers: Any) -> dict[str, Any]:
-    """Whether the last snapshot is what a capture would give now."""
+    """Whether a capture now would give the same snapshot as the last one."""
     current = library.call(
         library.library(params).is_current,
         files.directory(params),

@@ -1,7 +1,7 @@
-"""One line about a value, without changing or computing anything. Sent like ``bootstrap``.
+"""One-line summaries of values, without changing or computing anything. Sent like ``bootstrap``.
 
-Code of the user's runs only in ``__repr__``, and that under a deadline. Attributes are read
-from types of well-known libraries alone, never from types the user has written.
+The only user code that runs is ``__repr__``, under a deadline. Attributes are read only from types
+of well-known libraries, never from types that the user has written.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _BRACKETS: dict[type, tuple[str, str]] = {
 
 
 def of_class(kind: type, attribute: str) -> Any:
-    """``__name__``, ``__module__``, ``__mro__``, ``__bases__`` or ``__dict__`` of a class.
+    """Return ``__name__``, ``__module__``, ``__mro__``, ``__bases__`` or ``__dict__`` of a class.
 
-    Reading them by ``.`` would run a metaclass that the user has written.
+    Normal attribute access would run a metaclass that the user has written.
     """
     return type.__dict__[attribute].__get__(kind)
 
 
 def package_of(kind: type) -> str:
-    """The package, or single module, that a class says it comes from."""
+    """Return the top-level package of a class, according to its ``__module__``."""
     module = of_class(kind, "__module__")
     return module.partition(".")[0] if type(module) is str else ""
 
@@ -52,22 +52,22 @@ MISSING = object()
 
 
 def defined(kind: type, name: str) -> Any:
-    """What a class or its bases have under ``name``, or `MISSING`."""
+    """Return the class attribute ``name`` of a class or its bases, or `MISSING`."""
     tables = (of_class(base, "__dict__") for base in of_class(kind, "__mro__"))
     return next((table[name] for table in tables if name in table), MISSING)
 
 
 def instance_attributes(value: Any) -> dict[str, Any]:
-    """What the instance itself holds."""
+    """Return a copy of the instance's own ``__dict__``; empty if it has none."""
     getter = defined(type(value), "__dict__")
     held = getter.__get__(value) if type(getter) is types.GetSetDescriptorType else {}
     return dict(held) if type(held) is dict else {}
 
 
 def static_attribute(value: Any, name: str) -> Any:
-    """What ``value.name`` would be made from, with nothing run; `MISSING` if there is nothing.
+    """Return the attribute or descriptor behind ``value.name`` without running it, or `MISSING`.
 
-    ``inspect.getattr_static`` reads classes by way of their metaclass.
+    ``inspect.getattr_static`` is not used because it may run a metaclass.
     """
     if is_instance(value, type):
         own = defined(value, name)
@@ -79,21 +79,21 @@ def static_attribute(value: Any, name: str) -> Any:
 
 
 def is_one_of(kind: type, kinds: Iterable[type]) -> bool:
-    """As ``kind in kinds``, which would compare classes as their metaclass wants."""
+    """Return ``kind in kinds`` by identity; ``in`` might run the ``__eq__`` of a metaclass."""
     return any(kind is one for one in kinds)
 
 
 def names_of(value: Any) -> list[str]:
-    """``package.Class`` for the type of ``value`` and each of its bases."""
+    """Return ``package.Class`` for the type of ``value`` and each of its bases."""
     mro = of_class(type(value), "__mro__")
     return [f"{package_of(kind)}.{of_class(kind, '__name__')}" for kind in mro]
 
 
 def is_a(value: Any, *names: str) -> bool:
-    """Whether a type or base is one of ``package.Class``; nothing is imported for it.
+    """Whether the type of ``value`` or a base is one of ``names``; nothing is imported.
 
-    A class of the user's that is derived from a library's does not count as the library's: what
-    it overrides is the user's code.
+    A user's subclass of a library class does not count, since the methods it overrides are user
+    code. Subclasses of built-in types do.
     """
     found = set(names).intersection(names_of(value))
     if package_of(type(value)) == "__main__":
@@ -102,7 +102,7 @@ def is_a(value: Any, *names: str) -> bool:
 
 
 def is_known_library(value: Any) -> bool:
-    """Whether its type comes from an installed package that people do not look inside of."""
+    """Whether the type of ``value`` is from a package whose attributes users do not inspect."""
     return package_of(type(value)) in _LIBRARIES
 
 
@@ -127,18 +127,18 @@ _LIBRARIES = frozenset(
 
 
 def is_instance(value: Any, *kinds: type) -> bool:
-    """As ``isinstance``, which would run a ``__class__`` property."""
+    """Do as ``isinstance`` does, without running a ``__class__`` property."""
     return issubclass(type(value), kinds)
 
 
 def type_name(value: Any) -> str:
-    """``DataFrame`` of pandas as ``pandas.DataFrame``, the user's and built-in types bare."""
+    """Return e.g. ``pandas.DataFrame``; only the class name for user and built-in types."""
     package, name = package_of(type(value)), str(of_class(type(value), "__name__"))
     return name if package in ("builtins", "__main__") else f"{package}.{name}"
 
 
 def kind_of(value: Any) -> str:
-    """``module``, ``class``, ``function`` or ``data``."""
+    """Return ``module``, ``class``, ``function`` or ``data``."""
     if is_instance(value, types.ModuleType):
         return "module"
     if is_instance(value, type):
@@ -149,7 +149,7 @@ def kind_of(value: Any) -> str:
 
 
 def shape_of(value: Any) -> str | None:
-    """``(150, 5)`` for tables and arrays, a length for containers, else ``None``."""
+    """Return e.g. ``(150, 5)`` for tables and arrays, the length of containers, else ``None``."""
     if is_a(value, *_SHAPED):
         return str(tuple(int(length) for length in value.shape))
     if is_a(value, "pyarrow.Table"):
@@ -180,7 +180,7 @@ _SHAPED = (
 
 
 def size_of(value: Any) -> int | None:
-    """Bytes of the data itself, where that is known at once."""
+    """Return the size of the data itself in bytes, where that is cheap to know."""
     if is_a(value, "numpy.ndarray", "pyarrow.Table", "torch.Tensor", "pandas.Index"):
         return int(value.nbytes)
     if is_a(value, "pandas.DataFrame"):
@@ -195,14 +195,14 @@ def size_of(value: Any) -> int | None:
 
 
 def has_default_repr(value: Any) -> bool:
-    """Whether its type has no ``__repr__`` but that of every object."""
+    """Whether the type of ``value`` inherits ``object.__repr__``."""
     mro = of_class(type(value), "__mro__")
     defining: Any = next(kind for kind in mro if "__repr__" in of_class(kind, "__dict__"))
     return defining is object
 
 
 def short(value: Any, clock: guard.Clock, level: int = 2) -> str:
-    """A bounded ``repr`` on one line, at most `MAX_LINE` characters."""
+    """Return a ``repr`` on one line of at most `MAX_LINE` characters."""
     return clip(" ".join(_short(value, clock, level).split()), MAX_LINE)
 
 
@@ -266,7 +266,7 @@ def _instance(value: Any, clock: guard.Clock) -> str:
         return _repr(value, min(REPR_SECONDS, clock.left()))
     except guard.TookTooLong:
         return f"<{name}: its repr takes too long>"
-    except BaseException as error:  # What a repr raises is the user's business, not ours.
+    except BaseException as error:  # A repr may raise anything.
         return f"<{name}: its repr raised {type(error).__name__}>"
 
 
