@@ -1,4 +1,4 @@
-"""The agent of one session: takes messages, runs turns one after the other, can always stop."""
+"""The agent of one session: it takes messages, runs turns one at a time, and can be stopped."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 
 
 class Agent:
-    """Everything that goes on in one session.
+    """The agent of one session: message queue, turns, approvals and the notebook's kernel.
 
-    Made by ``AgentService``; ``open`` is awaited before anything else.
+    Agents are created by ``OpenAgents``. ``open`` must be awaited before anything else.
     """
 
     def __init__(self, session: Session, services: AgentServices) -> None:
@@ -104,14 +104,14 @@ class Agent:
         self._is_closing = False
         self._background: set[asyncio.Task[Any]] = set()
         self._resumes = False
-        """Go on with the queue once the restore under way is over."""
+        """Whether to continue with the queue once the restore under way has ended."""
         self._phase = "idle"
         self._turn: str | None = None
         self.activity: Activity = "idle"
-        """What everyone was told last."""
+        """Activity that was reported last."""
 
     async def open(self) -> None:
-        """Take in the session's past, and close what a crash left open."""
+        """Load the session's history, and append the records that a crash left missing."""
         log = self.session.log
         for record in await asyncio.to_thread(log.get_all, history_seqs(log)):
             self.history.observe(record)
@@ -129,7 +129,7 @@ class Agent:
             await self._take_up(self.history.waiting_turn)
 
     async def _take_up(self, turn: str) -> None:
-        """Go on with a turn that waited for a person when the server stopped."""
+        """Resume a turn that was waiting for a person when the server stopped."""
         messages = await asyncio.to_thread(self.session.records_of, "user_message")
         message = next(record for record in reversed(messages) if record.turn == turn)
         assert isinstance(message, UserMessage)
@@ -156,34 +156,34 @@ class Agent:
     async def submit(
         self, text: str, attachments: list[Attachment], user: str | None
     ) -> tuple[int, bool]:
-        """Read what is attached, and start a turn with the message or queue it.
+        """Read the attachments, then start a turn with the message, or queue it.
 
         Returns
         -------
         tuple
-            As ``_take``.
+            ``seq`` of the ``user_message`` record and ``False`` if a turn starts, or ``seq`` of the
+            ``queued`` record and ``True``.
 
         Raises
         ------
         PrimeError
-            What ``AttachmentReader.read`` raises; then there is no message.
+            As ``AttachmentReader.read``; the message is then not sent.
         """
-        # One after the other: what takes long to read must not let a later message go first.
+        # One at a time: a later message must not overtake one whose attachments take long to read.
         async with self._taking:
             cap = await self._model.result_cap() if attachments else 0
-            await self._calls.runs.ended()  # so that the message tells of it
+            await self._calls.runs.ended()  # so that the message includes them
             return self._take(text, await self._attachments.read(attachments, cap), user)
 
     def _take(
         self, text: str, attachments: list[dict[str, Any]], user: str | None
     ) -> tuple[int, bool]:
-        """Start a turn with a message, or queue it behind what goes on.
+        """Start a turn with a message, or queue it if the agent is busy.
 
         Returns
         -------
         tuple
-            ``seq`` of the ``user_message`` record and ``False``, or of the ``queued`` one and
-            ``True``.
+            As ``submit``.
         """
         restoring = self.variables.recovery.restoring
         if self._driver is None:
@@ -200,7 +200,7 @@ class Agent:
         return seq, True
 
     def _restoring(self) -> None:
-        """The kernel's variables are being restored, or were: what was typed meanwhile is sent."""
+        """React to the begin or end of a restore: afterwards, send messages queued meanwhile."""
         self.publish_state()
         if self.variables.recovery.restoring:
             return
@@ -210,17 +210,20 @@ class Agent:
             self._drive(self._messages.send_next())
 
     def unqueue(self, seq: int, user: str | None) -> None:
-        """Take a queued message back.
+        """Remove a message from the queue.
 
         Raises
         ------
         PrimeError
-            ``not_queued`` (404): it was sent or taken back already.
+            ``not_queued`` (404) if it was sent or removed already.
         """
         self._messages.take_back(seq, user)
 
     def interrupt(self, user: str | None = None) -> bool:
-        """Stop what goes on; ``False`` if nothing does. Queued messages stay queued."""
+        """Stop the work under way; return ``False`` if there is none.
+
+        Queued messages stay queued.
+        """
         if self._driver is None:
             return False
         self._work.stop(user)
@@ -229,12 +232,15 @@ class Agent:
     def compact(self, instructions: str | None, user: str | None) -> str:
         """Compact now, or at the next step of the running turn.
 
-        Returns the id that the compaction's records will have.
+        Returns
+        -------
+        str
+            The ``compaction_id`` of the compaction's records.
 
         Raises
         ------
         PrimeError
-            ``compaction_pending`` (409) if one is on its way already.
+            ``compaction_pending`` (409) if a compaction is requested or running already.
         """
         if self._driver is None:
             self._ends.close()
@@ -244,7 +250,13 @@ class Agent:
         return compaction_id
 
     def refuse_at_work(self) -> None:
-        """Raise ``turn_running`` (409) while a turn runs, or code that it has left behind."""
+        """Refuse an operation while the agent works, or while code that it began still runs.
+
+        Raises
+        ------
+        PrimeError
+            ``turn_running`` (409).
+        """
         if self._driver is not None:
             raise PrimeError(
                 "The agent is at work.",
@@ -261,7 +273,7 @@ class Agent:
             )
 
     async def revert(self, turn: str, user: str | None) -> Revert:
-        """Take back what the agent changed in a turn that has ended. See ``revert_turn``.
+        """Revert the agent's changes in a turn that has ended. See ``revert_turn``.
 
         Raises
         ------
@@ -269,7 +281,7 @@ class Agent:
             ``turn_running`` (409), ``open_elsewhere`` (409), and what ``revert_turn`` raises.
         """
         self.refuse_at_work()
-        # What is sent meanwhile waits, as it would for a turn.
+        # A message that is sent meanwhile waits, as it would for another turn.
         async with self._services.turns.one(self.kernel, lambda: None):
             with self._services.locks.held(self._file):
                 document = self._services.documents.get(
@@ -279,7 +291,11 @@ class Agent:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing goes on in it or waits in it, nobody watches it, and no kernel needs it."""
+        """Whether the agent may be closed.
+
+        That is: no work goes on or is pending, nobody watches the session, and its kernel does not
+        depend on it.
+        """
         return (
             self._driver is None
             and not self._taking.locked()
@@ -293,8 +309,11 @@ class Agent:
     async def close(self, *, save_for: float | None = None) -> None:
         """Stop everything, for good.
 
-        ``save_for``: the server stops; save the kernel's variables first, within so many seconds.
-        A turn that waits for a person then goes on when the server is back.
+        Parameters
+        ----------
+        save_for:
+            Given if the server stops: the kernel's variables are first saved, within so many
+            seconds. A turn that waits for a person is then resumed when the server is back.
         """
         self._is_closing = True
         if save_for is None or not self.approvals.suspend():
@@ -316,7 +335,7 @@ class Agent:
     # --- turns --------------------------------------------------------------------------------
 
     def _drive(self, first: UserMessage | None) -> None:
-        """Start working: ``first``, then the queue; without it, the compaction that waits."""
+        """Start the work task with the message ``first``; if ``None``, with a compaction."""
         self._set_phase("model" if first else "compaction", first.turn if first else None)
         self._driver = asyncio.create_task(self._drive_on(first))
 
@@ -328,7 +347,7 @@ class Agent:
             self._ends.close()
         except Suspended:
             self._log.info("Session %s goes on when the server is back", self.session.id)
-        except PrimeError as failure:  # not even that it failed could be recorded
+        except PrimeError as failure:  # the failure itself could not be recorded
             self._ends.tell(failure)
         finally:
             self._driver = None
@@ -336,7 +355,10 @@ class Agent:
             self._set_phase("idle", None)
 
     async def _work_off(self, message: UserMessage | None, so_far: Sequence[AnyRecord]) -> None:
-        """Do what is to be done, one after the other: ``message``, a compaction, the queue."""
+        """Process ``message``, then requested compactions and the queue, one after the other.
+
+        If ``message`` is ``None``, begin with a compaction.
+        """
         try:
             go_on = all_well = True
             while go_on:
@@ -345,7 +367,7 @@ class Agent:
                 all_well = all_well and status == "ok"
                 message, so_far = None, ()
                 if self._context.asked is not None:
-                    # Asked for during a turn that failed: it may be the way out.
+                    # A compaction requested during a turn that failed may resolve the failure.
                     go_on = status != "interrupted"
                 else:
                     go_on = all_well and not self._work.stopped and bool(self._messages)
@@ -354,24 +376,27 @@ class Agent:
             self._context.drop_compaction("The work was stopped before its turn came.")
 
     async def _stoppable(self, work: Coroutine[Any, Any, str]) -> str:
-        """Do ``work`` unless it is stopped; returns how it ended."""
+        """Run ``work`` so that it can be stopped, and return its status."""
         status = await self._work.run(work)
         if status is None and self.history.open_turn is not None:
-            # It could not close the turn itself.
+            # The turn was cancelled before its first step, so it could not end itself.
             self._end_early("interrupted", self.history.open_turn)
         return status or "interrupted"
 
     async def _carry(self, message: UserMessage, so_far: Sequence[AnyRecord]) -> str:
-        """One turn from its message to ``turn_end``; returns its status.
+        """Run one turn from its message to its ``turn_end`` record, and return its status.
 
-        ``so_far`` are the records of a turn that was begun before the server was restarted, and
-        waits for a person.
+        Parameters
+        ----------
+        so_far:
+            Records of a turn that began before a server restart and waits for a person. Empty for
+            a new turn.
         """
         turn = message.turn or ""
         self._set_phase("approval" if so_far else "model", turn)
         try:
             if so_far:
-                # Before anything else: neither model nor kernel is needed to wait.
+                # Wait for the answers first: that needs neither the model nor the kernel.
                 for call_id in list(self.history.pending):
                     await self.approvals.answered(call_id)
             async with (
@@ -388,7 +413,7 @@ class Agent:
             return self._end_early("interrupted", turn)
         except PrimeError as failure:
             self._error(failure, turn)
-        except Exception as failure:  # a fault of ours must not leave the turn open
+        except Exception as failure:  # a bug of ours must not leave the turn open
             self._log.exception("Turn of session %s could not start", self.session.id)
             self._error(
                 ModelError(
@@ -401,7 +426,7 @@ class Agent:
         return self._end_early("error", turn)
 
     def _end_early(self, status: str, turn: str) -> str:
-        """End a turn that did not get as far as its first request."""
+        """End a turn that could not be started."""
         if status == "interrupted":
             self._interrupted(turn)
         self._calls.close_open(turn)
@@ -471,17 +496,17 @@ class Agent:
         self.publish_state()
 
     def publish_state(self) -> None:
-        """Tell everyone who watches how things stand."""
+        """Publish the state to all subscribers, and report a change of activity."""
         state = self.state()
         self.session.set_state(state)
         activity = activity_of(state)
-        # What waits for a person when the server stops waits on.
+        # A session that waits for a person when the server stops counts as waiting after that.
         if activity != self.activity and not (self._is_closing and self.history.pending):
             self.activity = activity
             self._services.on_activity(self.session, activity)
 
     def state(self) -> dict[str, Any]:
-        """What the panel's header and meter show."""
+        """Return the state that the panel's header and meter show."""
         meter, limits = self._model.meter, self._model.limits
         return {
             "running": self._phase != "idle",
@@ -498,7 +523,7 @@ class Agent:
         }
 
     def describe(self) -> dict[str, Any]:
-        """For ``GET sessions/{id}``."""
+        """Return the agent's part of the answer to ``GET sessions/{id}``."""
         return {"state": self.state(), **self.history.describe()}
 
     def _error(self, failure: PrimeError, turn: str | None) -> None:

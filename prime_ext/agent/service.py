@@ -1,4 +1,4 @@
-"""What the doors call: sessions by notebook, their agents, and the models they run on."""
+"""The interface that the HTTP handlers call: sessions, their agents, kernels and models."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from prime_ext.session.stream import Activity
 
 SERVER_END_SECONDS = 20.0
-"""How long a server that stops waits for the variables of its kernels to be saved."""
+"""Seconds that a stopping server waits for its kernels' variables to be saved."""
 
 KERNEL_END_SECONDS = 10.0
-"""How long a kernel that is shut down is waited for."""
+"""Seconds that the shutdown of a kernel waits for its variables to be saved."""
 
 MAX_TEXT_BYTES = 1 << 20
-"""Of one message. What is longer belongs in a file that the agent reads in parts."""
+"""Maximum size of a message in bytes. Longer text belongs in a file, which the agent reads."""
 
 
 class AgentService:
-    """What can be done with the sessions of the server and their agents."""
+    """Operations on the sessions of the server and their agents."""
 
     def __init__(self, services: AgentServices) -> None:
         self._services = services
@@ -57,7 +57,7 @@ class AgentService:
         restore: str | None = None,
         user: str | None = None,
     ) -> Session:
-        """Start a session about a notebook.
+        """Create a session for a notebook and open its agent.
 
         Raises
         ------
@@ -87,7 +87,7 @@ class AgentService:
         return session
 
     async def agent(self, session: Session) -> Agent:
-        """The agent of ``session``. See ``OpenAgents.get``."""
+        """Return the agent of ``session``. See ``OpenAgents.get``."""
         return await self._agents.get(session)
 
     async def update(
@@ -102,18 +102,26 @@ class AgentService:
         snapshots: bool | None = None,
         user: str | None = None,
     ) -> None:
-        """Change a session. A model takes effect at the next compaction, or at once while the
-        context is empty. ``snapshots`` holds for all sessions of the notebook; off deletes what
-        was saved.
+        """Change the settings of a session. A parameter that is ``None`` stays as it is.
+
+        Parameters
+        ----------
+        model:
+            Takes effect at the next compaction, or at once while the context is empty.
+        notebook:
+            Path of the notebook that the session is about from now on.
+        snapshots:
+            Whether variables are saved, for all sessions of the notebook. ``False`` also deletes
+            the existing snapshots.
 
         Raises
         ------
         PrimeError
-            ``turn_running`` (409) for another ``notebook`` while the agent or its code is at work
-            in this one, unless this one was moved; what `start_session` raises.
+            ``turn_running`` (409) if ``notebook`` changes while the agent or its code is at work,
+            unless the notebook itself was moved. Otherwise as `start_session`.
         """
         agent = await self.agent(session)
-        # What is refused is refused before anything is changed.
+        # All arguments are checked before anything is changed.
         mode = self._allowed_mode(permission_mode) if permission_mode else None
         provider = None
         if model:
@@ -129,8 +137,8 @@ class AgentService:
         if snapshots is not None:
             await self._switch_snapshots(session, snapshots, user)
         if notebook is not None and moved:
-            # A client tells of a rename, perhaps before the server's own news of it: the turn that
-            # may be running goes on.
+            # A client reports a rename, possibly before the contents manager's own event. A turn
+            # that is running goes on.
             await self.renamed(session.notebook, notebook, user)
             notebook = None
         if title is not None:
@@ -149,12 +157,15 @@ class AgentService:
             )
             (await self.agent(session)).publish_state()
         if notebook is not None:
-            # To another notebook and its kernel.
+            # The agent is opened anew, for the other notebook and its kernel.
             await self.close_session(session)
             await self.agent(session)
 
     async def _switch_snapshots(self, session: Session, on: bool, user: str | None) -> None:
-        """Save the variables of the session's notebook, or no longer and delete what there is."""
+        """Switch snapshots on or off for the session's notebook.
+
+        Switching them off deletes the existing snapshots of all sessions of the notebook.
+        """
         switch = self._services.snapshot_switch
         if (switch.reason(session.notebook) is None) == on:
             return
@@ -165,18 +176,24 @@ class AgentService:
                 with contextlib.suppress(PrimeError):  # in use by another server, or damaged
                     other = await asyncio.to_thread(self._services.store.get, summary.id)
                     await (await self.agent(other)).variables.forget(user)
-            await self.agent(session)  # which stays the one in use
+            await self.agent(session)  # so that it remains the one that was used last
         for agent in self._agents:
             if agent.session.notebook == session.notebook:
                 agent.publish_state()
 
     def activity(self, summary: SessionSummary) -> Activity:
-        """What goes on in a session. One that no agent has open can only wait for a person."""
+        """Return the activity of a session.
+
+        A session without an open agent is idle, or it waits for a person.
+        """
         known = self._agents.activity(summary.id)
         return known or ("idle" if summary.waiting_turn is None else "waiting")
 
     async def active(self) -> list[SessionSummary]:
-        """Sessions in which the agent works, or waits for a person who can answer it here."""
+        """Return the sessions in which the agent works, or waits for a person.
+
+        Waiting sessions are left out if another server holds them, or their notebook is gone.
+        """
         summaries = await asyncio.to_thread(self._services.store.list)
         found = []
         for summary in summaries:
@@ -191,9 +208,13 @@ class AgentService:
         return found
 
     async def at_work_elsewhere(self) -> list[dict[str, Any]]:
-        """The notebooks below the root that agents of other processes work on, see ``Holder``.
+        """Return the notebooks below the root that agents of other processes work on.
 
-        ``host`` is left out where it is this server's own.
+        Returns
+        -------
+        list
+            One dictionary per notebook, with the fields of ``Holder``. ``host`` is ``None`` if the
+            process runs on this machine.
         """
         locks, root = self._services.locks, self._services.root
         holders = await asyncio.to_thread(locks.elsewhere, root)
@@ -209,7 +230,7 @@ class AgentService:
         ]
 
     async def without_notebook(self) -> list[SessionSummary]:
-        """Sessions whose notebook is not where it was: moved outside of Jupyter, or deleted."""
+        """Return the sessions whose notebook was deleted, or moved outside of Jupyter."""
         summaries = await asyncio.to_thread(self._services.store.list)
         gone = {
             notebook: await self._services.notebook_is_gone(notebook)
@@ -218,7 +239,7 @@ class AgentService:
         return [summary for summary in summaries if gone[summary.notebook]]
 
     async def renamed(self, old: str, new: str, user: str | None = None) -> None:
-        """A notebook, or a folder above it, was renamed: its sessions follow, running or not."""
+        """Update all sessions after a notebook, or a folder above it, was renamed."""
         self._services.documents.rename(old, new)
         self._services.locks.rename(self._services.root / old, self._services.root / new)
         await asyncio.to_thread(self._services.snapshot_switch.rename, old, new)
@@ -226,7 +247,7 @@ class AgentService:
             moved = moved_path(summary.notebook, old, new)
             if moved is None:
                 continue
-            # Jupyter moves its own session only where a page has the notebook open.
+            # Jupyter updates its own session only if a page has the notebook open.
             await self._services.kernels.move_along(summary.notebook, moved)
             self._services.kernels.rename(summary.notebook, moved)
             with contextlib.suppress(PrimeError):  # in use by another server, or damaged
@@ -235,38 +256,38 @@ class AgentService:
                     session.append(Settings(notebook=moved, user=user))
 
     async def close_session(self, session: Session) -> None:
-        """Stop whatever goes on in a session; the next use opens it again."""
+        """Stop all work in a session and close its agent. The next use opens it again."""
         async with self._agents.closed(session):
             pass
 
     async def delete_session(self, session: Session) -> None:
-        """Stop whatever goes on in a session, and delete it with all that it has kept.
+        """Stop all work in a session, and delete the session with all of its files.
 
         Raises
         ------
         PrimeError
-            ``session_not_found`` (404): someone was faster.
+            ``session_not_found`` (404) if it was deleted already.
         """
         async with self._agents.closed(session):
-            session.close("deleted")  # here, on the event loop, where its subscribers are
+            session.close("deleted")  # on the event loop, because its subscribers run there
             await asyncio.to_thread(self._services.store.delete, session.id)
 
     async def close_idle(self, seconds: float = IDLE_SECONDS) -> None:
-        """Close sessions that nobody uses. See ``OpenAgents.close_idle``."""
+        """Close idle sessions. See ``OpenAgents.close_idle``."""
         await self._agents.close_idle(seconds)
 
     async def before_shutdown(self, kernel_id: str) -> None:
-        """The server is about to shut a kernel down: save what it holds."""
+        """Save the variables of a kernel that the server is about to shut down."""
         agents = [a for a in self._agents if a.kernel.kernel_id == kernel_id]
         await asyncio.gather(*(a.variables.save_before_end(KERNEL_END_SECONDS) for a in agents))
 
     async def close(self) -> None:
-        """Save the kernels' variables and stop all agents; called when the server stops."""
+        """Save the kernels' variables and stop all agents, because the server stops."""
         await self._agents.close(save_for=SERVER_END_SECONDS)
         await self._services.snapshot_limit.close()
 
     def describe(self, session: Session) -> dict[str, Any]:
-        """What ``GET sessions/{id}`` adds to the session's own facts."""
+        """Return what ``GET sessions/{id}`` adds to the session's summary."""
         agent = self._agents.known(session)
         permissions = self._services.permission_config
         mode = in_force(
@@ -275,7 +296,7 @@ class AgentService:
         return {"permission_mode": mode, **(agent.describe() if agent else {})}
 
     async def saved(self, session: Session) -> dict[str, Any]:
-        """What ``GET sessions/{id}`` says of the session's snapshots."""
+        """Return what ``GET sessions/{id}`` says about the session's snapshots."""
         config = self._services.snapshot_config
         off = self._services.snapshot_switch.reason(session.notebook)
         return {
@@ -286,7 +307,7 @@ class AgentService:
         }
 
     async def saved_in_all(self) -> dict[str, Any]:
-        """What ``GET status`` says of all snapshots."""
+        """Return what ``GET status`` says about the snapshots of all sessions."""
         config, limit = self._services.snapshot_config, self._services.snapshot_limit
         stored = await asyncio.to_thread(limit.stored)
         return {
@@ -305,7 +326,7 @@ class AgentService:
         attachments: list[Attachment] | None,
         user: str | None,
     ) -> tuple[int, bool]:
-        """Send a message, or queue it. See ``Agent.submit``.
+        """Send or queue a message. See ``Agent.submit``.
 
         Raises
         ------
@@ -328,43 +349,46 @@ class AgentService:
         return await agent.submit(text, attachments or [], user)
 
     async def interrupt(self, session: Session, user: str | None) -> bool:
-        """Stop what goes on; ``False`` if nothing does."""
+        """Stop the work under way; return ``False`` if there is none."""
         return (await self.agent(session)).interrupt(user)
 
     async def compact(
         self, session: Session, instructions: str | None, user: str | None
     ) -> dict[str, Any]:
-        """Compact now or at the next step; returns ``{compaction_id}``."""
+        """Compact now or at the next step, and return ``{compaction_id}``."""
         agent = await self.agent(session)
         return {"compaction_id": agent.compact(instructions, user)}
 
     async def decide(
         self, session: Session, call_id: str, decision: str, scope: str, user: str | None
     ) -> None:
-        """Answer an approval. See ``Approvals.decide``."""
+        """Answer an approval request. See ``Approvals.decide``."""
         (await self.agent(session)).approvals.decide(call_id, decision, scope, user)
 
     async def revert(self, session: Session, turn: str, user: str | None) -> dict[str, Any]:
-        """Take back what the agent changed in a turn; returns the ``revert`` record."""
+        """Revert the agent's changes in a turn, and return the ``revert`` record."""
         return _as_dict(await (await self.agent(session)).revert(turn, user))
 
     def summary_of(self, name: str, arguments: Any) -> str:
-        """One line for people about a tool call; the tool's name where it has none."""
+        """Return one line that describes a tool call to a person.
+
+        This is the tool's name if the tool gives no summary, or does not exist.
+        """
         try:
             return self._services.tools.get(name).summary(arguments) or name
-        except Exception:  # arguments that do not fit, or a tool of a package
+        except Exception:  # unknown tool, invalid arguments, or a bug in a package's tool
             return name
 
     async def unqueue(self, session: Session, seq: int, user: str | None) -> None:
-        """Take a queued message back. See ``Agent.unqueue``."""
+        """Remove a message from the queue. See ``Agent.unqueue``."""
         (await self.agent(session)).unqueue(seq, user)
 
     # --- the kernel ---------------------------------------------------------------------------
 
     async def variables(self, notebook: str) -> dict[str, Any]:
-        """``{variables, omitted}`` of the notebook's kernel; none if it has no kernel.
+        """Return ``{variables, omitted}`` of the notebook's kernel, without starting one.
 
-        See ``NotebookKernel.variables``. No kernel is started for it.
+        See ``NotebookKernel.list_variables``. Without a kernel there are no variables.
         """
         notebook = normal_path(notebook)
         if await self._services.kernels.session_of(notebook) is None:
@@ -372,11 +396,14 @@ class AgentService:
         return await self._services.kernels.for_notebook(notebook).list_variables()
 
     async def snapshot(self, session: Session, user: str | None) -> dict[str, Any]:
-        """Save the kernel's variables now; returns the ``snapshot`` record."""
+        """Save the kernel's variables now, and return the ``snapshot`` record."""
         return _as_dict(await (await self.agent(session)).variables.snapshot(user))
 
     async def snapshots(self, session: Session) -> list[dict[str, Any]]:
-        """What can be restored, newest first, then what has to be imported before."""
+        """Return the snapshots that can be restored, newest first.
+
+        They are followed by those that must be imported first.
+        """
         keeper = (await self.agent(session)).variables.keeper
         return [*await keeper.snapshots(), *await asyncio.to_thread(keeper.files.list_foreign)]
 
@@ -388,18 +415,18 @@ class AgentService:
         overwrite: bool,
         user: str | None,
     ) -> dict[str, Any]:
-        """Restore the kernel's variables; returns the ``restore`` record."""
+        """Restore the kernel's variables, and return the ``restore`` record."""
         agent = await self.agent(session)
         return _as_dict(await agent.variables.restore(snapshot_id, names, overwrite, user))
 
     async def give_up_restore(self, session: Session) -> bool:
-        """End a restore that a person waits for. See ``SessionKernel.give_up_restore``."""
+        """Cancel restores that people requested. See ``SessionKernel.give_up_restore``."""
         return await (await self.agent(session)).variables.give_up_restore()
 
     # --- models -------------------------------------------------------------------------------
 
     def status(self) -> dict[str, Any]:
-        """For ``GET status``."""
+        """Return the answer to ``GET status``, apart from the snapshots."""
         models = self._services.models
         provider = models.default_provider()
         endpoint = models.endpoint(provider)
@@ -417,17 +444,17 @@ class AgentService:
         }
 
     async def models(self) -> list[ModelInfo]:
-        """What can be chosen."""
+        """Return the models that a session can use."""
         return await self._services.models.list()
 
     async def set_credentials(
         self, provider: str, api_key: str | None, base_url: str | None
     ) -> str | None:
-        """Keep a key on the server; new sessions use it at once. See ``ModelRegistry.connect``."""
+        """Store a key on the server, for use from now on. See ``ModelRegistry.connect``."""
         return await self._services.models.connect(provider, api_key, base_url)
 
     async def clear_credentials(self) -> None:
-        """Forget the key that was entered in the panel."""
+        """Delete the key that was entered in the panel."""
         await asyncio.to_thread(self._services.models.credentials.clear)
         self._services.models.forget()
 

@@ -1,4 +1,4 @@
-"""What agents share: one of each for the whole server."""
+"""Services that all agents of the server share."""
 
 from __future__ import annotations
 
@@ -30,17 +30,20 @@ if TYPE_CHECKING:
 
 
 class KernelTurns:
-    """Lets one turn at a time work in a notebook's kernel."""
+    """Locks that let only one turn at a time work in a notebook's kernel."""
 
     def __init__(self) -> None:
-        # Not by path: the notebook may be renamed in the middle of a turn.
+        # Keyed by kernel, not by path: the notebook may be renamed during a turn.
         self._locks: WeakKeyDictionary[NotebookKernel, asyncio.Lock] = WeakKeyDictionary()
 
     @asynccontextmanager
     async def one(self, kernel: NotebookKernel, on_wait: Callable[[], None]) -> AsyncIterator[None]:
-        """Wait for the notebook's kernel to be free of other sessions' turns.
+        """Hold the kernel's lock, after waiting for the turns of other sessions to end.
 
-        ``on_wait`` is called once if that takes any time.
+        Parameters
+        ----------
+        on_wait:
+            Called once if the lock is held by another turn.
         """
         lock = self._locks.setdefault(kernel, asyncio.Lock())
         if lock.locked():
@@ -51,7 +54,7 @@ class KernelTurns:
 
 @dataclass(frozen=True)
 class AgentServices:
-    """The parts an agent is put together from."""
+    """The services from which agents are built; one instance for the whole server."""
 
     models: ModelRegistry
     tools: ToolRegistry
@@ -60,7 +63,10 @@ class AgentServices:
     documents: NotebookDocuments
     locks: NotebookLocks
     keeper: Callable[[Session, NotebookKernel, Callable[[], bool]], SnapshotKeeper]
-    """Makes the keeper of a session's kernel; the last is its ``awaits_restore``."""
+    """Create the snapshot keeper of a session's kernel.
+
+    The last argument is passed to the keeper as ``awaits_restore``.
+    """
     consents: ConsentStore
     model_config: ModelConfig
     context_config: ContextConfig
@@ -70,15 +76,15 @@ class AgentServices:
     snapshot_limit: SnapshotLimit
     root: Path
     redact: Callable[[str], str]
-    """Takes the keys that the server knows out of a text."""
+    """Remove the keys that the server knows from a text."""
     kernel_name: Callable[[str], Awaitable[str]]
-    """Display name of the kernel of the notebook at a path."""
+    """Return the display name of the kernel for the notebook at a path."""
     notebook_content: Callable[[str], Awaitable[dict[str, Any]]]
-    """Content of the notebook at a path, nbformat 4."""
+    """Return the content of the notebook at a path, as nbformat 4."""
     notebook_is_gone: Callable[[str], Awaitable[bool]]
-    """Whether no notebook is at a path, as far as that is known. Reads none."""
+    """Return whether the notebook at a path is known to be missing, without reading it."""
     on_compaction: Callable[[Session, AnyRecord], None]
     on_activity: Callable[[Session, Activity], None]
-    """Called when another activity begins in a session."""
+    """Called with the new activity of a session whenever it changes."""
     log: logging.Logger
     turns: KernelTurns = field(default_factory=KernelTurns)
