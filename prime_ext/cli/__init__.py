@@ -1,4 +1,4 @@
-"""``jupyter prime …``: what can be done with sessions from a shell.
+"""The commands of ``jupyter prime``, for work with sessions from a shell.
 
-``main`` holds the list of commands; each command is a module with ``add`` and ``run``.
+``main`` holds the list of commands. Each command is a module with ``add`` and ``run``.
 """

@@ -1,4 +1,4 @@
-"""``jupyter prime free``: remove the whole texts of old results, and keep the conversations."""
+"""``jupyter prime free``: delete the full texts of long results, but keep the conversations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from prime_ext.session.outputs import OUTPUTS_NAME, Outputs
 
 
 def add(commands: Any) -> None:
-    """Add the command."""
+    """Add the command's parser."""
     parser = commands.add_parser(
         "free",
         help="free the space that whole texts of results take",
@@ -23,7 +23,7 @@ def add(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Remove them; a session that a server has open is refused."""
+    """Delete the texts. Raises `PrimeError` for a session that is open in a server."""
     with open_place(arguments.data_dir) as place:
         for session_id in arguments.sessions:
             with place.store.exclusive(session_id) as log:

@@ -1,4 +1,4 @@
-"""``jupyter prime import``: a snapshot of another machine, for a session of this one."""
+"""``jupyter prime import``: import a snapshot from another machine into a session."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OURS = "This one was signed by this server, for another session: {session}."
 
 
 def add(commands: Any) -> None:
-    """Add the command."""
+    """Add the command's parser."""
     parser = commands.add_parser(
         "import",
         help="take in a snapshot from another machine",
@@ -39,7 +39,7 @@ def add(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Refuse, or copy and sign."""
+    """Copy the snapshot and sign it with the session's key; without ``--trust``, refuse to."""
     from prime_ext.state import SnapshotError
     from prime_ext.state.format import read_head
 
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _source(place: Place, session_id: str, given: Path) -> Path:
-    """What is to be imported: of the session's own folder, the newest that is not its own."""
+    """Return the directory to import. For the session's own folder, its newest foreign snapshot."""
     source, files = given.resolve(), place.snapshots(session_id)
     if source != files.folder.resolve():
         return source

@@ -11,13 +11,13 @@ from prime_ext.cli import free, import_snapshot, run, sessions, stats
 from prime_ext.errors import PrimeError, sentences
 
 COMMANDS = (run, sessions, stats, free, import_snapshot)
-"""Each module's ``add(commands)`` adds its parser, with ``set_defaults(run=run)``; its
-``run(arguments)`` returns the exit status and raises `PrimeError` for what the person can mend.
-What is heavy is imported in ``run``."""
+"""The modules of all commands. ``add(commands)`` adds the parser, with ``set_defaults(run=run)``;
+``run(arguments)`` returns the exit status, and raises `PrimeError` for problems that the user can
+solve. Heavy modules are imported in ``run``."""
 
 
 def parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+    """Return the parser of the whole command line."""
     parser = argparse.ArgumentParser(
         prog="jupyter prime", description="Sessions of the Prime agent, from a shell."
     )
@@ -29,7 +29,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit status."""
+    """Run one command; return the exit status."""
     whole = parser()
     chosen, rest = whole.parse_known_args(arguments)
     if getattr(chosen, "takes_traits", False):

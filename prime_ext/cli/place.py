@@ -1,4 +1,4 @@
-"""Where the server keeps sessions, and the secret that signs their snapshots."""
+"""The server's folder of sessions, and the secret from which snapshots are signed."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
     from prime_ext.session.store import SessionStore
 
 CONFIG_FILES = ("jupyter_server_config", "jupyter_lab_config", "jupyter_prime_config")
-"""Read by a server that runs the extension, later ones over earlier ones."""
+"""Configuration files that a server with the extension reads; later ones take precedence."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A folder of sessions as a command works on it, beside a server that may be running."""
+    """A folder of sessions, opened by a command while a server may be using it too."""
 
     data_dir: Path
     store: SessionStore
     secret: bytes
 
     def snapshots(self, session_id: str) -> SnapshotFiles:
-        """The snapshots of a session."""
+        """Return the snapshots of a session."""
         from prime_ext.kernel.snapshot_files import SnapshotFiles, derive_key
 
         folder = self.store.folder / session_id
         return SnapshotFiles(folder, derive_key(self.secret, session_id))
 
     def session_id(self, session: str | None, notebook: str | None) -> str:
-        """The session that was named, or the newest one about the notebook that was.
+        """Return the id of the given session, or of the newest one about the given notebook.
 
         Raises
         ------
@@ -59,7 +59,7 @@ class Place:
 
 
 def add_data_dir(parser: argparse.ArgumentParser) -> None:
-    """The option that every command on sessions has."""
+    """Add the option ``--data-dir``, which all commands on sessions share."""
     parser.add_argument(
         "--data-dir",
         type=Path,
@@ -69,12 +69,12 @@ def add_data_dir(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def open_place(data_dir: Path | None) -> Iterator[Place]:
-    """The place that the server's configuration names.
+    """Open ``data_dir`` or, without one, the folder named by the server's configuration.
 
     Raises
     ------
     PrimeError
-        ``no_sessions``: there is no such folder.
+        ``no_sessions``: the folder does not exist or holds no sessions.
     """
     from prime_ext.session.store import SessionStore
 
@@ -94,7 +94,7 @@ def open_place(data_dir: Path | None) -> Iterator[Place]:
 
 
 def _configured() -> JupyterApp:
-    """An application with the configuration that a server would have."""
+    """Return an application with the configuration that a server would have."""
     app = JupyterApp()
     app.initialize(argv=[])
     for name in CONFIG_FILES:

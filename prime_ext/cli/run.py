@@ -1,4 +1,4 @@
-"""``jupyter prime run``: the agent carries out one task on a notebook, without a browser."""
+"""``jupyter prime run``: let the agent carry out one task on a notebook, without a browser."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Any trait of the server's configuration can be given too: --ModelConfig.max_requ
 
 
 def add(commands: Any) -> None:
-    """Add the command."""
+    """Add the command's parser."""
     parser = commands.add_parser(
         "run",
         help="carry out a task on a notebook, without a browser",
@@ -56,7 +56,7 @@ def add(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Carry it out; returns the exit status."""
+    """Carry out the task; return the exit status."""
     import asyncio
     import atexit
     import gc
@@ -81,8 +81,8 @@ def run(arguments: argparse.Namespace) -> int:
     )
     report = Report(reply=not arguments.json)
     carried = Run(task, report, Terminal.find())
-    # At its end Python looks through all that a server has made, for a second in which the shell
-    # has no prompt. The system frees it at once.
+    # At exit Python would garbage-collect all objects of the server, which would delay the shell's
+    # prompt by a second. The operating system frees the memory anyway.
     atexit.register(gc.freeze)
     asyncio.run(carried.carry_out())
     if arguments.json:
@@ -93,6 +93,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def split_traits(rest: list[str]) -> tuple[list[str], list[str]]:
-    """What of the unknown arguments are traits, and what is left."""
+    """Split unknown arguments into traits, ``--Class.trait=value``, and others."""
     traits = [argument for argument in rest if _TRAIT.fullmatch(argument)]
     return traits, [argument for argument in rest if argument not in traits]

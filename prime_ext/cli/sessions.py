@@ -1,4 +1,4 @@
-"""``jupyter prime sessions``: which there are, and what is saved for each."""
+"""``jupyter prime sessions``: list the sessions and what is saved for each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COLUMNS = ("id", "notebook", "updated", "records", "snapshots", "size", "outputs
 
 
 def add(commands: Any) -> None:
-    """Add the command."""
+    """Add the command's parser."""
     parser = commands.add_parser(
         "sessions",
         help="list sessions and what is saved for them",
@@ -26,7 +26,7 @@ def add(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print them."""
+    """Print the list."""
     with open_place(arguments.data_dir) as place:
         rows = _rows(place, arguments.notebook)
     if arguments.json:

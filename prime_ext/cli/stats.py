@@ -1,4 +1,4 @@
-"""``jupyter prime stats``: what a session has cost, and what compaction has done for it."""
+"""``jupyter prime stats``: show tokens, cost and compactions of a session."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     from prime_ext.session.records import AnyRecord
 
 WIDTH, HEIGHT = 64, 8
-"""Of the chart in the terminal, in characters."""
+"""Size of the chart in the terminal, in characters."""
 
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True)
 class Course:
-    """How the context went: its size at each request, and where it was compacted."""
+    """Size of the context over the requests of a session, with its compactions."""
 
     tokens: list[int]
-    """As the model's server reported it for each request."""
+    """Size of each request in tokens, as reported by the API."""
     compactions: list[tuple[int, str]]
-    """Number of requests before it, and its path."""
+    """For each compaction, the number of requests before it and the path that it took."""
 
 
 def add(commands: Any) -> None:
-    """Add the command."""
+    """Add the command's parser."""
     parser = commands.add_parser(
         "stats",
         help="show tokens, cost and compactions of a session",
@@ -48,7 +48,7 @@ def add(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print them."""
+    """Print the statistics."""
     from prime_ext.session.log import SessionLog
     from prime_ext.session.telemetry import KINDS, Telemetry
 
@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def course_of(records: Sequence[AnyRecord]) -> Course:
-    """The course of the context, from a session's records."""
+    """Compute the course of the context from a session's records."""
     from prime_ext.context.tokens import context_tokens
     from prime_ext.session.records import AssistantMessage, CompactionEnd
 
@@ -101,7 +101,7 @@ def course_of(records: Sequence[AnyRecord]) -> Course:
 
 
 def table(sums: dict[str, Any]) -> list[str]:
-    """The sums in words, a line each."""
+    """Format the sums, one line each."""
     rate, per_turn = sums["cache_hit_rate"], sums["tokens_per_turn"]
     cached = f", {rate:.1%} of them from the cache" if rate is not None else ""
     each = f", {per_turn:,} a turn" if per_turn is not None else ""
@@ -130,7 +130,7 @@ def table(sums: dict[str, Any]) -> list[str]:
 
 
 def chart(course: Course) -> list[str]:
-    """The context's size over the requests, for a terminal; a caret stands under compactions."""
+    """Draw the size of the context for a terminal, with a caret under each compaction."""
     if not course.tokens:
         return ["No request has been answered yet."]
     columns = min(WIDTH, len(course.tokens))
@@ -154,12 +154,12 @@ def chart(course: Course) -> list[str]:
 
 
 def draw(course: Course, path: Path) -> None:
-    """Draw the course into an image file.
+    """Plot the course into an image file.
 
     Raises
     ------
     PrimeError
-        ``no_matplotlib``, or ``not_drawn`` where the file cannot be written.
+        ``no_matplotlib``, or ``not_drawn`` if the file cannot be written.
     """
     try:
         from matplotlib.figure import Figure
