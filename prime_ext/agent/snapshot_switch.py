@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from typing import TYPE_CHECKING
@@ -11,15 +12,19 @@ from prime_ext.notebook.lease import moved_path
 from prime_ext.private_file import replace_private
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 BY_PERSON = "snapshots are switched off for this notebook"
 BY_METADATA = "snapshots are switched off in this notebook's metadata"
 
+LOCK_SECONDS = 10.0
+"""Another server holds the file for moments only."""
+
 
 class SnapshotSwitch:
-    """The notebooks that are switched off, by path, in a file of the server's. May be used from
-    several threads.
+    """The notebooks that are switched off, by path, in a file. May be used from several threads;
+    several servers may have the file in common.
 
     On the server, so that it holds at once and for a notebook whose metadata nobody saves, in
     every session and after a restart. A notebook can also carry the wish in its own metadata
@@ -29,10 +34,11 @@ class SnapshotSwitch:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._stamp = _stamp(path)
         self._off = _read(path)
         self._in_metadata: set[str] = set()
         # Held from looking at a set to its replacement, or one of two changes would be lost. Two,
-        # so that the event loop does not wait for the disk.
+        # so that the event loop does not wait for the disk; other servers are kept out by a file.
         self._changing_off = threading.Lock()
         self._changing_metadata = threading.Lock()
 
@@ -40,7 +46,7 @@ class SnapshotSwitch:
         """Why the notebook's variables are not saved; ``None`` if they are."""
         if notebook in self._in_metadata:
             return BY_METADATA
-        return BY_PERSON if notebook in self._off else None
+        return BY_PERSON if notebook in self._now() else None
 
     def found_in_metadata(self, notebook: str, off: bool) -> None:
         """What the notebook's own metadata says."""
@@ -65,8 +71,7 @@ class SnapshotSwitch:
                 hint='Remove "snapshots": false under "prime" there, then open the session again.',
                 status=409,
             )
-        with self._changing_off:
-            self._write(self._off - {notebook} if on else self._off | {notebook})
+        self._change(lambda off: off - {notebook} if on else off | {notebook})
 
     def rename(self, old: str, new: str) -> None:
         """A notebook, or a folder above it, was renamed."""
@@ -76,22 +81,45 @@ class SnapshotSwitch:
 
         with self._changing_metadata:
             self._in_metadata = followed(self._in_metadata)
-        with self._changing_off:
-            off = followed(self._off)
-            if off != self._off:
-                self._write(off)
+        if followed(self._now()) != self._off:
+            self._change(followed)
 
-    def _write(self, off: set[str]) -> None:
+    def _now(self) -> set[str]:
+        """What is switched off, by another server as well."""
+        stamp = _stamp(self._path)
+        if stamp != self._stamp:
+            # Damaged meanwhile: what was off stays off, and the next change says so.
+            with contextlib.suppress(ValueError, OSError):
+                self._off, self._stamp = _read(self._path), stamp
+        return self._off
+
+    def _change(self, changed: Callable[[set[str]], set[str]]) -> None:
+        from filelock import FileLock, Timeout
+
+        lock = FileLock(f"{self._path}.lock", timeout=LOCK_SECONDS, mode=0o600)
         try:
-            replace_private(self._path, json.dumps({"off": sorted(off)}, indent=1))
-        except OSError as error:
+            with self._changing_off, lock:
+                before = _read(self._path)
+                off = changed(before)
+                if off != before:
+                    replace_private(self._path, json.dumps({"off": sorted(off)}, indent=1))
+                self._off, self._stamp = off, _stamp(self._path)
+        except (OSError, ValueError, Timeout) as error:
             raise PrimeError(
-                f"The switch could not be stored: {error.strerror or error}.",
+                f"The switch could not be stored: {getattr(error, 'strerror', None) or error}.",
                 code="settings_not_written",
                 hint=f"Check free space and permissions of {self._path.parent}.",
                 status=507,
             ) from error
-        self._off = off
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    """Tells one state of the file from another; ``None`` if there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _read(path: Path) -> set[str]:

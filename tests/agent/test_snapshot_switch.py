@@ -142,6 +142,26 @@ def test_two_switched_off_at_once_both_are(tmp_path: Path, monkeypatch: pytest.M
     assert SnapshotSwitch(tmp_path / "snapshots.json").reason("a.ipynb") == BY_PERSON
 
 
+def test_servers_with_the_same_file_keep_each_others_switches(tmp_path: Path) -> None:
+    path = tmp_path / "snapshots.json"
+    one, two = SnapshotSwitch(path), SnapshotSwitch(path)
+    one.switch("a.ipynb", False)
+    two.switch("b.ipynb", False)
+    assert json.loads(path.read_text()) == {"off": ["a.ipynb", "b.ipynb"]}
+    assert one.reason("b.ipynb") == two.reason("a.ipynb") == BY_PERSON
+    two.rename("a.ipynb", "c.ipynb")
+    one.switch("b.ipynb", True)
+    assert json.loads(path.read_text()) == {"off": ["c.ipynb"]}
+    assert one.reason("c.ipynb") == BY_PERSON
+    assert two.reason("b.ipynb") is None
+    path.write_text("{")
+    assert one.reason("c.ipynb") == BY_PERSON
+    with pytest.raises(PrimeError, match="damaged") as refused:
+        one.switch("d.ipynb", False)
+    assert refused.value.code == "settings_not_written"
+    assert path.read_text() == "{"
+
+
 def test_the_switch_outlives_the_server(tmp_path: Path) -> None:
     path = tmp_path / "snapshots.json"
     switch = SnapshotSwitch(path)
