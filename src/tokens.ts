@@ -12,6 +12,7 @@ import { IAttachment } from './api/attachments';
 import { ClientFrame, ServerFrame } from './api/frames';
 import {
   INewSession,
+  INotebookInUse,
   ISessionChanges,
   ISessionDetail,
   ISessionSummary
@@ -69,6 +70,10 @@ export const ISessions = new Token<ISessions>(
 export interface IActiveSessions {
   /** The one written last first. */
   readonly sessions: readonly ISessionSummary[];
+  /** Notebooks that agents in other processes work on. */
+  readonly elsewhere: readonly INotebookInUse[];
+  /** Ask the server now. */
+  refresh(): void;
   readonly changed: ISignal<IActiveSessions, void>;
 }
 

@@ -3,7 +3,12 @@ import { IPoll, Poll } from '@lumino/polling';
 import { ISignal, Signal } from '@lumino/signaling';
 
 import { IActiveSessions } from '../tokens';
-import { ISessionSummary, PrimeApi } from './rest';
+import {
+  IAgentsAtWork,
+  INotebookInUse,
+  ISessionSummary,
+  PrimeApi
+} from './rest';
 
 /** The server's events tell when to ask; this makes up for one that was missed. */
 const INTERVAL = 60_000;
@@ -14,7 +19,7 @@ export class ActiveSessions implements IActiveSessions, IDisposable {
   constructor(api: PrimeApi) {
     this._poll = new Poll({
       name: 'prime_ext:active-sessions',
-      factory: () => api.activeSessions(),
+      factory: () => api.agentsAtWork(),
       frequency: { interval: INTERVAL, backoff: true, max: LONGEST_INTERVAL },
       linger: 0,
       standby: 'when-hidden'
@@ -24,7 +29,11 @@ export class ActiveSessions implements IActiveSessions, IDisposable {
   }
 
   get sessions(): readonly ISessionSummary[] {
-    return this._sessions;
+    return this._atWork.sessions;
+  }
+
+  get elsewhere(): readonly INotebookInUse[] {
+    return this._atWork.elsewhere;
   }
 
   get changed(): ISignal<IActiveSessions, void> {
@@ -49,14 +58,14 @@ export class ActiveSessions implements IActiveSessions, IDisposable {
 
   private _onTick(
     _: unknown,
-    { phase, payload }: IPoll.State<ISessionSummary[], unknown, any>
+    { phase, payload }: IPoll.State<IAgentsAtWork, unknown, any>
   ): void {
     if (phase !== 'resolved' && phase !== 'reconnected') {
       return;
     }
-    const sessions = payload as ISessionSummary[];
-    if (JSON.stringify(sessions) !== JSON.stringify(this._sessions)) {
-      this._sessions = sessions;
+    const atWork = payload as IAgentsAtWork;
+    if (JSON.stringify(atWork) !== JSON.stringify(this._atWork)) {
+      this._atWork = atWork;
       this._changed.emit();
     }
   }
@@ -67,7 +76,7 @@ export class ActiveSessions implements IActiveSessions, IDisposable {
     }
   };
 
-  private _poll: Poll<ISessionSummary[], unknown>;
-  private _sessions: readonly ISessionSummary[] = [];
+  private _poll: Poll<IAgentsAtWork, unknown>;
+  private _atWork: IAgentsAtWork = { sessions: [], elsewhere: [] };
   private _changed = new Signal<IActiveSessions, void>(this);
 }

@@ -63,6 +63,24 @@ export interface IWaitingApproval {
   summary: string;
 }
 
+/** A notebook that an agent in another process works on. */
+export interface INotebookInUse {
+  notebook: string;
+  /** Address of the other Jupyter server; `null` for a `jupyter prime run`. */
+  url: string | null;
+  pid: number;
+  /** The machine it runs on, if it is not the server's own. */
+  host: string | null;
+  since: string;
+}
+
+/** What goes on at the moment. */
+export interface IAgentsAtWork {
+  /** Sessions in which the agent works, or waits for a decision that can be made here. */
+  sessions: ISessionSummary[];
+  elsewhere: INotebookInUse[];
+}
+
 export interface ISessionDetail extends ISessionSummary {
   provider: string;
   model: string;
@@ -195,14 +213,9 @@ export class PrimeApi {
     return sessions;
   }
 
-  /** Sessions in which the agent works, or waits for a decision that can be made here. */
-  async activeSessions(): Promise<ISessionSummary[]> {
-    const { sessions } = await this._request<{ sessions: ISessionSummary[] }>(
-      'GET',
-      ['sessions'],
-      { query: { active: 'true' } }
-    );
-    return sessions;
+  /** Where agents work, here and in other processes, or wait for a decision. */
+  agentsAtWork(): Promise<IAgentsAtWork> {
+    return this._request('GET', ['sessions'], { query: { active: 'true' } });
   }
 
   interrupt(id: string): Promise<void> {

@@ -15,7 +15,13 @@ import {
 } from '@jupyterlab/notebook';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
-import { INotebookWriter, ISessions, ISessionStreams } from '../tokens';
+import { INotebookInUse } from '../api/rest';
+import {
+  IActiveSessions,
+  INotebookWriter,
+  ISessions,
+  ISessionStreams
+} from '../tokens';
 import type { NotebookLease } from './notebookLease';
 
 type Context = DocumentRegistry.IContext<INotebookModel>;
@@ -32,12 +38,13 @@ export const notebookWriter: JupyterFrontEndPlugin<INotebookWriter> = {
   autoStart: true,
   provides: INotebookWriter,
   requires: [INotebookTracker, ISessions, ISessionStreams],
-  optional: [ITranslator],
+  optional: [IActiveSessions, ITranslator],
   activate: (
     app: JupyterFrontEnd,
     tracker: INotebookTracker,
     sessions: ISessions,
     streams: ISessionStreams,
+    active: IActiveSessions | null,
     translator: ITranslator | null
   ): INotebookWriter => {
     const trans = (translator ?? nullTranslator).load('prime_ext');
@@ -97,6 +104,20 @@ export const notebookWriter: JupyterFrontEndPlugin<INotebookWriter> = {
       if (panel) {
         leases.get(panel.context)?.look();
       }
+    });
+
+    let before: readonly INotebookInUse[] = [];
+    active?.changed.connect(({ elsewhere }) => {
+      const has = (
+        list: readonly INotebookInUse[],
+        { localPath }: Context
+      ): boolean => list.some(({ notebook }) => notebook === localPath);
+      for (const [context, lease] of leases) {
+        if (has(before, context) && !has(elsewhere, context)) {
+          lease.refresh();
+        }
+      }
+      before = elsewhere;
     });
 
     const claim = async (path: string): Promise<void> => {

@@ -65,6 +65,13 @@ export class NotebookLease implements IDisposable {
       });
   }
 
+  /** Take over what others have written to the file. */
+  refresh(): void {
+    this._notebook.refresh().catch(reason => {
+      console.warn(`${this._path} was not compared with the disk.`, reason);
+    });
+  }
+
   dispose(): void {
     if (this._isDisposed) {
       return;
@@ -178,6 +185,13 @@ export class NotebookLease implements IDisposable {
         // If this is lost with the connection, the server sends the operation again.
         stream.send(ack);
       });
+    } else if (frame.type === 'state') {
+      // What the agent waited for may have written the file.
+      const isOver = this._waits && frame.state.phase !== 'wait';
+      this._waits = frame.state.phase === 'wait';
+      if (isOver) {
+        this.refresh();
+      }
     } else if (
       frame.type === 'record' &&
       frame.record.kind === 'notebook_op' &&
@@ -187,16 +201,10 @@ export class NotebookLease implements IDisposable {
       window.clearTimeout(this._refreshTimer);
       this._refreshTimer = window.setTimeout(() => {
         if (!this._held) {
-          this._refresh();
+          this.refresh();
         }
       }, REFRESH_DELAY);
     }
-  }
-
-  private _refresh(): void {
-    this._notebook.refresh().catch(reason => {
-      console.warn(`${this._path} was not compared with the disk.`, reason);
-    });
   }
 
   private _onLease(held: boolean): void {
@@ -205,7 +213,7 @@ export class NotebookLease implements IDisposable {
     this._answer.resolve();
     if (held) {
       // Until now somebody else may have written the file. What follows waits for this.
-      this._refresh();
+      this.refresh();
     } else if (lost) {
       // The page did not answer in time, but it does live.
       window.clearTimeout(this._timer);
@@ -265,6 +273,7 @@ export class NotebookLease implements IDisposable {
   private _stream: ISessionStream | null = null;
   private _former: ISessionStream[] = [];
   private _held = false;
+  private _waits = false;
   private _answer = new PromiseDelegate<void>();
   private _timer = 0;
   private _refreshTimer = 0;

@@ -6,6 +6,7 @@ import * as React from 'react';
 
 import { IMentionSources } from '../mentions/sources';
 import { IPanelSettings } from '../settings/settings';
+import { IActiveSessions } from '../tokens';
 import { PanelController } from './controller';
 import { IPanelState } from './state';
 
@@ -30,6 +31,8 @@ export interface IPanelContext {
   readonly languages: IEditorLanguageRegistry | null;
   readonly notebookView: INotebookView;
   readonly mentions: IMentionSources;
+  /** What goes on elsewhere. */
+  readonly active: IActiveSessions;
   /** Lab's commands. */
   readonly commands: CommandRegistry;
   readonly settings: IPanelSettings;

@@ -6,6 +6,7 @@ import { ActivityLine } from './activity';
 import { Announcer } from './announcer';
 import { Composer } from './composer';
 import { usePanel, usePanelState } from './context';
+import { ElsewhereBanner } from './elsewhereBanner';
 import { EmptyState } from './emptyState';
 import { Failure } from './failure';
 import { Header } from './header';
@@ -25,6 +26,7 @@ export function Panel(): JSX.Element {
     <div className="jp-prime-Panel-content">
       <Header state={state} />
       <ConnectionBanner state={state} />
+      <ElsewhereBanner state={state} />
       {state.sheet === 'model' ? (
         <ModelForm state={state} />
       ) : state.sheet === 'help' ? (

@@ -19,6 +19,7 @@ import { PrimeApi } from '../api/rest';
 import { MentionSources } from '../mentions/sources';
 import { PanelSettings } from '../settings/settings';
 import {
+  IActiveSessions,
   IChatPanel,
   INotebookWriter,
   ISessions,
@@ -45,7 +46,13 @@ export const panel: JupyterFrontEndPlugin<IChatPanel> = {
   description: 'An agent that works in the open notebook.',
   autoStart: true,
   provides: IChatPanel,
-  requires: [ISessions, ISessionStreams, INotebookTracker, IRenderMimeRegistry],
+  requires: [
+    ISessions,
+    ISessionStreams,
+    IActiveSessions,
+    INotebookTracker,
+    IRenderMimeRegistry
+  ],
   optional: [
     ITranslator,
     ISettingRegistry,
@@ -59,6 +66,7 @@ export const panel: JupyterFrontEndPlugin<IChatPanel> = {
     app: JupyterFrontEnd,
     sessions: ISessions,
     streams: ISessionStreams,
+    active: IActiveSessions,
     tracker: INotebookTracker,
     rendermime: IRenderMimeRegistry,
     translator: ITranslator | null,
@@ -149,6 +157,7 @@ export const panel: JupyterFrontEndPlugin<IChatPanel> = {
           contents
         ),
         mentions,
+        active,
         commands: app.commands,
         userName: user.identity?.username ?? null
       },

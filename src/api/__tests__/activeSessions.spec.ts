@@ -1,13 +1,15 @@
 import { ActiveSessions } from '../activeSessions';
-import { ISessionSummary, PrimeApi } from '../rest';
+import { IAgentsAtWork, PrimeApi } from '../rest';
 
 /** The server's answers, given when the test says so. */
 class FakeApi {
   asked: ((sessions: string[]) => void)[] = [];
 
-  activeSessions(): Promise<ISessionSummary[]> {
+  agentsAtWork(): Promise<IAgentsAtWork> {
     return new Promise(resolve => {
-      this.asked.push(ids => resolve(ids.map(id => ({ id }) as any)));
+      this.asked.push(ids =>
+        resolve({ sessions: ids.map(id => ({ id }) as any), elsewhere: [] })
+      );
     });
   }
 }

@@ -330,4 +330,17 @@ describe('NotebookLease', () => {
     expect(stream.said).toEqual(['claim work.ipynb', 'release work.ipynb']);
     expect(stream.isDisposed).toBe(true);
   });
+
+  it('looks at the disk when what the agent has waited for is over', async () => {
+    await start();
+    const state = (phase: string) =>
+      streams[0].frameReceived.emit({
+        type: 'state',
+        state: { phase }
+      } as ServerFrame);
+    ['idle', 'wait', 'wait'].forEach(state);
+    expect(notebook.refreshed).toBe(0);
+    ['model', 'tool', 'idle'].forEach(state);
+    expect(notebook.refreshed).toBe(1);
+  });
 });

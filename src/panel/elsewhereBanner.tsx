@@ -1,0 +1,62 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import * as React from 'react';
+
+import { INotebookInUse } from '../api/rest';
+import { usePanel } from './context';
+import { IPanelState } from './state';
+
+/** Another process has an agent at work on the notebook on show. */
+export function ElsewhereBanner(props: { state: IPanelState }): JSX.Element {
+  const { notebook, conversation } = props.state;
+  const { active, trans } = usePanel();
+  const waits = conversation?.activity.phase === 'wait';
+  // News of other processes come only now and then: ask where it matters.
+  React.useEffect(() => active.refresh(), [active, notebook, waits]);
+  const subscribe = React.useCallback(
+    (listener: () => void) => {
+      active.changed.connect(listener);
+      return () => {
+        active.changed.disconnect(listener);
+      };
+    },
+    [active]
+  );
+  const elsewhere = React.useSyncExternalStore(
+    subscribe,
+    () => active.elsewhere
+  );
+  const found = elsewhere.find(one => one.notebook === notebook);
+  // A screen reader is told of what comes into a region that was there before.
+  return (
+    <div role="status">
+      {found && (
+        <div className="jp-prime-Banner">
+          <span>{elsewhereText(found, trans)}</span>
+        </div>
+      )}
+    </div>
+  );
+}
+
+export function elsewhereText(
+  { url, pid, host, since }: INotebookInUse,
+  trans: TranslationBundle
+): string {
+  const who =
+    url === null
+      ? trans.__('“jupyter prime run”')
+      : trans.__('The agent of the Jupyter server at %1', url);
+  const process =
+    host === null
+      ? trans.__('process %1', pid)
+      : trans.__('process %1 on %2', pid, host);
+  return trans.__(
+    '%1 works on this notebook since %2 (%3). What you send waits until it has ended, and then goes on by itself.',
+    who,
+    new Date(since).toLocaleString([], {
+      dateStyle: 'medium',
+      timeStyle: 'short'
+    }),
+    process
+  );
+}
