@@ -1,4 +1,4 @@
-"""Waiting for a person: requests for approval, and their answers from any client."""
+"""Approval requests to a person, and their answers from any client."""
 
 from __future__ import annotations
 
@@ -11,24 +11,28 @@ from prime_ext.session.session import Session
 
 
 class Suspended(BaseException):
-    """The server stops while a person is asked. The turn is left as it is, to go on afterwards.
+    """Raised if the server stops while a turn waits for a person. The turn is resumed later.
 
-    No ``Exception``: whoever closes or records what failed must not see it.
+    It does not derive from ``Exception``, so that no error handler closes the turn or records it as
+    failed.
     """
 
 
 class Approvals:
-    """The approvals of one session. They wait as long as the person needs, restarts included."""
+    """The approval requests of one session.
+
+    A request waits as long as the person needs, even across restarts of the server.
+    """
 
     def __init__(self, session: Session, history: History) -> None:
         self._session = session
         self._history = history
         self._waiting: dict[str, asyncio.Future[None]] = {}
         self._answers: dict[str, tuple[ApprovalRequest, Approval]] = {}
-        """Given, and not acted on yet."""
+        """Answers, by call id, that have not been acted on yet."""
 
     async def ask(self, request: ApprovalRequest) -> Approval:
-        """Record ``request``, unless it was before a restart, and wait for its answer."""
+        """Record ``request``, unless it was recorded before a restart, and wait for the answer."""
         if self.asked(request.call_id) is None:
             self._session.append(request)
         await self.answered(request.call_id)
@@ -36,18 +40,21 @@ class Approvals:
         return answer
 
     def asked(self, call_id: str) -> ApprovalRequest | None:
-        """What the person was asked before a restart, if its answer was not acted on yet."""
+        """Return the request for a call if it was recorded already and still has to be acted on.
+
+        This is the case after a server restart.
+        """
         if call_id in self._answers:
             return self._answers[call_id][0]
         return self._history.pending.get(call_id)
 
     async def answered(self, call_id: str) -> None:
-        """Wait for an answer, which ``ask`` then returns.
+        """Wait for the answer to a request, which ``ask`` then returns.
 
         Raises
         ------
         Suspended
-            The server stops first.
+            If the server stops first.
         """
         if call_id in self._answers:
             return
@@ -59,7 +66,7 @@ class Approvals:
             self._waiting.pop(call_id, None)
 
     def suspend(self) -> bool:
-        """End what waits for a person without an answer; ``False`` if nothing does."""
+        """Raise ``Suspended`` in all waiting calls; return ``False`` if there are none."""
         waiting = [future for future in self._waiting.values() if not future.done()]
         for future in waiting:
             future.set_exception(Suspended())
@@ -71,7 +78,8 @@ class Approvals:
         Raises
         ------
         PrimeError
-            ``approval_decided`` (409) if someone was faster, ``approval_not_found`` (404).
+            ``approval_decided`` (409) if the request was answered already,
+            ``approval_not_found`` (404) if there is no such request.
         """
         pending = self._history.pending.get(call_id)
         if pending is None:

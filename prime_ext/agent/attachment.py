@@ -1,8 +1,8 @@
-"""What people attach to a message, as a request says it.
+"""Attachments of a message, in the form in which a client sends them.
 
-The shapes of ``file`` and ``notebook`` are those of ``@jupyter/chat``. What the browser has in
-front of it, unsaved edits and outputs included, can come along with them, so that the model is
-told what the person saw.
+``file`` and ``notebook`` have the same fields as in ``@jupyter/chat``. They can also carry the
+content that the browser shows, including unsaved edits and outputs, so that the model sees what the
+person saw.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _Place = tuple[Annotated[int, msgspec.Meta(ge=0)], Annotated[int, msgspec.Meta(g
 
 
 class Selection(msgspec.Struct, forbid_unknown_fields=True):
-    """Part of a text, as it was selected. Line and column count from 0."""
+    """Selected part of a text. ``start`` and ``end`` are (line, column), counted from 0."""
 
     start: _Place
     end: _Place
@@ -28,7 +28,7 @@ class Selection(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Output(msgspec.Struct):
-    """An nbformat output, as far as it is looked at."""
+    """The fields of an nbformat output that are used."""
 
     output_type: Literal["stream", "error", "display_data", "execute_result", "update_display_data"]
     name: str = "stdout"
@@ -40,12 +40,12 @@ class Output(msgspec.Struct):
 
 
 class AttachedCell(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A cell by its id. Without ``source`` the server reads it."""
+    """A cell, named by its id. Without ``source`` the server reads the cell itself."""
 
     id: _Name
     input_type: Literal["code", "markdown", "raw"] = "code"
     index: Annotated[int, msgspec.Meta(ge=0)] | None = None
-    """Position from 0."""
+    """Position in the notebook, counted from 0."""
     execution_count: int | None = None
     source: str | None = None
     outputs: list[Output] = []
@@ -54,11 +54,11 @@ class AttachedCell(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=Tru
 
 class _Attachment(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     mention: _Mention | None = None
-    """What stands for it in the text of the message, e.g. ``@df``."""
+    """Text that stands for the attachment in the message, e.g. ``@df``."""
 
 
 class FileAttachment(_Attachment, kw_only=True, tag="file"):
-    """A file or folder below the server's root, or what is selected in it."""
+    """A file or folder below the server's root, or a selection in a file."""
 
     value: _Text
     mimetype: str | None = None
@@ -66,7 +66,7 @@ class FileAttachment(_Attachment, kw_only=True, tag="file"):
 
 
 class NotebookAttachment(_Attachment, kw_only=True, tag="notebook"):
-    """Cells of a notebook; all of them if none are named."""
+    """Cells of a notebook; the whole notebook if ``cells`` is empty."""
 
     value: _Name
     mimetype: str | None = None
@@ -74,14 +74,14 @@ class NotebookAttachment(_Attachment, kw_only=True, tag="notebook"):
 
 
 class ErrorAttachment(_Attachment, kw_only=True, tag="error"):
-    """A cell whose run has failed, with what it says."""
+    """A cell whose execution failed, with its error output."""
 
     value: _Name
     cells: Annotated[list[AttachedCell], msgspec.Meta(min_length=1, max_length=1)]
 
 
 class VariableAttachment(_Attachment, kw_only=True, tag="variable"):
-    """A variable of the notebook's kernel; its value at this moment."""
+    """A variable of the notebook's kernel, with its value at the time of sending."""
 
     value: _Name
 
@@ -92,7 +92,7 @@ class ImageAttachment(_Attachment, kw_only=True, tag="image"):
     value: _Name
     mimetype: Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
     data: str
-    """Base64."""
+    """Base64-encoded image."""
 
 
 Attachment: TypeAlias = (

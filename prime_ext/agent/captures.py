@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from prime_ext.session.session import Session
 
 SETTLED_SECONDS = 1.0
-"""After a cell that the person has run. Saving takes the kernel for a moment."""
+"""Delay after a cell that the person has run, because saving occupies the kernel briefly."""
 
 RECORDED = ("ok", "failed")
-"""Outcomes that are news. That nothing had changed, or the kernel was busy, is none."""
+"""Outcomes that are recorded. That nothing changed or the kernel was busy is not recorded."""
 
 
 class Captures:
-    """One capture at a time; what is asked for meanwhile becomes one more after it."""
+    """Captures of one session, one at a time. Requests during a capture cause one more after it."""
 
     def __init__(self, session: Session, keeper: SnapshotKeeper, log: logging.Logger) -> None:
         self._session = session
@@ -32,16 +32,16 @@ class Captures:
         self._timer: asyncio.TimerHandle | None = None
 
     def when_settled(self) -> None:
-        """Capture once the kernel has been left alone for a moment.
+        """Capture once the kernel has been idle for a moment (debounced).
 
-        The person runs cells one after the other; the last of them is what counts.
+        People run several cells one after the other, and one capture after the last is enough.
         """
         if self._timer is not None:
             self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_later(SETTLED_SECONDS, self.soon)
 
     def soon(self) -> None:
-        """Capture now, or once more when the capture that runs has ended."""
+        """Capture now, or once more after the capture that is running."""
         self._again = True
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
@@ -49,7 +49,7 @@ class Captures:
     async def before_end(self, seconds: float) -> None:
         """Capture a last time, because the kernel is about to be shut down.
 
-        Returns after ``seconds`` at the latest; what was saved before is then still whole.
+        This takes at most ``seconds``. If that is too short, the previous snapshot stays intact.
         """
         if self._timer is not None:
             self._timer.cancel()
@@ -63,7 +63,7 @@ class Captures:
             self._record(record)
 
     async def close(self) -> None:
-        """Give up what runs and what waits."""
+        """Cancel the running capture and any that is scheduled."""
         if self._timer is not None:
             self._timer.cancel()
         if self._task is not None:
@@ -85,7 +85,7 @@ class Captures:
                     self.when_settled()
 
     def _record(self, record: Snapshot) -> None:
-        """Record what came of a capture; whoever waits for it goes on though that fails."""
+        """Record the outcome of a capture. A failure to do so is only logged."""
         if record.outcome not in RECORDED:
             return
         try:

@@ -1,4 +1,4 @@
-"""Closing what consists of several parts: each is closed, whatever becomes of the others."""
+"""Closing of objects with several parts: each part is closed even if another one fails."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 
 async def take_each(log: logging.Logger, *steps: Callable[[], Awaitable[object]]) -> None:
-    """Take the steps one after the other; one that fails is logged, and the next is taken.
+    """Await the steps one after the other. If a step fails, that is logged, and the next follows.
 
-    If the caller is cancelled, the step under way ends with that; those behind it are taken.
+    If the caller is cancelled, that cancels the current step; the remaining steps still follow.
     """
     async with AsyncExitStack() as stack:
         for step in reversed(steps):
@@ -27,7 +27,7 @@ async def _take(log: logging.Logger, step: Callable[[], Awaitable[object]]) -> N
 
 
 async def cancelled(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel ``tasks``, and return when they have ended."""
+    """Cancel ``tasks``, and wait until they have ended."""
     ending = list(tasks)
     for task in ending:
         task.cancel()

@@ -1,4 +1,4 @@
-"""Work that is done whole although the task that awaits it is cancelled."""
+"""Work that is completed even if the task that awaits it is cancelled."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ T = TypeVar("T")
 
 
 async def completed(work: Coroutine[Any, Any, T]) -> T:
-    """What ``work`` returns; whoever is cancelled meanwhile, however often, waits for its end.
+    """Return the result of ``work``. A cancellation of the caller is delayed until ``work`` ends.
 
-    For what takes a moment and would be wrong if it were missing, such as the record of what has
-    been done already. What ``work`` raises is dropped if the caller was cancelled.
+    This is meant for short work that must not be missing, such as recording something that has
+    already been done. If the caller was cancelled, an exception of ``work`` is dropped.
 
     Raises
     ------
     asyncio.CancelledError
-        The caller was cancelled; ``work`` has ended.
+        If the caller was cancelled. ``work`` has ended by then.
     """
     task = asyncio.create_task(work)
     stop: asyncio.CancelledError | None = None
@@ -30,5 +30,5 @@ async def completed(work: Coroutine[Any, Any, T]) -> T:
     if stop is None:
         return task.result()
     if not task.cancelled():
-        task.exception()  # seen, so that asyncio does not report it as forgotten
+        task.exception()  # retrieved, so that asyncio does not report it
     raise stop

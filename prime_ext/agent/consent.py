@@ -1,4 +1,4 @@
-"""Who has agreed that conversation content is sent to which server."""
+"""Consent of users to send conversation content to a model's server."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from prime_ext.private_file import replace_private
 
 
 class ConsentStore:
-    """A small file: for each user, the servers they have agreed to."""
+    """A JSON file with the servers that each user has consented to."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def given(self, user: str, endpoint: str) -> bool:
-        """Whether ``user`` has agreed to ``endpoint``. An unreadable file counts as no."""
+        """Return whether ``user`` has consented to ``endpoint``.
+
+        If the file cannot be read, nobody has.
+        """
         return endpoint in self._read().get(user, [])
 
     def give(self, user: str, endpoint: str) -> None:
-        """Remember it."""
+        """Store that ``user`` has consented to ``endpoint``."""
         consents = self._read()
         consents[user] = sorted({*consents.get(user, []), endpoint})
         replace_private(self._path, json.dumps(consents, indent=1))
@@ -35,14 +38,14 @@ class ConsentStore:
 
 
 def needed(setting: str, endpoint: str | None) -> bool:
-    """Whether a person has to agree before content goes to ``endpoint``.
+    """Return whether a person must consent before content is sent to ``endpoint``.
 
     Parameters
     ----------
     setting:
-        ``remote``: for any server but this machine; ``always``; ``never``.
+        ``remote`` (for any server except this machine), ``always`` or ``never``.
     endpoint:
-        Host, with port if any; ``None`` for a model that runs inside this process.
+        Host, with a port if there is one; ``None`` for a model that runs inside this process.
     """
     if endpoint is None or setting == "never":
         return False
@@ -50,12 +53,12 @@ def needed(setting: str, endpoint: str | None) -> bool:
 
 
 def is_local(endpoint: str) -> bool:
-    """Whether ``host``, ``host:port`` or ``[v6]:port`` is this machine."""
+    """Return whether ``host``, ``host:port`` or ``[v6]:port`` is this machine."""
     return is_loopback(urlsplit(f"//{endpoint}").hostname or "")
 
 
 def explanation(endpoint: str, model: str, *, encrypted: bool) -> str:
-    """What the person is told, Markdown."""
+    """Return the Markdown text that explains the request to the person."""
     warning = (
         ""
         if encrypted or is_local(endpoint)

@@ -1,4 +1,4 @@
-"""What an agent has to know of its session's past: a fold over the records."""
+"""The state that an agent derives from its session's records, by a fold over them."""
 
 from __future__ import annotations
 
@@ -40,65 +40,70 @@ HISTORY_KINDS = tuple(
         "run_end",
     }
 )
-"""Kinds that ``History`` looks at; the others, most tool results above all, need not be read."""
+"""Kinds of records that ``History`` always needs.
+
+The others, above all most tool results, need not be read.
+"""
 
 
 def history_seqs(log: SessionLog) -> list[int]:
-    """``seq`` of the records that ``History`` has to see of a log, oldest first."""
+    """Return ``seq`` of the records in a log that ``History`` needs, oldest first."""
     messages = log.seqs_of("user_message")
-    # A message tells the model of every run that has ended; behind the last one, results may.
+    # A user message reports all run ends so far; after the last message, tool results may do so.
     untold = [seq for seq in log.seqs_of("run_end") if messages and seq > messages[-1]]
     telling = [seq for seq in log.seqs_of("tool_result") if untold and seq > untold[0]]
     return sorted([*log.seqs_of(*HISTORY_KINDS), *telling])
 
 
 class History:
-    """Feed it every record once, in order; it answers without reading the log again."""
+    """State of a session, derived from its records without reading the log again.
+
+    ``observe`` must be called once for each record, in order.
+    """
 
     def __init__(self) -> None:
         self._waiting = waiting.Waiting()
         self.granted: set[str] = set()
-        """Tools the person has allowed for the session."""
+        """Names of the tools that the person has allowed for the whole session."""
         self.decided: dict[str, str] = {}
-        """What was answered, by call id."""
+        """Decisions on approval requests, by call id."""
         self.open_turn: str | None = None
-        """A turn that began and did not end."""
+        """Id of a turn that has begun but not ended."""
         self.open_compaction: CompactionStart | None = None
         self.kernel_events: list[str] = []
-        """What happened to the kernel outside turns since the user last wrote."""
+        """Texts about what happened to the kernel outside of turns since the last user message."""
         self.run_ends: dict[int, RunEnd] = {}
-        """What became of runs that outlasted their calls, by ``seq``, as far as the model has not
-        been told."""
+        """Ends of runs that outlasted their calls, by ``seq``, not yet reported to the model."""
         self._offer: Restore | None = None
-        """A restore that the person was offered, and has neither taken nor lost."""
+        """A restore that is on offer: neither accepted nor withdrawn."""
         self.notebook_events: list[str] = []
-        """What the user reverted since they last wrote."""
+        """Texts about what the user reverted since the last user message."""
         self.next_model: tuple[str, str] | None = None
-        """Provider and model that the next compaction switches to."""
+        """Provider and model to which the next compaction switches."""
         self.telemetry = telemetry.Telemetry()
 
     @property
     def queue(self) -> dict[int, Queued]:
-        """Messages typed while the agent was busy, by ``seq``, oldest first."""
+        """Queued messages by ``seq``, oldest first."""
         return self._waiting.queue
 
     @property
     def pending(self) -> dict[str, ApprovalRequest]:
-        """Approvals that wait for a decision, by call id."""
+        """Approval requests without a decision, by call id."""
         return self._waiting.approvals
 
     @property
     def waiting_turn(self) -> str | None:
-        """A turn that waits for a person, and goes on with the answer."""
+        """Id of the open turn if it waits for a person; the answer resumes the turn."""
         waits = any(request.turn == self.open_turn for request in self.pending.values())
         return self.open_turn if waits else None
 
     def describe(self) -> dict[str, Any]:
-        """What waits, and the sums, for ``GET sessions/{id}``."""
+        """Return pending items and telemetry, for ``GET sessions/{id}``."""
         return {**self._waiting.describe(), "telemetry": self.telemetry.sums()}
 
     def observe(self, record: AnyRecord) -> None:
-        """Take in one record."""
+        """Update the state with one record."""
         self.telemetry.observe(record)
         if isinstance(record, Approval):
             self._settle(record)
@@ -119,7 +124,7 @@ class History:
             self.open_compaction = record
         elif isinstance(record, CompactionEnd):
             self.open_compaction = None
-            # A prune leaves model, system prompt and tools as they are.
+            # A prune keeps model, system prompt and tools.
             if record.outcome == "ok" and record.path != "prune":
                 self.next_model = None
         elif isinstance(record, Settings):

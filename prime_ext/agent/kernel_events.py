@@ -1,4 +1,4 @@
-"""What the model is told of a restore: what is live, what is a placeholder, what is missing."""
+"""Texts for the model about a restore: which names are live, placeholders or missing."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ CAUSES = {
 }
 
 MAX_NAMES = 200
-"""Names told one by one; of a longer list the rest is counted."""
+"""Maximum number of names listed one by one; the rest is only counted."""
 
 MAX_RECIPES = 8
 MAX_RECIPE_CHARS = 1500
-"""Of all recipes together. `session_search` and the notebook have the rest."""
+"""Maximum length of all recipes together. The rest is found with `session_search` and in the
+notebook."""
 
 RESTORE_STOPPED = "restoring was stopped before it had ended"
-"""Reason of an offer behind a restore that was cut off."""
+"""Reason in the record of an offer that follows a cancelled restore."""
 
 _FRESH = "No variable of before is defined in the kernel"
 _UNKNOWN = (
@@ -30,9 +31,12 @@ _UNKNOWN = (
 
 
 def restore_event(record: Restore, offer: Restore | None = None) -> str:
-    """The text for the model; empty if there is nothing to tell.
+    """Return the text for the model about a restore; empty if there is nothing to report.
 
-    ``offer``: what the person had been offered to restore by then, and had not taken.
+    Parameters
+    ----------
+    offer:
+        Record of a restore that was on offer to the person until then.
     """
     if record.outcome == "unchanged" and not (record.behind or record.asked):
         return ""
@@ -55,7 +59,7 @@ def restore_event(record: Restore, offer: Restore | None = None) -> str:
 
 
 def withdrawn_event(offer: Restore, removed: Snapshot) -> str:
-    """The text for the model when what it was told to be on offer was deleted."""
+    """Return the text for the model when a snapshot that was on offer has been deleted."""
     why = removed.reason
     if removed.trigger == "off":
         why = "the user has switched saving off for this notebook"
@@ -83,7 +87,7 @@ def _told(record: Restore, offer_taken: bool) -> list[str]:
         text.append("The kernel's variables were restored from the last snapshot.")
         text += _not_in_it(record.behind)
     elif offer_taken:
-        # Newer than it is only what was saved of the fresh process, which keeps its own names.
+        # Only snapshots of the fresh process are newer, and that process keeps its own names.
         text.append(
             "The kernel's variables were restored from the snapshot that the user was offered: the "
             f"last one of the process before, saved {record.saved}."
@@ -107,7 +111,7 @@ def _told(record: Restore, offer_taken: bool) -> list[str]:
 
 
 def _not_in_it(behind: dict[str, Any]) -> list[str]:
-    """What ran after the snapshot, and what that means."""
+    """Return the text about the runs that the snapshot does not include."""
     if not behind:
         return []
     as_of = f"{behind['as_of'][:19].replace('T', ' ')} UTC"
@@ -124,7 +128,7 @@ def _not_in_it(behind: dict[str, Any]) -> list[str]:
 
 
 def _recipes(record: Restore) -> list[tuple[str, str]]:
-    """The code that made what is missing or a placeholder, by name."""
+    """Return (name, source) for missing names and placeholders whose source is known."""
     sources = {
         name: (entry.get("recipe") or {}).get("source")
         for name, entry in sorted(record.names.items())
@@ -134,7 +138,10 @@ def _recipes(record: Restore) -> list[tuple[str, str]]:
 
 
 def standing(entry: dict[str, Any]) -> str:
-    """``live``, ``kept`` (the user's own value stayed), ``placeholder`` or ``missing``."""
+    """Return the standing of a name after a restore.
+
+    One of ``live``, ``kept`` (the user's own value stayed), ``placeholder`` and ``missing``.
+    """
     if entry.get("action") == "kept":
         return "kept" if entry.get("reason") else "live"
     if entry.get("status") == "degraded":
@@ -149,7 +156,7 @@ def _list(names: list[str]) -> str:
 
 
 def _how_made(recipes: list[tuple[str, str]]) -> str:
-    """The code, in a few blocks; names that one cell has made come together."""
+    """Return the code in a few blocks, grouping the names that came from the same source."""
     if not recipes:
         return ""
     by_source: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""What has begun and could not be recorded as ended, because the log could not be written."""
+"""Turns and compactions whose end could not be recorded, because the log could not be written."""
 
 from __future__ import annotations
 
@@ -19,18 +19,21 @@ RETRY_SECONDS = 5.0
 
 
 class LooseEnds:
-    """Closes them as soon as the log can be written again. To be used while the agent rests."""
+    """Record the missing ends as soon as the log can be written again.
+
+    To be used only while the agent does no work.
+    """
 
     def __init__(self, session: Session, history: History, log: logging.Logger) -> None:
         self._session = session
         self._history = history
         self._log = log
         self._failure: PrimeError | None = None
-        """Why they could not be closed, as long as that is not in the log."""
+        """The failure that has not been recorded in the log yet."""
         self._retrying: asyncio.Task[None] | None = None
 
     def tell(self, failure: PrimeError) -> None:
-        """Show everyone who watches what no record can say now, and try until one can."""
+        """Publish a failure that cannot be recorded now, and retry until it can be."""
         self._log.error("Session %s: %s", self._session.id, failure.message)
         self._session.publish({"type": "error", **failure.to_dict()})
         self._failure = failure
@@ -38,18 +41,18 @@ class LooseEnds:
             self._retrying = asyncio.create_task(self._retry())
 
     def close(self) -> None:
-        """Close what is open.
+        """Record the end of an open turn and compaction, and the failure.
 
         Raises
         ------
         PrimeError
-            ``session_not_written`` if it still cannot be done.
+            ``session_not_written`` if the log still cannot be written.
         """
         history, failure = self._history, self._failure
         if history.open_turn is not None or history.open_compaction is not None:
             reason = failure.message if failure else "It could not be recorded as it ended."
             context = self._session.context_records()
-            # A run that goes on is not cut off by this: it is followed, and ends in its own time.
+            # A run that goes on is not affected: it is still tracked, and its end is recorded.
             for record in missing_records(history, context, None, status="error", reason=reason):
                 self._session.append(record, sync=True)
         if failure is not None:
@@ -66,13 +69,13 @@ class LooseEnds:
     async def _retry(self) -> None:
         while True:
             await asyncio.sleep(RETRY_SECONDS)
-            if self._failure is None:  # closed by whoever went on, who may be at work by now
+            if self._failure is None:  # closed meanwhile; the agent may be at work again
                 return
             with contextlib.suppress(PrimeError):
                 self.close()
 
     async def stop(self) -> None:
-        """Leave what is open to the next opening of the session, which closes it."""
+        """Stop retrying. The next opening of the session closes what is still open."""
         if self._retrying is not None:
             self._retrying.cancel()
             await asyncio.gather(self._retrying, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""What people write to an agent: sent to it, or waiting while it is busy."""
+"""Messages to an agent: sent at once, or queued while the agent is busy."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 
 class MessageQueue:
-    """The messages of one session, from what was typed to the record that begins a turn.
+    """Queue of one session, which turns messages into the records that begin turns.
 
-    Attachments are as ``AttachmentReader.read`` returns them.
+    Attachments have the form that ``AttachmentReader.read`` returns. The queue itself is kept in
+    the records, and its state in ``History.queue``.
     """
 
     def __init__(self, session: Session, history: History, runs: Runs) -> None:
@@ -31,17 +32,17 @@ class MessageQueue:
         return len(self._history.queue)
 
     def put(self, text: str, attachments: list[dict[str, Any]], user: str | None) -> int:
-        """Have a message wait; returns the ``seq`` of its ``queued`` record."""
+        """Queue a message, and return ``seq`` of its ``queued`` record."""
         queued = Queued(text=text, attachments=attachments, user=user)
         return self._session.append(queued, sync=True).seq
 
     def take_back(self, seq: int, user: str | None) -> None:
-        """Delete a message that waits.
+        """Remove a message from the queue.
 
         Raises
         ------
         PrimeError
-            ``not_queued`` (404): it was sent or taken back already.
+            ``not_queued`` (404) if it was sent or removed already.
         """
         if seq not in self._history.queue:
             raise PrimeError(
@@ -53,13 +54,16 @@ class MessageQueue:
         self._session.append(Unqueued(queued_seq=seq, reason="deleted", user=user))
 
     def send_next(self) -> UserMessage:
-        """As ``send``, with the message that has waited longest."""
+        """Send the oldest message of the queue. See ``send``."""
         seq, queued = next(iter(self._history.queue.items()))
         self._session.append(Unqueued(queued_seq=seq, reason="sent"))
         return self.send(queued.text, queued.attachments, queued.user)
 
     def send(self, text: str, attachments: list[dict[str, Any]], user: str | None) -> UserMessage:
-        """Begin a turn with a message, which also tells what happened since the model spoke."""
+        """Write the ``user_message`` record that begins a turn, and return it.
+
+        Its content also reports what has happened since the previous message.
+        """
         content, shown = user_content(
             text,
             attachments,

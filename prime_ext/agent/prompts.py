@@ -38,14 +38,14 @@ session_read reads them. The kernel's variables are saved and restored; what the
 
 
 def system_prompt(notebook: str, kernel: str) -> list[dict[str, Any]]:
-    """System prompt blocks for a session.
+    """Return the system prompt of a session, as content blocks.
 
     Parameters
     ----------
     notebook:
         Path of the notebook, relative to the server's root.
     kernel:
-        Display name of its kernel, or a phrase if it has none yet.
+        Display name of the notebook's kernel, or a phrase if it has no kernel yet.
     """
     return [{"type": "text", "text": _PROMPT.format(notebook=notebook, kernel=kernel)}]
 
@@ -57,26 +57,26 @@ def user_content(
     run_ends: list[list[dict[str, Any]]],
     notebook_events: list[str],
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """What the model is sent for a user's message.
+    """Return the content of a user message for the model.
 
     Parameters
     ----------
     text:
-        What the person typed.
+        Text that the person typed.
     attachments:
-        As ``AttachmentReader.read`` returns them, with ``content``: blocks for the model.
+        As ``AttachmentReader.read`` returns them, with blocks for the model in ``content``.
     kernel_events:
-        What happened to the kernel since the model last spoke.
+        Texts about what happened to the kernel since the previous user message.
     run_ends:
-        What became of runs that no call waited for: a text, then images, of each.
+        For each run that ended without a waiting call: a text block, then its images.
     notebook_events:
-        What the user took back of the model's changes since then.
+        Texts about the agent's changes that the user has reverted since then.
 
     Returns
     -------
     tuple
-        The blocks; and the attachments without theirs. ``content_index`` says of an attached
-        image which block it is.
+        The content blocks, and the attachments without their ``content``. The ``content_index`` of
+        an attached image is the index of its block.
     """
     blocks: list[dict[str, Any]] = []
     shown: list[dict[str, Any]] = []
@@ -108,6 +108,9 @@ _CLOSING = re.compile(r"<(\s*/\s*(?:attachment|kernel-event|notebook-event))", r
 
 
 def attachment_block(kind: str, name: str, text: str) -> dict[str, Any]:
-    """A block that says what it holds and where that is from, and cannot be left from within."""
+    """Return a text block that names the kind and source of its content.
+
+    Closing tags within ``text`` are escaped, so that the content cannot end the block early.
+    """
     name = " ".join(name.replace('"', "'").replace("<", "&lt;").split())
     return _tagged("attachment", text, f' type="{kind}" name="{name}"')

@@ -1,4 +1,4 @@
-"""One reply while it streams: shown as it comes, and kept so that a cut-off loses nothing."""
+"""A reply while it streams: published as it arrives, and kept in case it is cut off."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from prime_ext.session.session import Session
 
 
 class StreamedReply:
-    """Publishes the events of one request as frames and assembles what has arrived.
+    """Publish the events of one request as frames, and collect the text that has arrived.
 
     Parameters
     ----------
     session:
-        Whose subscribers see it.
+        Session to whose subscribers the frames are published.
     turn:
         Id of the turn.
     """
@@ -34,7 +34,7 @@ class StreamedReply:
         self._blocks: dict[int, dict[str, Any]] = {}
 
     def feed(self, event: ModelEvent) -> None:
-        """Take in one event."""
+        """Process one event of the stream."""
         if isinstance(event, BlockStart):
             self._blocks[event.index] = dict(event.block)
             self._delta(event.index, "start", start=event.block)
@@ -63,10 +63,10 @@ class StreamedReply:
             )
 
     def arrived(self) -> list[dict[str, Any]]:
-        """The text that arrived before a cut-off.
+        """Return the text blocks that have arrived so far.
 
-        Thinking without its signature and calls without their whole input cannot be sent back,
-        so they are left out.
+        Thinking without its signature and tool calls with incomplete input are left out, because
+        they cannot be sent back to the API.
         """
         return [
             {"type": "text", "text": block["text"]}
@@ -75,7 +75,7 @@ class StreamedReply:
         ]
 
     def discard(self) -> None:
-        """Tell subscribers that what was streamed is void."""
+        """Tell subscribers to discard what was streamed."""
         self._session.publish({"type": "delta_reset", "turn": self._turn, "message": self.message})
 
     def _extend(self, index: int, key: str, text: str) -> None:

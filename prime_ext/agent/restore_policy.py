@@ -1,4 +1,4 @@
-"""What to do when the process that held the variables is gone."""
+"""Decides what to do when the process that held the variables is gone."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ Action = Literal["restore", "offer", "leave"]
 
 
 def decide(mode: str, trigger: str) -> Action:
-    """Restore by itself, offer to, or leave it.
+    """Decide whether to restore automatically, offer a restore, or do nothing.
 
     Parameters
     ----------
     mode:
         ``auto``, ``always``, ``ask`` or ``never``, as ``SnapshotConfig.restore``.
     trigger:
-        ``crash``; or ``restart`` by a person, ``shutdown`` of the kernel, ``resume`` after a
-        restart of the server or on another machine. After these a clean kernel may be what is
-        wanted, so that ``auto`` asks.
+        ``crash``, ``restart`` (by a person), ``shutdown`` (of the kernel) or ``resume`` (after a
+        restart of the server, or on another machine). In all cases except a crash a clean kernel
+        may be wanted, so ``auto`` only offers the restore.
     """
     if mode == "never":
         return "leave"

@@ -1,4 +1,4 @@
-"""What one turn spends: requests, tokens, dollars, and the caps on them."""
+"""Spending of one turn in requests, tokens and dollars, and the caps on it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from prime_ext.session.records import AnyRecord, Approval, AssistantMessage
 
 @dataclass(frozen=True)
 class TurnCaps:
-    """What one turn may spend before a person is asked. 0: no limit."""
+    """Spending after which a turn asks the person whether to go on. 0 means no limit."""
 
     requests: int
     cost_usd: float
@@ -19,18 +19,18 @@ class TurnCaps:
 
 @dataclass
 class Spending:
-    """What a turn has spent so far."""
+    """Spending of a turn so far."""
 
     requests: int = 0
     cost_usd: float = 0.0
     priced: bool = False
-    """Some of its requests have a known price."""
+    """Whether the price of at least one request is known."""
     usage: dict[str, int] = field(default_factory=dict)
     asked_at_requests: int = 0
     asked_at_cost: float = 0.0
 
     def add(self, usage: dict[str, Any], cost: float | None) -> None:
-        """Count one request; ``cost`` in US dollars, ``None`` if it is not known."""
+        """Add one request. ``cost`` is in US dollars, or ``None`` if it is not known."""
         self.requests += 1
         if cost is not None:
             self.cost_usd += cost
@@ -41,7 +41,7 @@ class Spending:
 
     @classmethod
     def so_far(cls, records: Sequence[AnyRecord]) -> Spending:
-        """What the records of a turn say that it has spent."""
+        """Return the spending of a turn according to its records."""
         spent = cls()
         for record in records:
             if isinstance(record, AssistantMessage):
@@ -51,7 +51,10 @@ class Spending:
         return spent
 
     def over(self, caps: TurnCaps) -> str | None:
-        """Which cap is reached since the person was last asked, in words."""
+        """Return in words what was spent, if a cap was reached since the person was last asked.
+
+        ``None`` if no cap was reached.
+        """
         if caps.requests and self.requests - self.asked_at_requests >= caps.requests:
             return f"{self.requests} request{'s' if self.requests > 1 else ''} to the model"
         if caps.cost_usd and self.cost_usd - self.asked_at_cost >= caps.cost_usd:
@@ -59,6 +62,6 @@ class Spending:
         return None
 
     def asked(self) -> None:
-        """The person was asked: the caps count anew from here."""
+        """Note that the person was asked, so that the caps apply anew from here."""
         self.asked_at_requests = self.requests
         self.asked_at_cost = self.cost_usd

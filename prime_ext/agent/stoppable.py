@@ -8,22 +8,22 @@ from typing import Any
 
 
 class StoppableWork:
-    """What an agent does until it rests again, one piece of work after the other."""
+    """The work of an agent until it is idle again: one piece after the other."""
 
     def __init__(self) -> None:
         self._piece: asyncio.Task[str] | None = None
         self._stop_at_once = False
-        """Stop was pressed before the first piece had begun."""
+        """Whether Stop was pressed before the first piece had begun."""
         self.stopped = False
         self.stopped_by: str | None = None
 
     @property
     def has_begun(self) -> bool:
-        """Whether there is a piece of work yet."""
+        """Whether the first piece of work has begun."""
         return self._piece is not None
 
     def stop(self, user: str | None) -> None:
-        """Cancel the piece under way, or the first one as soon as it is there."""
+        """Cancel the current piece, or the first one as soon as it begins."""
         self.stopped, self.stopped_by = True, user
         if self._piece is None:
             self._stop_at_once = True
@@ -31,7 +31,10 @@ class StoppableWork:
             self._piece.cancel()
 
     async def run(self, piece: Coroutine[Any, Any, str]) -> str | None:
-        """What ``piece`` returns; ``None`` if it was stopped before its first step."""
+        """Run ``piece`` and return its result.
+
+        ``None`` if it was cancelled, e.g. before its first step, and did not handle that itself.
+        """
         self._piece = asyncio.create_task(piece)
         if self._stop_at_once:
             self._piece.cancel()

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 MAX_TITLE = 200
-"""Characters of a title that a person gives."""
+"""Maximum length of a title that a person gives, in characters."""
 
 SHOWN = 60
-"""Characters of a title that is made of a message."""
+"""Maximum length of a title that is made from a message, in characters."""
 
 
 def clean_title(title: str | None) -> str | None:
-    """``title`` on one line and not too long; ``None`` if nothing is left."""
+    """Return ``title`` on one line and shortened; ``None`` if nothing is left."""
     if title is None:
         return None
     return " ".join(title.split())[:MAX_TITLE] or None
 
 
 def title_of(text: str) -> str:
-    """A title for a session that begins with the message ``text``."""
+    """Return a title for a session that begins with the message ``text``."""
     line = " ".join(text.split())
     if len(line) <= SHOWN:
         return line
     head = line[: SHOWN - 1]
     words, _, rest = head.rpartition(" ")
-    # A cut in the middle of a word is better than a title of one short word.
+    # A cut in the middle of a word is better than losing most of the title.
     return f"{words if len(words) > len(rest) else head}…"
