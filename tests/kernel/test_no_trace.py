@@ -337,8 +337,8 @@ async def test_first_contact_beside_a_running_cell_leaves_no_trace(
 
 CAPTURING = """
 import os, time
-open({begun!r}, 'w').close()
 print('kept', flush=True)
+open({begun!r}, 'w').close()
 while not os.path.exists({path!r}):
     time.sleep(0.01)
 made = 1
