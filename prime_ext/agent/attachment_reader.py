@@ -1,4 +1,4 @@
-"""Reads what is attached to a message, at the moment it is sent, into data for the model."""
+"""Reading of a message's attachments into content for the model, when the message is sent."""
 
 from __future__ import annotations
 
@@ -42,30 +42,30 @@ if TYPE_CHECKING:
     from prime_ext.session.session import Session
 
 SHARED_BY = 4
-"""All attachments of a message together may take so many times the tokens of one."""
+"""All attachments of a message together may have this many times the tokens of one."""
 
 
 @dataclass(frozen=True)
 class _Part:
-    """One piece of data for the model, with where it is from."""
+    """One piece of content for the model, with its source."""
 
     kind: str
     name: str
     text: str
     rest: str
-    """Where the model finds what is cut off."""
+    """Where the model finds the text that is cut off."""
     images: list[Block]
     cell: Cell | None = None
-    """The cell it shows, source and all."""
+    """The cell, if the part shows its full source."""
 
 
 class AttachmentReader:
-    """Reads what is attached to the messages of one session.
+    """Read the attachments of one session's messages.
 
     Parameters
     ----------
     document:
-        The notebook at a path, for this session.
+        Return the notebook at a path, for this session.
     """
 
     def __init__(
@@ -81,18 +81,18 @@ class AttachmentReader:
         self._root = root
 
     async def read(self, attachments: list[Attachment], max_tokens: int) -> list[dict[str, Any]]:
-        """What the record keeps of each: how it is shown, and ``content``, blocks for the model.
+        """Read attachments, and return for each the fields to show and ``content`` for the model.
 
         Parameters
         ----------
         max_tokens:
-            Of the text of one attachment; many share `SHARED_BY` times as much. What is longer
-            loses its middle, with a mark in its place.
+            Size limit for the text of one attachment. Several attachments share at most `SHARED_BY`
+            times as much. Longer text is cut in the middle, with a marker in its place.
 
         Raises
         ------
         PrimeError
-            For whatever cannot be read, or may not be: nothing is sent without it.
+            If an attachment cannot or must not be read. The message is then not sent.
         """
         share = min(max_tokens, SHARED_BY * max_tokens // max(1, len(attachments)))
         return [await self._read(attachment, share) for attachment in attachments]
@@ -114,11 +114,14 @@ class AttachmentReader:
         return {**_facts(attachment, parts), "content": content}
 
     def _seen(self, path: str, cell: Cell) -> None:
-        """An edit that follows is one of the source that was attached, not of a later one."""
+        """Note that the model has seen this state of a cell.
+
+        A later edit by the model then conflicts with any change made in between.
+        """
         self._document(path).seen.shown(cell)
 
     async def _parts(self, attachment: Attachment) -> AsyncIterator[_Part]:
-        # A session about a notebook was begun by somebody who knows what is in it.
+        # The session's own notebook is never refused: the user started the session for it.
         own = normal_path(attachment.value) == self._session.notebook
         if isinstance(attachment, NotebookAttachment | ErrorAttachment) and not own:
             refuse_secret(attachment.value, attachment.value)
@@ -143,7 +146,7 @@ class AttachmentReader:
     # --- cells --------------------------------------------------------------------------------
 
     async def _cell(self, path: str, attached: AttachedCell, mention: str | None) -> Cell:
-        """As the browser has it; read by the server if the browser sent no more than its id."""
+        """Return the cell as the browser sent it; if that was only the id, read the notebook."""
         if attached.source is not None:
             return Cell(
                 id=attached.id,
@@ -156,7 +159,7 @@ class AttachmentReader:
         cells = await self._document(path).cells()
         cell = next((cell for cell in cells if cell.id == attached.id), None)
         if cell is None:
-            # For a person, so without the ids that the model is told.
+            # This message is for a person, so it does not name the cell's id.
             called = f"The cell {mention}" if mention else "An attached cell"
             raise PrimeError(
                 f"{called} is no longer in the notebook.",
@@ -188,7 +191,7 @@ class AttachmentReader:
         except PrimeError as error:
             if error.code not in ("binary_file", "file_too_large", "image_refused"):
                 raise
-            # That it is there, and how to load it, is what the person means.
+            # The model is told that the file exists and how to load it.
             content = [{"type": "text", "text": f"{error.message} {error.hint}"}]
         text = "\n".join(block["text"] for block in content if block["type"] == "text")
         images = [block for block in content if block["type"] == "image"]
@@ -248,7 +251,7 @@ def _scaled(images: list[Block]) -> list[Block]:
 
 
 def _known(outputs: Sequence[Any]) -> list[Output]:
-    """The outputs that are of nbformat 4: in a file there can be others."""
+    """Return the outputs that are valid nbformat 4; a file may also contain others."""
     known = []
     for output in outputs:
         with contextlib.suppress(msgspec.ValidationError):
@@ -257,7 +260,7 @@ def _known(outputs: Sequence[Any]) -> list[Output]:
 
 
 def _plain(output: Output) -> dict[str, Any]:
-    """The output with texts in one piece, and without data of which only the size is known."""
+    """Return the output with texts joined, and without data that is neither text nor JSON."""
     data = {
         mime: value if mime.endswith("json") else "".join(value)
         for mime, value in output.data.items()
@@ -270,7 +273,7 @@ def _plain(output: Output) -> dict[str, Any]:
 
 
 def _facts(attachment: Attachment, parts: list[_Part]) -> dict[str, Any]:
-    """How it is shown in the conversation: without what it holds."""
+    """Return the fields that show an attachment in the conversation, without its content."""
     facts: dict[str, Any] = msgspec.to_builtins(attachment)
     facts.pop("data", None)
     if isinstance(attachment, FileAttachment) and parts[0].kind == "folder":

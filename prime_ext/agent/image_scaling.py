@@ -1,4 +1,4 @@
-"""Images too large for the Messages API, drawn smaller where Pillow is there to do it."""
+"""Scaling of images that are too large for the Messages API, if Pillow is installed."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from prime_ext.session.records import Block
 
 MAX_PIXELS = 50_000_000
-"""Of an image that is drawn smaller, which takes 200 MB of memory meanwhile."""
+"""Largest image that is scaled, in pixels; scaling takes about 200 MB of memory then."""
 MAX_BYTES = MAX_CHARS * 3 // 4
 JPEG_QUALITY = 90
 
 
 def with_scaled_images(outcome: ToolOutcome) -> ToolOutcome:
-    """The outcome with images for the model that can be sent, and for the panel as they were.
+    """Return the outcome with images scaled for the model; the panel keeps the originals.
 
-    The text says which are smaller. What cannot be drawn smaller stays, and the model is told when
-    the context is built. Takes a while: call it in a thread.
+    A text block says which images were scaled. Images that cannot be scaled stay as they are; the
+    projection of the context replaces them by a notice. This is slow, so call it in a thread.
     """
     content: list[Block] = []
     notes: list[str] = []
@@ -45,7 +45,10 @@ def with_scaled_images(outcome: ToolOutcome) -> ToolOutcome:
 
 
 def scaled(block: Block) -> Block:
-    """``block`` itself unless the API would refuse it and it can be drawn smaller."""
+    """Return a scaled copy of an image block that the API would refuse.
+
+    Any other block is returned itself, and so is an image that cannot be scaled.
+    """
     if block["type"] != "image" or refusal(block) is None:
         return block
     data = str(block["source"].get("data", ""))
@@ -64,7 +67,7 @@ def scaled(block: Block) -> Block:
 
 
 def difference(block: Block, fit: Block) -> str:
-    """How the two differ, for the model."""
+    """Return a phrase for the model about how the scaled image differs."""
     before, after = (decoded_size(one["source"]["data"]) or (0, 0) for one in (block, fit))
     if before == after:
         return "compressed"
@@ -82,14 +85,14 @@ def _with_originals(output: dict[str, Any], originals: dict[int, str]) -> dict[s
 
 
 def _drawn_smaller(data: bytes) -> tuple[bytes, str]:
-    """The image within both limits, and its media type."""
+    """Return the image scaled to both limits (side and bytes), and its media type."""
     from PIL import Image, ImageOps
 
     with Image.open(io.BytesIO(data)) as opened:
         photo = opened.format == "JPEG"
         image = ImageOps.exif_transpose(opened)
         if image.mode not in ("L", "LA", "RGB", "RGBA") or "transparency" in image.info:
-            # A palette cannot be blended, nor one colour that stands for transparency.
+            # Neither palette colours nor a transparent colour key can be interpolated.
             image = image.convert("RGBA" if image.has_transparency_data else "RGB")
     side = MAX_SIDE
     while True:

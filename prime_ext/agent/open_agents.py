@@ -1,4 +1,4 @@
-"""The agents of the sessions in use: opened with the first use, closed when nobody needs them."""
+"""The agents of sessions in use: opened on first use, closed when idle."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ if TYPE_CHECKING:
     from prime_ext.session.stream import Activity
 
 IDLE_SECONDS = 30 * 60.0
-"""After so long a session that nobody uses is closed: it holds files open, and what its context
-holds in memory."""
+"""Seconds after which an unused session is closed, because it keeps files open and its context in
+memory."""
 
 IDLE_LOOK_SECONDS = 60.0
-"""How often that is looked for."""
+"""Seconds between two checks for idle sessions."""
 
 
 @dataclass(frozen=True)
 class _Left:
-    """What of a closed session is not in its log."""
+    """State of a closed session that is not in its log."""
 
     kernel: NotebookKernel
     seen_to: int
-    """Losses of the kernel that the session knows of, see ``KernelRecovery.seen``."""
+    """Kernel generation up to which losses were handled, see ``KernelRecovery.seen``."""
     documents: Left
 
 
 class OpenAgents:
-    """One agent for each session that is in use. Iterating gives those that are open."""
+    """One agent for each session in use. Iterating yields the open agents."""
 
     def __init__(self, services: AgentServices) -> None:
         self._services = services
         self._agents: dict[str, Agent] = {}
         self._opening: dict[str, asyncio.Task[Agent]] = {}
         self._closing: dict[str, asyncio.Event] = {}
-        """Sessions that are being closed; set once they are."""
+        """For each session that is being closed, an event that is set when it is closed."""
         self._left: dict[str, _Left] = {}
         self._looking: asyncio.Task[None] | None = None
 
@@ -53,22 +53,22 @@ class OpenAgents:
         return iter(list(self._agents.values()))
 
     def activity(self, session_id: str) -> Activity | None:
-        """What goes on in a session; ``None`` if it is not open."""
+        """Return the activity of a session; ``None`` if it is not open."""
         agent = self._agents.get(session_id)
         return agent.activity if agent else None
 
     def known(self, session: Session) -> Agent | None:
-        """The agent of ``session`` if it is open."""
+        """Return the agent of ``session`` if it is open, else ``None``."""
         self._look_for_idle_ones()
         return self._agents.get(session.id)
 
     async def get(self, session: Session) -> Agent:
-        """The agent of ``session``; opened, and its past taken in, if it is not open.
+        """Return the agent of ``session``, after opening it if necessary.
 
         Raises
         ------
         PrimeError
-            ``session_not_found`` (404): it was deleted or closed meanwhile.
+            ``session_not_found`` (404) if the session was deleted or closed meanwhile.
         """
         await self._settled(session)
         agent = self.known(session)
@@ -90,7 +90,7 @@ class OpenAgents:
 
     async def _open(self, session: Session) -> Agent:
         try:
-            # The loop and what it takes along is a good part of what the server's start would cost.
+            # Imported on first use, because this import takes a good part of the startup time.
             from prime_ext.agent.agent import Agent
 
             await self._services.tools.load_packages(self._services.log)
@@ -104,7 +104,7 @@ class OpenAgents:
             try:
                 await agent.open()
             except BaseException:
-                await agent.close()  # it follows the kernel already
+                await agent.close()  # because it may already be subscribed to the kernel
                 raise
             self._agents[session.id] = agent
             agent.variables.used()
@@ -115,7 +115,7 @@ class OpenAgents:
     async def _read_switch(self, notebook: str) -> None:
         try:
             content = await self._services.notebook_content(notebook)
-        except PrimeError:  # deleted, or no notebook: there is nothing to respect
+        except PrimeError:  # deleted, or not a notebook
             return
         wishes = content.get("metadata", {}).get("prime")
         off = isinstance(wishes, dict) and wishes.get("snapshots") is False
@@ -123,8 +123,10 @@ class OpenAgents:
 
     @asynccontextmanager
     async def closed(self, session: Session) -> AsyncIterator[None]:
-        """Stop whatever goes on in ``session``, for good. Whoever wants to use it waits until the
-        block has ended."""
+        """Stop all work in ``session`` and close its agent.
+
+        Calls to ``get`` for this session wait until the block has ended.
+        """
         async with self._closed(session):
             opening = self._opening.get(session.id)
             if opening is not None:
@@ -146,12 +148,12 @@ class OpenAgents:
             closed.set()
 
     async def _settled(self, session: Session) -> None:
-        """Return when nobody closes the session."""
+        """Wait until the session is not being closed."""
         while session.id in self._closing:
             await self._closing[session.id].wait()
 
     async def close(self, save_for: float) -> None:
-        """Stop them all; ``save_for``: see ``Agent.close``."""
+        """Close all agents. For ``save_for`` see ``Agent.close``."""
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.gather(self._looking, return_exceptions=True)
@@ -183,25 +185,25 @@ class OpenAgents:
             await asyncio.sleep(IDLE_LOOK_SECONDS)
             try:
                 await self.close_idle(IDLE_SECONDS)
-            except Exception:  # the next look may succeed
+            except Exception:  # the next attempt may succeed
                 self._services.log.warning("Closing idle sessions failed", exc_info=True)
 
     async def close_idle(self, seconds: float) -> None:
-        """Close the sessions that nobody has used for so long; the next use opens them again.
+        """Close the sessions that have not been used for ``seconds``. The next use reopens them.
 
-        One stays open while something goes on or waits in it, while somebody watches, and while it
-        is the one that saves and restores a kernel that lives. So no more are open than there are
-        kernels, questions and watchers, and what was used lately.
+        A session stays open while work goes on or is pending in it, while somebody watches it, and
+        while it is the one that saves and restores a live kernel. The number of open sessions is
+        thus bounded by kernels, pending approvals, watchers and recent use.
         """
         store = self._services.store
-        # In threads: closing waits for the disk, and so does who wants the session meanwhile.
+        # Disk access happens in threads, including for requests that want the session meanwhile.
         for session, used in await asyncio.to_thread(store.unused, seconds):
             if store.used(session.id) != used or session.id in self._closing:
                 continue
             agent = self._agents.get(session.id)
             busy = session.watched if agent is None else not agent.is_idle
             if busy or session.id in self._opening:
-                # Idle from now on at the earliest.
+                # Count as used now, so that the idle time begins anew.
                 await asyncio.to_thread(store.get, session.id)
                 continue
             async with self._closed(session):
@@ -210,7 +212,7 @@ class OpenAgents:
                 await asyncio.to_thread(store.release, session.id, used)
 
     async def _leave(self, session: Session, agent: Agent) -> None:
-        """Close an agent; what it knows beyond its log is kept for the next."""
+        """Close an agent, and keep its state that is not in the log for the next one."""
         documents = self._services.documents.leave(session)
         self._left[session.id] = _Left(agent.kernel, agent.variables.recovery.seen, documents)
         del self._agents[session.id]

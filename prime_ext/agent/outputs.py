@@ -1,4 +1,4 @@
-"""Outputs for the record and for the panel: enough to look at, not what either would choke on."""
+"""Notebook outputs shortened for the record and for the panel."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Any
 Output = dict[str, Any]
 
 RECORD_TEXT_CHARS = 200_000
-"""Of one text; the panel draws no more, and a session is opened by reading it."""
+"""Maximum length of one text. The panel renders no more, and opening a session reads all of it."""
 RECORD_RICH_CHARS = 8_000_000
-"""Of all figures, tables and the like of one call that the model is not sent."""
+"""Maximum size of all rich data (figures, HTML tables) of one call, in characters."""
 LIVE_TEXT_CHARS = 20_000
 LIVE_RICH_CHARS = 1_000_000
-"""While code runs, all of its outputs so far are sent several times a second."""
+"""Limits while code runs, because then all outputs so far are sent several times a second."""
 
 
 def for_record(outputs: Sequence[Output]) -> list[Output]:
-    """Outputs whose long texts are cut in the middle; rich data over a limit gives way to a text.
+    """Return outputs with long texts cut in the middle, and excess rich data replaced by a text.
 
-    The whole text of what the model was sent is in the session's ``outputs/``, where it was capped;
-    the notebook has the outputs of its cells in full.
+    The full text of a capped result is in the session's ``outputs/``, and the notebook has the full
+    outputs of its cells.
     """
     return _shortened(outputs, RECORD_TEXT_CHARS, RECORD_RICH_CHARS)
 
 
 def for_panel(outputs: Sequence[Output]) -> list[Output]:
-    """The same for code that still runs, much shorter."""
+    """Return outputs of code that still runs, shortened to much smaller limits."""
     return _shortened(outputs, LIVE_TEXT_CHARS, LIVE_RICH_CHARS)
 
 

@@ -1,4 +1,4 @@
-"""Whether a tool call goes ahead, waits for a person, or is refused: a pure decision."""
+"""The decision whether a tool call is allowed, needs an approval, or is refused."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ def decide(mode: str, approval: ApprovalClass, tool: str, granted: Collection[st
     Parameters
     ----------
     mode:
-        ``ask``: looking is free, changing and running ask. ``edit``: changes of cells are free, the
-        rest asks. ``auto``: all is free. ``plan``: looking is free, all else is refused.
+        Permission mode. Reading is allowed in all modes. ``ask``: anything else needs an approval.
+        ``edit``: changes of cells are allowed too. ``auto``: everything is allowed. ``plan``:
+        anything but reading is refused.
     approval:
-        Class of the tool.
+        Approval class of the tool.
     tool:
-        Its name.
+        Name of the tool.
     granted:
-        Names of the tools the person has allowed for the session.
+        Names of the tools that the person has allowed for the whole session.
     """
     if approval == "read":
         return "allow"
@@ -37,7 +38,10 @@ def decide(mode: str, approval: ApprovalClass, tool: str, granted: Collection[st
 
 
 def in_force(wanted: str, allowed: Sequence[str], default: str) -> str:
-    """The permission mode that counts: what is no longer allowed falls back to the default."""
+    """Return the permission mode in force.
+
+    A mode that is no longer allowed is replaced by the default, or by the first allowed mode.
+    """
     if wanted in allowed:
         return wanted
     return default if default in allowed else allowed[0]

@@ -1,4 +1,4 @@
-"""After the process behind the kernel is gone: its variables come back or are offered."""
+"""Recovery after the loss of a kernel's process: its variables are restored or offered."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from prime_ext.session.session import Session
 
 _CHANGED = ("ok", "partial", "offered", "removed")
-"""Outcomes after which another process holds the state, or none does."""
+"""Outcomes of records that say which process held the state, or that it was offered or removed."""
 
 RESTORING_MESSAGE = "Restoring the kernel's variables"
 
 STOP_SECONDS = 5.0
-"""Stop waits no longer for a kernel that is to end its loading."""
+"""Seconds that Stop waits for the kernel to end the loading of variables."""
 
 FOREIGN = (
     "what was saved was signed by another server, so it was not loaded. If you trust it, stop this "
@@ -37,7 +37,7 @@ FOREIGN = (
 )
 
 _TRIGGERS = {"crash": "crash", "user": "restart", "new": "shutdown"}
-"""Why a kernel's process was lost, as `NotebookKernel` tells it → trigger of the restore."""
+"""Reason for the loss of a process, as given by `NotebookKernel` → trigger of the restore."""
 
 
 def _moves(record: AnyRecord) -> bool:
@@ -45,16 +45,16 @@ def _moves(record: AnyRecord) -> bool:
 
 
 class KernelRecovery:
-    """Restores a session's kernel, or offers to, once for each loss.
+    """Restore the variables of a session's kernel, or offer to, once for each loss.
 
     Parameters
     ----------
     mode:
-        The setting in force: see `restore_policy.decide`.
+        Return the restore mode in force; see `restore_policy.decide`.
     cells:
-        Sources of the notebook's code cells.
+        Return the sources of the notebook's code cells.
     on_change:
-        Called when a restore outside of a turn begins, and when it is over.
+        Called when a restore outside of a turn begins, and when it ends.
     """
 
     def __init__(
@@ -78,19 +78,24 @@ class KernelRecovery:
         self._lock = asyncio.Lock()
         self._handled = kernel.generation
         self._awaited: str | None = None
-        """Trigger of a restore that waits for a kernel to be there."""
+        """Trigger of a restore that waits until there is a kernel."""
         self._seeing_to = False
         self.restoring = False
-        """A restore goes on outside of any turn."""
+        """Whether a restore goes on outside of a turn."""
 
     async def after_death(self, turn: str | None, reason: str = "crash") -> str | None:
-        """See to a kernel whose process was replaced: ``crash``, ``user`` or ``new``.
+        """Handle the replacement of the kernel's process.
+
+        Parameters
+        ----------
+        reason:
+            ``crash``, ``user`` (restarted by a person) or ``new`` (after a shutdown).
 
         Returns
         -------
         str | None
-            What the model is to be told; ``None`` if this loss was already seen to, or nothing
-            had been saved.
+            Text for the model; ``None`` if this loss was already handled, or nothing had been
+            saved.
         """
         async with self._lock:
             if self._kernel.generation == self._handled:
@@ -101,7 +106,7 @@ class KernelRecovery:
             return await self._see_to(trigger, turn)
 
     async def after_shutdown(self) -> None:
-        """The notebook has no kernel any more: culled, or shut down by a person."""
+        """Handle that the notebook's kernel was culled, or shut down by a person."""
         async with self._lock:
             if self._awaited is not None or not await self._saved():
                 return
@@ -112,11 +117,14 @@ class KernelRecovery:
                 self._write(await self._offer("shutdown"), None)
 
     async def look(self) -> None:
-        """See whether the kernel of before is gone: the server was restarted, or the kernel shut
-        down while nobody looked, or the session came from another machine."""
+        """Check, when the session is opened, whether its previous kernel is gone.
+
+        The server may have been restarted, the kernel shut down while the session was closed, or
+        the session moved from another machine.
+        """
         try:
             await asyncio.to_thread(self._keeper.files.set_foreign_aside)
-        except PrimeError as error:  # tried again before anything is saved
+        except PrimeError as error:  # this is repeated before anything is saved
             self._log.warning("%s", error.message)
         saved = [
             record
@@ -124,8 +132,8 @@ class KernelRecovery:
             if isinstance(record, (Snapshot, Restore)) and record.outcome in _CHANGED
         ]
         if not saved:
-            # A server that was killed while the first of all was written has left no record of it.
-            # A kernel that ends with its server is not the one that wrote it.
+            # A server that was killed while the first snapshot was written left no record of it.
+            # If kernels end with their server, the present kernel did not write that snapshot.
             kernel_id = await self._kernel.find()
             if (kernel_id is None or not self._kernel.outlives_server) and await self._saved():
                 await self._resume()
@@ -138,7 +146,7 @@ class KernelRecovery:
             return
         moved = [r.seq for r in self._session.records_of("settings") if _moves(r)]
         if moved and moved[-1] > saved[-1].seq:
-            return  # attached to another notebook since: that kernel need not be gone
+            return  # the session has changed its notebook; the old kernel need not be gone
         kernel_id = await self._kernel.find()
         if kernel_id is not None and kernel_id == saved[-1].kernel_id:
             return
@@ -170,25 +178,28 @@ class KernelRecovery:
     async def _tell_failed(self, trigger: str, turn: str | None, reason: str) -> str | None:
         last = self._last()
         if isinstance(last, Restore) and last.reason == reason:
-            return None  # told already, and nothing was saved since
+            return None  # reported already, and nothing was saved since
         failed = Restore(outcome="failed", mode="cold", trigger=trigger, reason=reason)
         return restore_event(self._write(await self.explained(failed), turn))
 
     @property
     def awaits_kernel(self) -> bool:
-        """A restore goes ahead as soon as a kernel is there."""
+        """Whether a restore waits until there is a kernel."""
         return self._awaited is not None
 
     async def kernel_is_there(self) -> None:
-        """The notebook has a kernel: go ahead with what waited for one."""
+        """Carry out the restore that waited until there is a kernel."""
         await self.before_call(None)
 
     async def before_call(self, turn: str | None) -> str | None:
-        """Before code runs: restore what is to come back by itself, starting a kernel if need be.
+        """Carry out a pending automatic restore before code runs, starting a kernel if necessary.
 
-        Returns what the model is to be told, ``None`` in most cases.
+        Returns
+        -------
+        str | None
+            Text for the model; in most cases ``None``.
         """
-        # A death that fell between two calls, or that nobody saw to because a call was on.
+        # The kernel may have died between two calls, or during one that did not handle it.
         missed = await self.after_death(turn, self._kernel.loss or "crash")
         if missed is not None or self._awaited is None:
             return missed
@@ -196,7 +207,7 @@ class KernelRecovery:
             return await self._bring_what_waits(turn)
 
     async def explained(self, record: Restore) -> Restore:
-        """With what is missing by name, and the code that made it."""
+        """Return the record with the missing names, and the code that defined them."""
         log = self._session.log
         snapshots = (log.get(seq) for seq in reversed(log.seqs_of("snapshot")))
         record = await asyncio.to_thread(with_lost_names, record, snapshots)
@@ -211,26 +222,26 @@ class KernelRecovery:
 
     @property
     def is_pending(self) -> bool:
-        """A loss is being seen to, or still to be seen to."""
+        """Whether a loss of the kernel is being handled, or still has to be."""
         lost = self._kernel.generation != self._handled
         return lost or self._awaited is not None or self._seeing_to
 
     @property
     def seen(self) -> int:
-        """The kernel's ``generation`` up to which its losses were seen to."""
+        """The kernel's ``generation`` up to which its losses were handled."""
         return self._handled
 
     def missed_since(self, seen: int) -> None:
-        """Nobody looked since then: what was lost is seen to once the kernel is there."""
+        """Continue from the generation ``seen``, so that later losses are still handled."""
         self._handled = seen
 
     def handled(self) -> None:
-        """A person has restored: what happened to the kernel meanwhile is seen to."""
+        """Count all losses as handled, because a person has restored the variables."""
         self._handled = self._kernel.generation
         self._awaited = None
 
     async def _bring_what_waits(self, turn: str | None) -> str | None:
-        # Whoever held the lock before may have seen to it.
+        # The previous holder of the lock may have carried it out.
         trigger, self._awaited = self._awaited, None
         return None if trigger is None else await self._see_to(trigger, turn)
 
@@ -241,7 +252,7 @@ class KernelRecovery:
         try:
             return await self._restored_or_told(trigger, turn)
         except asyncio.CancelledError:
-            # The loss counts as seen to: nothing else would bring the variables back.
+            # The loss counts as handled, so without an offer the variables would be forgotten.
             await completed(self._tell_stopped(trigger))
             raise
         finally:
@@ -254,7 +265,7 @@ class KernelRecovery:
         if action == "restore":
             return await self._restore(trigger, turn)
         if action == "offer":
-            if self._is_offered():  # when the kernel was shut down
+            if self._is_offered():  # since the kernel was shut down
                 return restore_event(await self._offer(trigger)) if turn else None
             record = await self._offer(trigger)
         else:
@@ -263,7 +274,10 @@ class KernelRecovery:
         return restore_event(self._write(record, turn))
 
     async def _tell_stopped(self, trigger: str) -> None:
-        """Offer what was not restored; outside of the turn: the next message tells the model."""
+        """Offer the snapshot after its restore was cancelled.
+
+        The record does not belong to the turn, so the next message reports it to the model.
+        """
         if self._keeper.off is not None or decide(self._mode(), trigger) == "leave":
             return
         if self._is_offered():
@@ -283,12 +297,12 @@ class KernelRecovery:
     async def _saved(self) -> bool:
         if self._keeper.off is not None:
             return False
-        # The first snapshot of all may be on its way.
+        # The very first snapshot may still be being written.
         await asyncio.to_thread(self._keeper.files.wait_for_writer)
         return bool(await self._keeper.snapshots())
 
     def _is_offered(self) -> bool:
-        """The last thing that happened to what is saved is that it was offered."""
+        """Return whether the latest snapshot or restore record is an offer."""
         last = self._last()
         return isinstance(last, Restore) and last.outcome == "offered"
 
@@ -318,7 +332,7 @@ class KernelRecovery:
             )
             event = restore_event(self._write(await self._restored(trigger), turn))
         finally:
-            # The restore itself may have killed the kernel, and gone on with another.
+            # The restore itself may have crashed the kernel and continued with a new process.
             self._handled = self._kernel.generation
             if self.restoring:
                 self.restoring = False
@@ -336,7 +350,7 @@ class KernelRecovery:
         return Restore(outcome="failed", mode="cold", trigger=trigger, reason=reason)
 
     async def _brought_back(self, trigger: str) -> Restore:
-        """Restore; if the task is cancelled, end what the kernel loads as well."""
+        """Restore the variables. If the task is cancelled, also end the loading in the kernel."""
         given_up = asyncio.Event()
         restoring = asyncio.create_task(self._keeper.restore(trigger, "cold", given_up=given_up))
         try:
@@ -349,7 +363,7 @@ class KernelRecovery:
 
     async def _end(self, restoring: asyncio.Task[Restore]) -> None:
         try:
-            # While it is still awaited: only then is it known what is to be ended.
+            # The restore must still be awaited at this point: only then is its request known.
             await within(STOP_SECONDS, self._kernel.stop_loading())
         except (PrimeError, asyncio.TimeoutError) as error:
             self._log.info("The kernel was not asked to end its loading: %s", error)

@@ -1,4 +1,4 @@
-"""Closing what a crash of the server left open: the records that are missing, worked out."""
+"""The records that a crash of the server left missing, computed from the history."""
 
 from __future__ import annotations
 
@@ -25,25 +25,27 @@ def missing_records(
     status: str = "crashed",
     reason: str = "The server stopped before it ended.",
 ) -> list[AnyRecord]:
-    """What has to be appended so that nothing in the log is left open.
+    """Return the records to append so that nothing in the log is left open.
 
-    A compaction that did not end has failed: the context is still the one of before. Every call
-    without a result gets one that says so, or the API would refuse the next request; a run that
-    went on behind its call is cut off. Then the turn ends. Queued messages stay queued.
+    A compaction without an end has failed, and the context is still the one before it. Every call
+    without a result gets an error result, or the API would refuse the next request. A run that
+    outlasted its call is recorded as cut off. Then the turn ends. Queued messages stay queued.
 
-    A turn that waits for a person is none of it: it goes on with the answer. What was asked
-    outside of any turn is declined; whoever wants it asks again.
+    A turn that waits for a person is left open, because the answer resumes it. Approval requests
+    outside of a turn are denied; they are made again when needed.
 
     Parameters
     ----------
     history:
-        All records taken in.
+        History that has observed all records.
     context:
-        What the context is projected from.
+        Records from which the context is projected.
     going:
-        The last answer about a run that has not ended.
-    status, reason:
-        What the end of the turn says, and why the compaction failed.
+        Latest tool result about a run that has not ended.
+    status:
+        Status of the turn's end.
+    reason:
+        Reason why the compaction failed.
     """
     records: list[AnyRecord] = []
     start = history.open_compaction

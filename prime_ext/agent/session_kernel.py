@@ -1,4 +1,4 @@
-"""What a session does for its notebook's kernel: saves it, and sees to it when it is gone."""
+"""The kernel of a session's notebook: saving its variables, and recovery when it is lost."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 
 class SessionKernel:
-    """The kernel of one session's notebook, and what is saved of it.
+    """The kernel of one session's notebook, with its snapshots and its recovery.
 
     Parameters
     ----------
     working:
-        Whether the agent is at work; it then saves by itself, after each run.
+        Return whether the agent is at work; it then saves after each of its own runs.
     in_call:
-        Whether a tool call is running, which sees to a kernel that dies under it.
+        Return whether a tool call is running; the call then handles the death of the kernel.
     on_change:
-        Called when what is shown of the kernel may have changed.
+        Called when the displayed state of the kernel may have changed.
     on_restoring:
-        Called when a restore outside of a turn begins, and when it is over: ``recovery.restoring``.
+        Called when a restore outside of a turn begins or ends; see ``recovery.restoring``.
     """
 
     def __init__(
@@ -66,10 +66,10 @@ class SessionKernel:
         self._runs_seen = 0
         self._background: set[asyncio.Task[Any]] = set()
         self._restores: set[asyncio.Event] = set()
-        """One for each restore that a person waits for: set, it is given up."""
+        """One event for each restore that a person requested; setting it cancels the restore."""
 
     async def open(self) -> None:
-        """See what became of the kernel, and follow it from here on."""
+        """Check whether the previous kernel is gone, and subscribe to the present one."""
         await self.recovery.look()
         self._runs_seen = self.kernel.runs
         self.kernel.on_state.append(self._state_changed)
@@ -77,7 +77,10 @@ class SessionKernel:
         self._in_background(self._follow())
 
     async def close(self, save_for: float | None) -> None:
-        """Let go of the kernel; within ``save_for`` seconds, if given, save it first."""
+        """Unsubscribe from the kernel.
+
+        If ``save_for`` is given, its variables are first saved, within so many seconds.
+        """
         for callbacks, callback in (
             (self.kernel.on_state, self._state_changed),
             (self.kernel.on_restarted, self._restarted),
@@ -91,7 +94,7 @@ class SessionKernel:
             lambda: cancelled(self._background),
         )
         if self.kernel.saver is self and save_for is None:
-            self.kernel.saver = None  # else the server stops, and another would save once more
+            self.kernel.saver = None  # if the server stops, no other session must save once more
 
     async def _saved_for_good(self, seconds: float | None) -> None:
         if seconds is not None:
@@ -105,19 +108,19 @@ class SessionKernel:
     # --- what people ask for ------------------------------------------------------------------
 
     async def snapshot(self, user: str | None) -> AnyRecord:
-        """Save now."""
+        """Save the variables now, and return the ``snapshot`` record."""
         record = await self.keeper.capture("manual")
         return self._session.append(msgspec.structs.replace(record, user=user))
 
     async def restore(
         self, snapshot_id: str, names: list[str] | None, overwrite: bool, user: str | None
     ) -> AnyRecord:
-        """Bring a snapshot back.
+        """Restore a snapshot, and return the ``restore`` record.
 
         Raises
         ------
         PrimeError
-            ``snapshot_not_found`` (404), or why the kernel cannot take it.
+            ``snapshot_not_found`` (404), or the reason why the kernel cannot load it.
         """
         given_up = asyncio.Event()
         self._restores.add(given_up)
@@ -132,17 +135,17 @@ class SessionKernel:
             )
         finally:
             self._restores.discard(given_up)
-        if names is None:  # else what a process has lost is still to be seen to
+        if names is None:  # after a partial restore, the loss must still be handled
             self.recovery.handled()
         self._captures.soon()
         record = await self.recovery.explained(record)
         return self._session.append(msgspec.structs.replace(record, user=user))
 
     async def give_up_restore(self) -> bool:
-        """End what people have asked to restore; ``False`` if nothing is being restored for them.
+        """Cancel the restores that people requested; return ``False`` if there are none.
 
-        It ends at once if the kernel runs a cell first or heeds an interrupt, else when the time is
-        up that loading may take.
+        A restore ends at once if the kernel is still running a cell before it, or responds to an
+        interrupt; otherwise when the time limit for loading is reached.
         """
         given_up = bool(self._restores)
         for restore in self._restores:
@@ -152,7 +155,7 @@ class SessionKernel:
         return given_up
 
     async def forget(self, user: str | None) -> None:
-        """Delete what was saved, because the notebook was switched off."""
+        """Delete the snapshots, because they were switched off for the notebook."""
         size = await self.keeper.forget()
         if not size:
             return
@@ -163,15 +166,15 @@ class SessionKernel:
         )
 
     def used(self) -> None:
-        """A person uses this session: it is the one that saves what they run themselves."""
+        """Make this session, as the one used last, save what people run in the kernel."""
         self.kernel.saver = self
 
     @property
     def guards(self) -> bool:
-        """Whether a kernel that lives would be left alone without this session.
+        """Whether a live kernel depends on this session.
 
-        Of the sessions about a notebook the one used last saves what people run, and restores what
-        a crash takes, also while no browser is there.
+        Of the sessions of a notebook, the one used last saves what people run, and restores the
+        variables after a crash, even while no browser is connected.
         """
         lives = self.kernel.state in ("starting", "idle", "busy")
         return self.recovery.restoring or (lives and self.kernel.saver in (None, self))
@@ -179,16 +182,16 @@ class SessionKernel:
     # --- what happens -------------------------------------------------------------------------
 
     def after_run(self) -> None:
-        """The agent has run code."""
+        """Save the variables, because the agent has run code."""
         self._captures.soon()
 
     async def save_before_end(self, seconds: float) -> None:
-        """The kernel is about to be shut down."""
+        """Save the variables a last time, because the kernel is about to be shut down."""
         if self.kernel.kernel_id is not None and self.kernel.saver in (None, self):
             await self._captures.before_end(seconds)
 
     async def _follow(self) -> None:
-        """Hear of what people run, from the beginning; restore what waits for a kernel."""
+        """Subscribe to the kernel's messages, and carry out a restore that waited for it."""
         try:
             if await self.kernel.follow():
                 await self.recovery.kernel_is_there()
@@ -205,8 +208,8 @@ class SessionKernel:
         runs = self.kernel.runs
         if state == "idle" and runs != self._runs_seen:
             self._runs_seen = runs
-            # Of several sessions about a notebook one saves what people run: the kernel would
-            # stand still for each of them.
+            # Only one of several sessions of a notebook saves what people run, because each save
+            # blocks the kernel.
             if not self._working() and self.kernel.saver in (None, self):
                 self._captures.when_settled()
 
