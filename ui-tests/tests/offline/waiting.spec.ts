@@ -76,3 +76,28 @@ test('a question in a notebook that is not in front, or closed, is told and lead
     await expect(notice).toHaveCount(0);
   });
 });
+
+test.describe('a question in two tabs', () => {
+  test.use({ expectedErrors: [/409 \(Conflict\).*approvals/] });
+
+  test('who answers last is told what was decided', async ({
+    page,
+    tmpPath
+  }) => {
+    const panel = await PrimePanel.onExample(page, tmpPath, 'ask');
+    await panel.send('```python\nprint(6 * 7)\n```');
+    await expect(panel.button('Deny')).toBeVisible();
+    // The other tab is faster, and this one has not heard of it yet.
+    await page.route('**/approvals/*', async route => {
+      const url = route.request().url();
+      await page.request.post(url, { data: { decision: 'allow' } });
+      await route.continue();
+    });
+    await panel.button('Deny').click();
+    await expect(panel.failure).toContainText(
+      'Already answered in another tab: allowed.'
+    );
+    await panel.answered(1);
+    await expect(panel.tools('run_code')).toContainText('42');
+  });
+});
