@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prime_ext.errors import PrimeError
-from prime_ext.kernel.snapshot_files import stored_bytes
+from prime_ext.kernel.snapshot_files import stored_bytes, stored_stamp
 from prime_ext.session.records import Snapshot
 
 if TYPE_CHECKING:
@@ -76,6 +76,8 @@ class SnapshotLimit:
         self._log = log
         self._task: asyncio.Task[None] | None = None
         self._again = False
+        self._measured: dict[str, tuple[tuple[int, ...], int]] = {}
+        """Session → stamp and size of its snapshots: most have not changed since."""
 
     @property
     def bytes(self) -> int:
@@ -87,10 +89,18 @@ class SnapshotLimit:
 
     def stored(self) -> list[Stored]:
         """What is kept, for each session. Looks at the disk: call it in a thread."""
-        return [
-            Stored(summary.id, summary.updated, stored_bytes(self._store.folder / summary.id))
-            for summary in self._store.list()
-        ]
+        measured = {}
+        stored = []
+        for summary in self._store.list():
+            folder = self._store.folder / summary.id
+            stamp = stored_stamp(folder)
+            known = self._measured.get(summary.id)
+            if known is None or known[0] != stamp:
+                known = (stamp, stored_bytes(folder))
+            measured[summary.id] = known
+            stored.append(Stored(summary.id, summary.updated, known[1]))
+        self._measured = measured
+        return stored
 
     def look(self) -> None:
         """Something was saved: see in the background whether anything has to go."""

@@ -59,6 +59,19 @@ def stored_bytes(folder: Path) -> int:
     return sum(sizes.values())
 
 
+def stored_stamp(folder: Path) -> tuple[int, ...]:
+    """What differs once ``stored_bytes`` does: files come and go, and none grows in place."""
+    from prime_ext.state.format import DATA_NAME
+
+    stamp = []
+    for place in (folder, folder / DATA_NAME, folder / FOREIGN_NAME):
+        try:
+            stamp.append(place.stat().st_mtime_ns)
+        except OSError:
+            stamp.append(0)
+    return tuple(stamp)
+
+
 class SnapshotFiles:
     """The snapshots of one session: generations of one namespace.
 

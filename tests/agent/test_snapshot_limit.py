@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from prime_ext import state
+from prime_ext.agent import snapshot_limit
 from prime_ext.agent.service import AgentService
 from prime_ext.agent.snapshot_limit import AUTOMATIC_BYTES, SnapshotLimit, Stored, to_remove
 from prime_ext.kernel.snapshot_files import SnapshotFiles, stored_bytes
@@ -75,6 +76,36 @@ def test_removing_leaves_the_session_and_says_so(tmp_path: Path) -> None:
     assert record.bytes > 200_000
     store.close()
     other.close()
+
+
+def test_only_what_was_saved_since_is_measured_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SessionStore(tmp_path / "sessions", logging.getLogger("tests"))
+    folders = [store.create(session_start()).folder for _ in range(3)]
+    measured: list[Path] = []
+
+    def measure(folder: Path) -> int:
+        measured.append(folder)
+        return stored_bytes(folder)
+
+    monkeypatch.setattr(snapshot_limit, "stored_bytes", measure)
+    limit = SnapshotLimit(store, lambda _: SnapshotFiles(tmp_path, KEY), 0, logging.getLogger())
+
+    def check(changed: list[Path]) -> None:
+        measured.clear()
+        stored = {entry.session_id: entry.bytes for entry in limit.stored()}
+        assert stored == {folder.name: stored_bytes(folder) for folder in folders}
+        assert sorted(measured) == sorted(changed)
+
+    check(folders)
+    check([])
+    for value in (b"x", b"y" * 200_000):
+        state.save(folders[1], {"x": value}, key=KEY, verify="wait")
+        check(folders[1:2])
+    SnapshotFiles(folders[1], KEY).delete()
+    check(folders[1:2])
+    store.close()
 
 
 def test_the_limit_that_is_chosen_by_itself(tmp_path: Path) -> None:
