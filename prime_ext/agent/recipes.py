@@ -1,4 +1,4 @@
-"""How a name was made, for those that a restore could not bring back."""
+"""The code that defined the names that a restore could not bring back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_SOURCE = 4000
 
 
 def lacking(record: Restore) -> list[str]:
-    """Names that are missing or placeholders and come without the code that made them."""
+    """Return the missing names and placeholders whose defining code is not known yet."""
     return [
         name
         for name, entry in record.names.items()
@@ -25,14 +25,14 @@ def lacking(record: Restore) -> list[str]:
 
 
 def with_lost_names(record: Restore, snapshots: Iterable[AnyRecord | None]) -> Restore:
-    """The record with the names that were saved last and that it does not speak of.
+    """Return the record with the names of the newest snapshot that it lacks, as skipped.
 
-    Where the newest snapshot cannot be read, its own record still says what it held.
+    If the newest snapshot cannot be read, its record in the log still lists its names.
 
     Parameters
     ----------
     snapshots:
-        Records of the session's snapshots, newest first; read as far as need be.
+        Snapshot records of the session, newest first; read only as far as necessary.
     """
     if record.trigger == "manual" or (record.outcome != "failed" and record.saved is None):
         return record
@@ -55,20 +55,22 @@ def with_lost_names(record: Restore, snapshots: Iterable[AnyRecord | None]) -> R
 
 
 def with_recipes(record: Restore, cells: Sequence[str], ran: Iterable[AnyRecord]) -> Restore:
-    """The record with the source of the last cell, or run of the agent's, that set such a name.
+    """Return the record with the code that defines each name that `lacking` returns.
+
+    This is the last cell that assigns the name, or else the last code that the agent has run.
 
     Parameters
     ----------
     cells:
         Sources of the notebook's code cells, in order.
     ran:
-        Records of the session, in order; the code that the agent has run is in them.
+        Records of the session in order, with the code that the agent has run.
     """
     wanted = set(lacking(record))
     if not wanted:
         return record
     found: dict[str, str] = {}
-    # What the notebook says now is what the person would run again.
+    # Cells take precedence: the person would run the notebook as it is now.
     for source in (*_run_code(ran), *cells):
         for name in wanted & _assigned(source):
             found[name] = source[:MAX_SOURCE]
@@ -96,14 +98,14 @@ def _run_code(records: Iterable[AnyRecord]) -> list[str]:
 def _assigned(source: str) -> set[str]:
     from prime_ext.state.recipes import assigned_names
 
-    # A line for IPython alone would keep the rest from being parsed.
+    # Magics and shell commands are not Python, and would keep the rest from being parsed.
     lines = [re.sub(r"^(\s*)[%!].*", r"\1pass", line) for line in source.splitlines()]
     names: set[str] = assigned_names("\n".join(lines))
     return names
 
 
 def code_cells(content: Any) -> list[str]:
-    """Sources of the code cells of a notebook as the contents manager gives it."""
+    """Return the sources of the code cells in a notebook's content (nbformat 4)."""
     return [
         str(cell.get("source", ""))
         for cell in (content or {}).get("cells", [])

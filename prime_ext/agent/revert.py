@@ -1,4 +1,4 @@
-"""Take back what the agent changed in one turn: cells and files, and nothing of anyone else's."""
+"""Reverting of the agent's changes to cells and files in one turn, and of nothing else."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ DONE = {"remove": "removed", "restore": "restored", "insert": "inserted", "move"
 """Step of the undo → ``outcome`` in ``revert.cells``."""
 
 LEFT = ("conflict", "failed")
-"""Outcomes of what is left as it is; reverting again tries those again."""
+"""Outcomes of cells and files that were left as they are. Reverting again retries them."""
 
 
 class TurnChanges:
-    """What the agent changed in a turn and is not reverted yet.
+    """The agent's changes in a turn that have not been reverted yet.
 
     Raises
     ------
@@ -99,17 +99,19 @@ async def revert_turn(
     turn: str,
     user: str | None,
 ) -> Revert:
-    """Revert a turn that has ended; what has changed since is left as it is and told.
+    """Revert a turn that has ended, and return the ``revert`` record.
+
+    Cells and files that were changed since are left as they are, and listed in the record.
 
     Parameters
     ----------
     document:
-        Records its operations as those that revert the turn.
+        Notebook that records its operations as a revert of the turn.
 
     Raises
     ------
     PrimeError
-        As ``TurnChanges``, or why the notebook cannot be read. Nothing was changed then.
+        As ``TurnChanges``, or if the notebook cannot be read. Nothing has then been changed.
     """
     changes = await asyncio.to_thread(TurnChanges, session, turn)
     undo = plan_undo(changes.ops, await document.cells() if changes.ops else [], changes.runs)
@@ -136,7 +138,7 @@ async def _carried_out(
         shown = await asyncio.to_thread(_shown, step, session)
         change = await _carry_out(step, shown, session, document)
     except CellConflict as error:
-        # Somebody was faster than the plan.
+        # The cell was changed after the plan was made.
         return _left_alone(Conflict(step.cell_id, CHANGED, error.current, step.source)), None
     except PrimeError as error:
         return {"cell_id": step.cell_id, **_failed(error)}, None
@@ -147,7 +149,10 @@ async def _carried_out(
 
 
 def _shown(step: Step, session: Session) -> dict[str, Any] | None:
-    """What a cell is to show, as ``NotebookDocument.edit`` takes it; ``None``: as it does now."""
+    """Return the outputs that a cell is to show, in the form for ``NotebookDocument.edit``.
+
+    ``None`` keeps the present outputs.
+    """
     if step.shows is None:
         return None
     raw = session.outputs.kept(step.shows.kept) if step.shows.kept else None
@@ -247,7 +252,7 @@ def _revert_file(
 
 
 def revert_event(record: Revert) -> str:
-    """What the model is told of it with the user's next message."""
+    """Return the text that reports a revert to the model with the user's next message."""
     groups: dict[str, tuple[str, list[str]]] = {
         "removed": ("Removed", []),
         "restored": ("Back to their source of before", []),

@@ -1,4 +1,4 @@
-"""The model of one session: which it is, how large its context may be, who agreed to it."""
+"""The model of one session: its choice, the limits of its context, and the user's consent."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 DEFAULT_MAX_OUTPUT = 32_000
 RESULT_TOKENS = 10_000
-"""Of one result at most, while the model's limits are not known."""
+"""Size limit of one result in tokens while the model's limits are not known."""
 
 
 class SessionModel:
-    """Resolves a session's model anew for each turn.
+    """Resolve the model of a session, anew for each turn.
 
     Parameters
     ----------
     phase:
-        Called with ``approval`` while a person is asked.
+        Called with ``approval`` before a person is asked.
     """
 
     def __init__(
@@ -53,17 +53,17 @@ class SessionModel:
 
     @property
     def known_tokens(self) -> int | None:
-        """Size of the context as it was last measured; ``None`` if it is not known."""
+        """Latest known size of the context in tokens; ``None`` if it is not known."""
         return self.meter.known_tokens if self.meter else None
 
     def get(self, text: str = "") -> Model:
-        """The model that answers ``text``: the one in force, but for a tour, which is played."""
+        """Return the model in force, or for ``/tour`` the offline model, which plays a tour."""
         if text.strip().partition(" ")[0] == "/tour":
             return self._services.models.get("offline", "offline")
         return self._services.models.get(self._session.provider, self._session.model)
 
     async def measures(self, model: Model) -> tuple[ContextMeter, Limits]:
-        """What the context's size is measured with, and what it is kept within."""
+        """Return the meter that measures the context for ``model``, and the context's limits."""
         capabilities = await model.capabilities()
         self._capabilities = capabilities
         limits = self.limits_within(self._session.windows.get(model.id, capabilities.window))
@@ -75,7 +75,7 @@ class SessionModel:
             return self.meter, limits
 
     def limits_within(self, window: int) -> Limits:
-        """What the context is kept within, if the model takes ``window`` tokens at most."""
+        """Compute and return the context's limits for a window of ``window`` tokens."""
         config = self._services.context_config
         wanted = self._services.model_config.max_output_tokens or DEFAULT_MAX_OUTPUT
         self.limits = Limits.resolve(
@@ -92,27 +92,31 @@ class SessionModel:
         return self.limits
 
     async def measure_unasked(self) -> None:
-        """Measure before the first turn, unless that would ask a server unannounced."""
+        """Measure the context before the first turn.
+
+        This is skipped if the user has not consented to the model's server, because measuring may
+        send a request to it.
+        """
         model = self.get()
         if not self._needs_consent(model):
             await self.measures(model)
 
     async def result_cap(self) -> int:
-        """Tokens that one result of a tool, or one attachment, may have."""
+        """Return the size limit in tokens of one tool result or attachment."""
         if self.limits is None:
-            with contextlib.suppress(PrimeError):  # said when the turn begins
+            with contextlib.suppress(PrimeError):  # reported when the turn begins
                 await self.measure_unasked()
         if self.limits is None:
             return self._services.context_config.tool_result_cap_tokens or RESULT_TOKENS
         return self.limits.tool_result_cap
 
     async def ask_consent(self, model: Model, turn: str | None, user: str | None) -> None:
-        """Ask, once for each person and server, before content leaves this machine.
+        """Ask for consent, once per user and server, before content is sent to the server.
 
         Raises
         ------
         ModelError
-            ``consent_declined``.
+            ``consent_declined`` if the user declines.
         """
         endpoint = model.endpoint
         who = user or ""
@@ -141,7 +145,7 @@ class SessionModel:
         self._services.consents.give(answer.user or who, endpoint)
 
     async def frozen_next(self) -> Frozen:
-        """Model, prompt and tools of this version, for the context after a compaction."""
+        """Return the model, system prompt and tools to freeze at the next compaction."""
         notebook = self._session.notebook
         return Frozen(
             provider=self._session.chosen_provider,

@@ -1,4 +1,4 @@
-"""Keeping the snapshots of all sessions within a size: the oldest go first."""
+"""Size limit for the snapshots of all sessions: the oldest are removed first."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REASON = "removed to keep all snapshots within SnapshotConfig.total_bytes"
 
 @dataclass(frozen=True)
 class Stored:
-    """What is kept for one session."""
+    """Size of the snapshots of one session."""
 
     session_id: str
     updated: str
@@ -35,11 +35,11 @@ class Stored:
 
 
 def to_remove(stored: Sequence[Stored], limit: int, in_use: frozenset[str]) -> list[str]:
-    """Sessions whose snapshots go, the one that was used least recently first.
+    """Return the sessions whose snapshots are to be removed, the least recently used first.
 
-    A session in use keeps its own, even if they alone exceed the limit. All others count alike: a
-    snapshot nobody came back for is the only copy of its variables nearly always, so that an
-    exception for those would leave nothing to remove.
+    A session in use keeps its snapshots, even if they alone exceed the limit. All other sessions
+    are treated alike. An unused snapshot is nearly always the only copy of its variables, so an
+    exception for only copies would leave nothing to remove.
     """
     total = sum(entry.bytes for entry in stored)
     removed = []
@@ -53,14 +53,14 @@ def to_remove(stored: Sequence[Stored], limit: int, in_use: frozenset[str]) -> l
 
 
 class SnapshotLimit:
-    """Looks after the sum of all snapshots.
+    """Keep the total size of all snapshots within a limit.
 
     Parameters
     ----------
     files:
-        The snapshots of a session, by its id.
+        Return the snapshot files of the session with the given id.
     total_bytes:
-        The limit; 0: 10 % of the disk, 50 GB at most.
+        Limit in bytes. 0 means 10 % of the disk, but at most 50 GB.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class SnapshotLimit:
         self._task: asyncio.Task[None] | None = None
         self._again = False
         self._measured: dict[str, tuple[tuple[int, ...], int]] = {}
-        """Session → stamp and size of its snapshots: most have not changed since."""
+        """Session id → stamp and size of its snapshots, so that only changed ones are measured."""
 
     @property
     def bytes(self) -> int:
@@ -88,7 +88,7 @@ class SnapshotLimit:
         return min(AUTOMATIC_BYTES, share)
 
     def stored(self) -> list[Stored]:
-        """What is kept, for each session. Looks at the disk: call it in a thread."""
+        """Return the size of each session's snapshots. This reads the disk: call it in a thread."""
         measured = {}
         stored = []
         for summary in self._store.list():
@@ -103,13 +103,13 @@ class SnapshotLimit:
         return stored
 
     def look(self) -> None:
-        """Something was saved: see in the background whether anything has to go."""
+        """Enforce the limit in the background, because a snapshot was saved."""
         self._again = True
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
 
     async def close(self) -> None:
-        """Let a removal that is under way end."""
+        """Wait until a removal that is under way has ended."""
         self._again = False
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
@@ -119,11 +119,11 @@ class SnapshotLimit:
             self._again = False
             try:
                 await asyncio.to_thread(self.enforce)
-            except Exception:  # looking after the disk must not end anything else
+            except Exception:  # a failure here must not affect anything else
                 self._log.warning("Snapshots could not be kept within their limit", exc_info=True)
 
     def enforce(self) -> list[str]:
-        """Remove what has to go; returns the sessions it belonged to. Call it in a thread."""
+        """Remove snapshots over the limit; return their session ids. Call this in a thread."""
         removed = []
         for session_id in to_remove(self.stored(), self.bytes, self._store.open_ids()):
             if self._remove(session_id):
@@ -141,7 +141,7 @@ class SnapshotLimit:
                     sync=True,
                 )
         except (PrimeError, SnapshotError, OSError) as error:
-            # In use by another server, or deleted meanwhile.
+            # The session is in use by another server, or was deleted meanwhile.
             self._log.info("The snapshots of session %s stay: %s", session_id, error)
             return False
         self._log.info("The snapshots of session %s (%d bytes) were %s", session_id, size, REASON)

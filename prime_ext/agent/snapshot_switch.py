@@ -1,4 +1,4 @@
-"""Which notebooks' variables are not saved, because they may hold secrets."""
+"""Switch that turns snapshots off for single notebooks, e.g. because they hold secrets."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ BY_PERSON = "snapshots are switched off for this notebook"
 BY_METADATA = "snapshots are switched off in this notebook's metadata"
 
 LOCK_SECONDS = 10.0
-"""Another server holds the file for moments only."""
+"""Timeout for the file lock, which other servers hold only for moments."""
 
 
 class SnapshotSwitch:
-    """The notebooks that are switched off, by path, in a file. May be used from several threads;
-    several servers may have the file in common.
+    """Paths of the notebooks whose snapshots are switched off, stored in a file.
 
-    On the server, so that it holds at once and for a notebook whose metadata nobody saves, in
-    every session and after a restart. A notebook can also carry the wish in its own metadata
-    (``{"prime": {"snapshots": false}}``), which then holds for everyone who opens it: whoever
-    makes an agent tells so with ``found_in_metadata``.
+    The class is thread-safe, and several servers can share the file. The setting is stored on the
+    server, so that it takes effect at once, in every session and after a restart, even if the
+    notebook itself is never saved. A notebook can also switch snapshots off in its own metadata
+    (``{"prime": {"snapshots": false}}``), which applies to everyone who opens it; ``OpenAgents``
+    reports this with ``found_in_metadata``.
     """
 
     def __init__(self, path: Path) -> None:
@@ -37,19 +37,20 @@ class SnapshotSwitch:
         self._stamp = _stamp(path)
         self._off = _read(path)
         self._in_metadata: set[str] = set()
-        # Held from looking at a set to its replacement, or one of two changes would be lost. Two,
-        # so that the event loop does not wait for the disk; other servers are kept out by a file.
+        # A lock is held from reading a set to replacing it, or one of two changes would be lost.
+        # There are two, so that the event loop does not wait for the disk. A lock file excludes
+        # other servers.
         self._changing_off = threading.Lock()
         self._changing_metadata = threading.Lock()
 
     def reason(self, notebook: str) -> str | None:
-        """Why the notebook's variables are not saved; ``None`` if they are."""
+        """Return why the notebook's variables are not saved, or ``None`` if they are."""
         if notebook in self._in_metadata:
             return BY_METADATA
         return BY_PERSON if notebook in self._now() else None
 
     def found_in_metadata(self, notebook: str, off: bool) -> None:
-        """What the notebook's own metadata says."""
+        """Store whether the notebook's metadata switches snapshots off."""
         with self._changing_metadata:
             if off:
                 self._in_metadata.add(notebook)
@@ -62,7 +63,7 @@ class SnapshotSwitch:
         Raises
         ------
         PrimeError
-            ``snapshots_off`` (409): its metadata says off. ``settings_not_written`` (507).
+            ``snapshots_off`` (409) if its metadata says off, ``settings_not_written`` (507).
         """
         if on and notebook in self._in_metadata:
             raise PrimeError(
@@ -74,7 +75,7 @@ class SnapshotSwitch:
         self._change(lambda off: off - {notebook} if on else off | {notebook})
 
     def rename(self, old: str, new: str) -> None:
-        """A notebook, or a folder above it, was renamed."""
+        """Follow the rename of a notebook, or of a folder above it."""
 
         def followed(paths: set[str]) -> set[str]:
             return {moved_path(path, old, new) or path for path in paths}
@@ -85,10 +86,11 @@ class SnapshotSwitch:
             self._change(followed)
 
     def _now(self) -> set[str]:
-        """What is switched off, by another server as well."""
+        """Return the notebooks that are switched off, also by another server."""
         stamp = _stamp(self._path)
         if stamp != self._stamp:
-            # Damaged meanwhile: what was off stays off, and the next change says so.
+            # If the file is damaged, the known state is kept, and the next change fails with an
+            # error.
             with contextlib.suppress(ValueError, OSError):
                 self._off, self._stamp = _read(self._path), stamp
         return self._off
@@ -114,7 +116,7 @@ class SnapshotSwitch:
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
-    """Tells one state of the file from another; ``None`` if there is none."""
+    """Return values that change whenever the file does; ``None`` if there is no file."""
     try:
         status = path.stat()
     except OSError:
@@ -123,7 +125,13 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
 
 
 def _read(path: Path) -> set[str]:
-    """Raises ``ValueError`` for a damaged file: to take it for empty would save secrets."""
+    """Return the paths in the file.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged. To treat it as empty could save secrets.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:

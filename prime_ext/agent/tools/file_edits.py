@@ -1,4 +1,4 @@
-"""Tools that change the files beside the notebook: edit and write."""
+"""Tools that change files other than notebooks: ``edit_file`` and ``write_file``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def _edit_file(context: ToolContext, arguments: dict[str, Any]) -> ToolOut
 
 
 def _edited(workspace: Workspace, arguments: dict[str, Any]) -> tuple[TextFile, str, Path]:
-    """The file as it was read, its text after an edit, and where it is."""
+    """Return the file as read, its text after the edit, and its path."""
     path = arguments["path"]
     target = workspace.target(workspace.relative(workspace.find(path)))
     _no_notebook(target)
@@ -111,10 +111,10 @@ async def _preview_write(context: ToolContext, arguments: dict[str, Any]) -> str
 
 
 def _present(target: Path) -> str | None:
-    """Hash of what the file holds; ``None`` if it is not there."""
+    """Return the hash of the file's content; ``None`` if there is no readable file."""
     try:
         return content_hash(target.read_bytes()) if target.exists() else None
-    except OSError:  # said by whoever reads it
+    except OSError:  # reported when the file is read
         return None
 
 
@@ -129,7 +129,7 @@ def _no_notebook(target: Path) -> None:
 
 
 def _no_secret(target: Path, text: str, shown: str) -> None:
-    """What could not be read and changed again afterwards is not written in the first place."""
+    """Refuse to write a secret, because the agent could not read or change that file again."""
     inside = secret_files.secret_inside(target.name, text.encode()[: secret_files.LOOKED_AT_BYTES])
     if inside is not None:
         raise PrimeError(

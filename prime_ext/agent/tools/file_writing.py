@@ -1,4 +1,4 @@
-"""Write files so that it can be undone: what was there is kept first, the change is recorded."""
+"""Writing of files so that it can be reverted: the old content is kept, the change recorded."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 
 class FileWriting:
-    """The writing of one tool call."""
+    """The file changes of one tool call."""
 
     def __init__(self, context: ToolContext) -> None:
         self._context = context
         self._changes: list[FileChange] = []
 
     async def carry_out(self, work: Callable[[FileWriting], str]) -> str:
-        """Do ``work`` in a thread and record what it has written.
+        """Run ``work`` in a thread, record the files that it has written, and return its result.
 
-        A thread cannot be stopped: whoever is cancelled meanwhile waits for its end, so that no
-        file is changed without a record.
+        A thread cannot be cancelled. A cancellation of the caller is delayed until the thread ends,
+        so that no file is changed without a record.
         """
         try:
             return await completed(asyncio.to_thread(work, self))
@@ -36,7 +36,10 @@ class FileWriting:
                 self._context.session.append(change)
 
     def write(self, path: Path, text: str, shown: str, like: TextFile | None) -> None:
-        """As ``write_text``; ``like`` is the file as it was read, ``None`` if there is none."""
+        """Write a file with ``write_text``, and keep its old content.
+
+        ``like`` is the existing file as it was read, or ``None`` for a new file.
+        """
         before: bytes | None = None
         kept: str | None = None
         if like is not None:
@@ -56,5 +59,5 @@ class FileWriting:
 
 
 def content_hash(data: bytes) -> str:
-    """SHA-256, in hex."""
+    """Return the SHA-256 of ``data`` in hexadecimal."""
     return hashlib.sha256(data).hexdigest()

@@ -1,4 +1,4 @@
-"""Tools that look at the files beside the notebook: list and read."""
+"""Tools that read files: ``list_files`` and ``read_file``."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from prime_ext.notebook.describe import describe_cell
 
 MAX_ENTRIES = 500
 READ_LINES = 2000
-"""Lines of one reading where no range is given."""
+"""Maximum number of lines that one call returns if no range is given."""
 IMAGE_TYPES = {
     ".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif",
     ".webp": "image/webp",
 }  # fmt: skip
 MAX_IMAGE_BYTES = 50_000_000
-"""Of an image that is shown, if need be smaller."""
+"""Maximum size of an image file that is shown, scaled down if necessary."""
 
 
 _HELD_BACK = "(not readable: may hold secrets)"
@@ -41,12 +41,12 @@ async def _list_files(context: ToolContext, arguments: dict[str, Any]) -> ToolOu
 
 
 def describe_folder(workspace: Workspace, path: str) -> str:
-    """What a folder holds, a line for each entry; of a file, the facts.
+    """Return a listing of a folder with one line per entry, or the facts about a file.
 
     Raises
     ------
     PrimeError
-        As ``Workspace.find``, or ``file_unreadable``.
+        As ``Workspace.find``, or ``file_unreadable`` (403).
     """
     folder = workspace.find(path)
     shown = workspace.relative(folder)
@@ -72,7 +72,7 @@ def describe_folder(workspace: Workspace, path: str) -> str:
 def _is_folder(entry: Path) -> bool:
     try:
         return entry.is_dir()
-    except OSError:  # a link to where the server may not look
+    except OSError:  # a link to a place that the server cannot read
         return False
 
 
@@ -106,12 +106,14 @@ async def _read_file(context: ToolContext, arguments: dict[str, Any]) -> ToolOut
 def read_file(
     workspace: Workspace, path: str, start: int | None = None, end: int | None = None
 ) -> list[dict[str, Any]]:
-    """A file as blocks for the model: numbered lines, the cells of a notebook, or an image.
+    """Read a file and return content blocks for the model.
+
+    These are numbered lines, the cells of a notebook, or an image.
 
     Parameters
     ----------
     start, end:
-        First and last line or cell, from 1.
+        First and last line or cell, counted from 1 and both included.
 
     Raises
     ------
@@ -169,7 +171,7 @@ def _numbered(text: str, shown: str, start: int | None, end: int | None) -> str:
 
 
 def _range(count: int, start: int | None, end: int | None, most: int) -> tuple[int, int]:
-    """First and last of a 1-based, inclusive range, within ``count``."""
+    """Clip an inclusive range, counted from 1, to ``count`` elements; return first and last."""
     first = max(1, start or 1)
     last = min(count, end if end is not None else first + most - 1)
     if first > count or last < first:

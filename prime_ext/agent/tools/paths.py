@@ -1,4 +1,4 @@
-"""Which files the agent may touch: those below the server's root that are no secrets."""
+"""The files that the agent may access: those below the server's root that are not secrets."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ PATH: dict[str, Any] = {
     "description": "Path relative to the Jupyter server's root folder.",
 }
 FOLDER: dict[str, Any] = {**PATH, "minLength": 0}
-"""What the model is told of the paths that a tool takes."""
+"""JSON Schemas of the paths that tools take, with their descriptions for the model."""
 
 SESSION_FILES = ("session.jsonl", "outputs")
 
 
 def is_hidden(path: PurePosixPath | Path) -> bool:
-    """Whether a part of a relative path is hidden, as Jupyter's file browser takes it."""
+    """Return whether a part of a relative path is hidden, as defined by Jupyter."""
     return any(part.startswith(".") and part not in (".", "..") for part in path.parts)
 
 
 def refuse_secret(path: PurePosixPath | Path | str, shown: str) -> None:
-    """Look at the names in a path.
+    """Refuse a path whose file name or folders indicate secrets.
 
     Raises
     ------
     PrimeError
-        ``secret_file``.
+        ``secret_file`` (403).
     """
     path = Path(path)
     folders = {part.lower() for part in path.parts}
@@ -41,35 +41,37 @@ def refuse_secret(path: PurePosixPath | Path | str, shown: str) -> None:
 
 
 class Workspace:
-    """Paths of one session, checked. Symlinks are followed before anything is decided.
+    """Checks the paths that a session's agent may access, after resolving symlinks.
 
     Parameters
     ----------
     root:
         Root of the Jupyter server's files.
     session:
-        The session's folder, whose records and outputs can be read.
+        Folder of the session, whose records and outputs can be read.
     """
 
     def __init__(self, root: Path, session: Path) -> None:
         self.root = root.resolve()
         self.session = session.resolve()
-        # Around the sessions lie keys, consents and settings; but not what the person works in.
+        # The folders above the session hold keys, consents and settings. One that contains the root
+        # itself is not refused, because the person works in it.
         around = (self.session.parent.parent, self.session.parent, self.session)
         self.kept = next(
             (folder for folder in around if not self.root.is_relative_to(folder)), self.session
         )
-        """The extension's own folder, which may lie below the root."""
+        """The extension's data folder, which may be below the root."""
 
     def find(self, path: str) -> Path:
-        """An existing file or folder to read; the session's own records included.
+        """Return the path of an existing file or folder to read.
+
+        The session's own log and outputs are allowed.
 
         Raises
         ------
         PrimeError
             ``file_not_found``, ``path_outside_root``, ``secret_file``, ``hidden_file``,
-            ``own_file`` (of this session or another, or what the extension keeps besides) or
-            ``bad_path``.
+            ``own_file`` (any other file in the extension's data folder) or ``bad_path``.
         """
         found = self._resolve(path, own=True)
         if not found.exists():
@@ -82,13 +84,13 @@ class Workspace:
         return found
 
     def target(self, path: str) -> Path:
-        """A file to be written, which may not exist yet.
+        """Return the path of a file to write, which need not exist yet.
 
         Raises
         ------
         PrimeError
-            As ``find``, but the session's own records are refused; ``not_a_file`` if a folder is
-            there.
+            As ``find``, but the session's own files are refused too; ``not_a_file`` if the path is
+            a folder.
         """
         target = self._resolve(path, own=False)
         if target.is_dir():
@@ -96,21 +98,21 @@ class Workspace:
         return target
 
     def relative(self, path: Path) -> str:
-        """The path as the person and the model know it."""
+        """Return the path for display: relative to the root if it is below the root."""
         if path.is_relative_to(self.root):
             return path.relative_to(self.root).as_posix()
         return path.as_posix()
 
     def is_own(self, path: Path) -> bool:
-        """Whether this is the session's log, or in the folder of its outputs."""
+        """Return whether this is the session's log, or a file in its folder ``outputs``."""
         return any(
             path == self.session / name or path.is_relative_to(self.session / name)
             for name in SESSION_FILES
         )
 
     def is_kept(self, path: Path) -> bool:
-        """Whether this is the extension's own folder, or in it."""
-        # Not by name alone: on some systems `prime` and `PRIME` are one folder.
+        """Return whether this is the extension's data folder, or a path in it."""
+        # Names are not enough: on some systems `prime` and `PRIME` are the same folder.
         return any(
             folder == self.kept or _is_same(folder, self.kept) for folder in (path, *path.parents)
         )
@@ -119,10 +121,10 @@ class Workspace:
         if "\0" in path:
             raise PrimeError("A path cannot contain a NUL character.", code="bad_path")
         try:
-            # An absolute path replaces the root here, and then has to be inside it.
+            # An absolute path replaces the root here, and must then be below it.
             resolved = (self.root / path).resolve()
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                # Asked here, so that what cannot be a path at all is found out in one place.
+                # Raises for names that cannot be paths, so that this is the only place to check.
                 resolved.stat()
         except (OSError, RuntimeError, ValueError) as error:
             raise PrimeError(f"{path!r} is not a usable path: {error}", code="bad_path") from error
@@ -144,7 +146,7 @@ class Workspace:
                 status=403,
             )
         relative = resolved.relative_to(self.root)
-        # Both ends of a symlink count: the name it has here and the file behind it.
+        # Both the name of a symlink and the name of its target are checked.
         here = Path(path).name if Path(path).is_absolute() else path
         for known_as in (here, relative):
             refuse_secret(known_as, path)
@@ -161,14 +163,14 @@ class Workspace:
         return resolved
 
     def _nearby(self, path: str) -> str:
-        """Where a file of this name is, if it is near."""
+        """Return a hint where a file of this name is, if it is in a folder nearby."""
         name = Path(path).name
         folders = [(self.root / path).resolve().parent, self.root]
         with contextlib.suppress(OSError):
             folders += [child for child in self.root.iterdir() if child.is_dir()][:200]
         for folder in folders:
             near = folder / name
-            # Into some folders the server may not look, such as `lost+found`.
+            # Some folders cannot be read by the server, such as `lost+found`.
             with contextlib.suppress(PermissionError):
                 if not name or not near.is_file() or is_hidden(near.relative_to(self.root)):
                     continue
@@ -183,7 +185,7 @@ class Workspace:
 def _is_same(one: Path, other: Path) -> bool:
     try:
         return one.samefile(other)
-    except OSError:  # one of them is not there
+    except OSError:  # one of them does not exist
         return False
 
 

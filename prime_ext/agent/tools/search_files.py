@@ -1,4 +1,4 @@
-"""The tool that searches the files beside the notebook."""
+"""The tool ``search_files``, which searches files in a separate process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from prime_ext.clean_text import well_formed
 
 MAX_HITS = 200
 NAMED = 3
-"""Of the files that were left out."""
+"""Number of left-out files that are listed by name."""
 SEARCH_SECONDS = 20.0
 WORKER = Path(__file__).with_name("search_worker.py")
 
@@ -64,13 +64,13 @@ def _left_out(workspace: Workspace, paths: list[str]) -> str:
 class _Found:
     hits: list[dict[str, Any]] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
-    """Files and folders that may hold secrets."""
+    """Files and folders that were not searched because they may hold secrets."""
     complete: bool = False
-    """Whether the search came to its end."""
+    """Whether the search was completed in time."""
 
 
 async def _run_search(job: dict[str, Any]) -> _Found:
-    """What the search process finds in the time it has."""
+    """Run the search process, and return what it finds within `SEARCH_SECONDS`."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-I",

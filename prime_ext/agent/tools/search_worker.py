@@ -1,9 +1,9 @@
-"""Searches files for a pattern. Runs as a script in a process of its own.
+"""Script that searches files for a pattern, in a process of its own.
 
-A regular expression can take for ever, and holds Python's lock while it does: in the server's own
-process it would stop everything. Here it is simply killed. It starts quickly, since of the package
-around it only ``secret_files`` is loaded; the job is JSON on stdin, the hits and what was left out
-are JSON lines on stdout.
+A regular expression can run practically forever, and it holds the GIL meanwhile, which would block
+the server. A separate process can simply be killed. It starts quickly, because it imports only
+``secret_files`` from this package. The job is read from stdin as JSON; matches and left-out files
+are written to stdout as JSON lines.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LINE_CHARS = 200
 
 
 def _load(name: str) -> Any:
-    """A package beside this script, without the one around both."""
+    """Import a package next to this script, without importing ``prime_ext``."""
     folder = Path(__file__).with_name(name)
     spec = importlib.util.spec_from_file_location(name, folder / "__init__.py")
     assert spec is not None
@@ -46,15 +46,18 @@ else:
 
 
 def search(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield ``{path, where, line}`` for each hit, at most ``job["max_hits"]``, and ``{left_out}``
-    for each file or folder that may hold secrets."""
+    """Yield ``{path, where, line}`` for each match, at most ``job["max_hits"]`` of them.
+
+    Also yield ``{left_out}`` for each file or folder that may hold secrets.
+    """
     try:
         pattern = re.compile(job["pattern"])
     except (re.error, RecursionError, OverflowError):
         pattern = re.compile(re.escape(job["pattern"]))
     left = job["max_hits"]
     for path, secret in _files(job):
-        # Asked whether or not there is a match: what is left out must not tell what is in it.
+        # Checked whether or not there is a match: that a file is left out must not reveal anything
+        # about its content.
         if secret or (not job["own"] and secret_files.secret_in_file(path) is not None):
             yield {"left_out": str(path)}
             continue
@@ -73,7 +76,10 @@ def search(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _files(job: dict[str, Any]) -> Iterator[tuple[Path, bool]]:
-    """Files, and whether each is a secret by its name; folders of secrets as one."""
+    """Yield the files to search, and whether their names mark them as secret.
+
+    A folder of secrets is yielded itself, in place of its files.
+    """
     base = Path(job["base"])
     if base.is_file():
         yield base, False
@@ -91,7 +97,7 @@ def _files(job: dict[str, Any]) -> Iterator[tuple[Path, bool]]:
 
 
 def _is_same(folder: Path, other: str) -> bool:
-    """Whether the folders are one; as the file system has it, which may ignore case."""
+    """Return whether both are the same folder. The file system may ignore case."""
     if folder.name.lower() != Path(other).name.lower():
         return False
     try:
@@ -101,15 +107,18 @@ def _is_same(folder: Path, other: str) -> bool:
 
 
 def _is_regular(path: Path) -> bool:
-    """Links may lead anywhere, and pipes and devices never end."""
+    """Return whether this is a regular file.
+
+    Symlinks may lead anywhere, and reading a pipe or device may never end.
+    """
     try:
         return stat.S_ISREG(path.lstat().st_mode)
-    except OSError:  # gone, or in a folder that can be listed and not entered
+    except OSError:  # deleted, or in a folder that can be listed but not entered
         return False
 
 
 def _lines(path: Path, *, limited: bool) -> Iterator[tuple[str, str]]:
-    """Yield where each line is and what it says."""
+    """Yield the place and the text of each line in a file."""
     try:
         size = path.stat().st_size
         if path.suffix.lower() == ".ipynb":
@@ -129,7 +138,7 @@ def _lines(path: Path, *, limited: bool) -> Iterator[tuple[str, str]]:
 
 
 def _notebook_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """Sources and text outputs of the cells, not the figures in between."""
+    """Yield the lines of a notebook's sources and text outputs."""
     try:
         cells = json.loads(path.read_bytes())["cells"]
         for index, cell in enumerate(cells, 1):
@@ -155,7 +164,7 @@ def _around(line: str, start: int) -> str:
 def main() -> None:
     job = json.load(sys.stdin)
     for hit in search(job):
-        # Each hit at once: what was found counts even if the rest takes too long.
+        # Flushed after each match, so that matches count even if the process is killed later.
         sys.stdout.write(json.dumps(hit) + "\n")
         sys.stdout.flush()
     sys.stdout.write(json.dumps({"done": True}) + "\n")

@@ -1,4 +1,4 @@
-"""Text files: told from binary ones, read by lines, changed without leaving half a file."""
+"""Text files: detected, decoded, and replaced atomically."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from prime_ext.errors import PrimeError
 
 MAX_TEXT_BYTES = 50_000_000
-"""Larger files are for code in the kernel, not for a tool that returns text."""
+"""Maximum size of a file that is read as text; larger files should be read by code instead."""
 SNIFFED_BYTES = 8192
 MAX_DIFF_LINES = 400
 
@@ -34,10 +34,10 @@ class TextFile:
     """A text file as it was read."""
 
     text: str
-    """With ``\\n`` alone at line ends."""
+    """Text with ``\\n`` as its line ends."""
     encoding: str
     newline: str
-    """``"\\n"`` or ``"\\r\\n"``: what most lines of the file end with."""
+    """Line end of most lines in the file: ``"\\n"`` or ``"\\r\\n"``."""
     modified_ns: int
 
 
@@ -52,7 +52,7 @@ def read_text(path: Path, shown: str) -> TextFile:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            # A pipe would block, a device never end.
+            # Reading a pipe would block, and a device may never end.
             raise PrimeError(f"{shown!r} is not a regular file.", code="not_a_file")
         if status.st_size > MAX_TEXT_BYTES:
             raise PrimeError(
@@ -78,13 +78,13 @@ def read_text(path: Path, shown: str) -> TextFile:
 
 
 def write_text(path: Path, text: str, shown: str, *, like: TextFile | None = None) -> bytes:
-    """Replace a file, or create it and its folders, in one step; returns what it holds now.
+    """Atomically replace a file, or create it and its folders; return the bytes written.
 
     Parameters
     ----------
     like:
-        The file as it was read. Its encoding and line ends are kept, and if it has changed since
-        nothing is written.
+        The existing file as it was read. Its encoding and line ends are kept. If the file has
+        changed since, nothing is written.
 
     Raises
     ------
@@ -122,15 +122,15 @@ def write_text(path: Path, text: str, shown: str, *, like: TextFile | None = Non
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Replace a file, or create it, in one step; its mode stays.
+    """Atomically replace a file, or create it, and keep its mode.
 
     Raises
     ------
     OSError
-        What was there before is still there then.
+        If the file could not be written. The old file is then still there.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    # Mode as `open` gives it, the user's umask included; tempfile's 0600 is for secrets.
+    # The mode of `open`, modified by the umask; `tempfile` would create the file with mode 0600.
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -147,7 +147,7 @@ def replace_file(path: Path, data: bytes) -> None:
 
 
 def unified_diff(before: str, after: str, shown: str) -> str:
-    """The change as a unified diff, cut if it is very long."""
+    """Return the change as a unified diff, cut to `MAX_DIFF_LINES`."""
     lines = list(
         difflib.unified_diff(
             before.splitlines(),
@@ -164,7 +164,7 @@ def unified_diff(before: str, after: str, shown: str) -> str:
 
 
 def facts(path: Path) -> str:
-    """Type, size and age of a file in words."""
+    """Return type, size and modification time of a file in words."""
     status = path.stat()
     kind = mimetypes.guess_type(path.name)[0] or "unknown type"
     modified = datetime.fromtimestamp(status.st_mtime, tz=timezone.utc)
@@ -172,7 +172,7 @@ def facts(path: Path) -> str:
 
 
 def size_text(size: int) -> str:
-    """Bytes in words: ``"512 bytes"``, ``"3.1 kB"``, ``"240 MB"``."""
+    """Return a size in bytes in words: ``"512 bytes"``, ``"3.1 kB"``, ``"240 MB"``."""
     if size < 1000:
         return f"{size} bytes"
     value, unit = size / 1000, "kB"
@@ -217,7 +217,7 @@ def _binary_hint(path: Path) -> str:
 
 
 def unreadable(shown: str, error: OSError) -> PrimeError:
-    """``file_unreadable``: the operating system does not let the server read a file."""
+    """Return the error ``file_unreadable`` for a file that the server cannot read."""
     return PrimeError(
         f"{shown!r} could not be read: {error.strerror or error}.",
         code="file_unreadable",
