@@ -16,7 +16,10 @@ from .errors import SnapshotCorrupt
 from .format import Extent, Manifest
 from .segments import Progress, SegmentReader
 
-ALTERED = "its data was altered on the disk before it was restored; make it anew"
+MARK = "its data was altered on the disk before it was restored"
+"""Part of the reason by which a later load recognizes such data."""
+
+ALTERED = f"{MARK}; create it again"
 
 CHECKED_WHOLE = 64 * 1024 * 1024
 """Snapshots up to this many bytes are compared entirely before use, which takes 15 ms with BLAKE3

@@ -145,7 +145,7 @@ def load(
         report.notes.append(f"{problem} {hint}".rstrip())
         _log.error("The kernel state to restore is damaged: %s", report.notes[-1])
     for name, value in restored.values.items():
-        if altered.ALTERED in head.manifest.names[name]["reason"]:
+        if altered.MARK in head.manifest.names[name]["reason"]:
             altered.remember(name, value)
     if not hot and set(restored.values) == set(user_names(namespace)):
         baseline.learn(namespace, head.manifest)

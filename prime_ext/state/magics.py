@@ -96,7 +96,7 @@ def _split(magic: str, line: str, most: int | None = None) -> tuple[set[str], li
     if unknown:
         problem = f"Unknown option {' '.join(sorted(unknown))}."
     elif len(older) > 1:
-        problem = f"There is one snapshot to take, not both: {' or '.join(sorted(older))}."
+        problem = f"Choose only one snapshot: {' or '.join(sorted(older))}."
     elif most is not None and len(words) > most:
         given = " ".join(map(shlex.quote, words))
         problem = (
@@ -204,5 +204,5 @@ def _show_others(directory: str, shown: str) -> None:
                 created = inspect(directory, generation=generation).created
             except SnapshotError:
                 continue
-            option = "without an option" if generation == "current" else f"--{generation}"
-            print(f"There is another one, of {created}: {option}.")
+            how = "without an option" if generation == "current" else f"with --{generation}"
+            print(f"There is another snapshot, of {created}: select it {how}.")

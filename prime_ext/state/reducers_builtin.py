@@ -37,7 +37,7 @@ def reduce_lock(pickler: Reducing, lock: Any) -> Any:
     reentrant = not isinstance(lock, type(threading.Lock()))
     held = "owner=0" not in repr(lock) if reentrant else lock.locked()
     if held:
-        pickler.notes.append("a lock that was held comes back free")
+        pickler.notes.append("a lock that was held is restored unlocked")
     return restore_lock, (reentrant,)
 
 
@@ -85,7 +85,7 @@ def reduce_waited_for(pickler: Reducing, value: Any) -> Any:
         if state.get(name):
             state[name] = collections.deque()
     if state.get("_locked") is True:
-        pickler.notes.append("a lock that was held comes back free")
+        pickler.notes.append("a lock that was held is restored unlocked")
         state["_locked"] = False
     return restore_waited_for, (type(value),), state
 

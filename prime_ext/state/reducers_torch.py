@@ -20,7 +20,7 @@ def reduce_storage(pickler: Reducing, storage: Any) -> Any:
     if storage.device.type != "cpu":
         return NotImplemented
     if storage.is_shared():
-        pickler.notes.append("memory that processes share comes back as the kernel's own")
+        pickler.notes.append("memory shared between processes is restored as private memory")
     if not storage.nbytes():
         return restore_storage, (b"",)
     torch: Any = importlib.import_module("torch")

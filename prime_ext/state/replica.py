@@ -118,7 +118,7 @@ def get(directory: Path, name: str, offset: int, length: int) -> tuple[bytes, in
     try:
         descriptor = os.open(path_of(directory, name), os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     except FileNotFoundError:
-        raise SnapshotMissing(f"The snapshot has no file {name!r} (any more).") from None
+        raise SnapshotMissing(f"The snapshot's file {name!r} is missing.") from None
     try:
         size = os.fstat(descriptor).st_size
         os.lseek(descriptor, offset, os.SEEK_SET)

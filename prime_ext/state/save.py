@@ -45,7 +45,7 @@ from .time_budget import Budget
 
 LOCK_SECONDS = 30.0
 
-TOGETHER = "in something that it is saved together with: "
+TOGETHER = "in an object that is saved together with it: "
 
 
 class Saving:
@@ -183,7 +183,9 @@ def begin(
         report.pickling_ms = pickling_ms
         report.notes.extend(_unsaved_changes(namespace, pickled))
         if strays:
-            report.notes.append(f"not saved, because it is no name: {strays} in the namespace")
+            report.notes.append(
+                f"keys of the namespace that are not names were not saved: {strays}"
+            )
         if not intact:
             report.notes.append(
                 "The snapshot that was here is damaged or signed with another key. It is set "

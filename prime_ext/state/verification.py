@@ -20,7 +20,7 @@ _PROBLEM = "could not be read back: "
 HUNG = "reading it back took longer than"
 ENDED = "reading it back ended the process"
 
-BY_NAME = "it is loaded if it is asked for by name"
+BY_NAME = "ask for it by name to load it anyway"
 """Added to the reason of a name that is left out because loading it may hang or crash."""
 
 LEFT_OUT = {HUNG: "hung", ENDED: "ended"}

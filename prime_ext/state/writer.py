@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from . import digests, format, packing, segments
-from .altered import ALTERED, Comparison
+from .altered import ALTERED, MARK, Comparison
 from .component import Component, combine
 from .errors import SnapshotCorrupt, SnapshotError, SnapshotTooNew, SnapshotWriteError
 from .format import ComponentRecord, Extent, HeadBuilder, Manifest
@@ -137,7 +137,7 @@ def _finish_comparisons(job: Job, progress: Progress) -> list[str]:
     for name in altered:
         entry = entries[name]
         entry["status"], entry["recipe"] = DEGRADED, job.recipes[name]
-        if ALTERED not in entry["reason"]:
+        if MARK not in entry["reason"]:
             entry["reason"] = "; ".join(filter(None, (entry["reason"], ALTERED)))
     return altered
 

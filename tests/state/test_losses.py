@@ -115,4 +115,4 @@ def test_of_names_that_cannot_be_looked_through_the_group_is_told(
     with socket.socket() as connection:
         report = save(tmp_path, {"holder": [shared, connection], "whole": [shared]}, key)
     for name in ("holder", "whole"):
-        assert report.names[name].reason == f"in something that it is saved together with: {WHY}"
+        assert report.names[name].reason == f"in an object that is saved together with it: {WHY}"

@@ -40,8 +40,8 @@ def test_magics_with_a_line_they_cannot_read(
         "%prime_save a b c": "it takes one directory, not a b c",
         "%prime_save 'abc": "quotation mark is not closed",
         "%prime_load --what": "Unknown option --what",
-        "%prime_load a --kept --previous": "not both: --kept or --previous",
-        "%prime_load a --kept-1 --kept-2": "not both: --kept-1 or --kept-2",
+        "%prime_load a --kept --previous": "only one snapshot: --kept or --previous",
+        "%prime_load a --kept-1 --kept-2": "only one snapshot: --kept-1 or --kept-2",
         "%prime_state a --kept-": "Unknown option --kept-",
         "%prime_save a --kept": "Unknown option --kept",
         "%prime_state a b": "it takes one directory",
@@ -60,13 +60,13 @@ def test_earlier_generations(kernel_at: Callable[..., Kernel], tmp_path: Path) -
     kernel.run("number = 3\n%prime_save here")
 
     shown = kernel.run("%prime_state here")
-    assert ": --previous." in shown
-    assert ": --kept-2." in shown
-    assert ": --kept." not in shown
-    assert ": without an option." in kernel.run("%prime_state here --kept-2")
+    assert "select it with --previous." in shown
+    assert "select it with --kept-2." in shown
+    assert "--kept." not in shown
+    assert "select it without an option." in kernel.run("%prime_state here --kept-2")
     missing = kernel.run("%prime_load here --kept-7 number")
     assert "There is no snapshot" in missing
-    assert ": --kept-2." in missing
+    assert "select it with --kept-2." in missing
     kernel.run("assert number == 3")
     kernel.run("%prime_load here --kept-2 --overwrite number\nassert number == 1, number")
 

@@ -57,7 +57,7 @@ def test_tensors(tmp_path: Path, key: bytes) -> None:
     assert torch.equal(found["layers"].weight, layers.weight)
     assert found["small"].resize_(8).dtype == torch.bfloat16
     names = state.inspect(tmp_path, key=key).names
-    assert "as the kernel's own" in names["shared"]["reason"]
+    assert "as private memory" in names["shared"]["reason"]
     stream = next(
         c.stream for c in state.inspect(tmp_path, key=key).components if len(c.roots) == 2
     )

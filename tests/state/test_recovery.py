@@ -266,7 +266,7 @@ def test_what_hung_or_ended_the_reader_is_left_out_until_it_is_asked_for(
     assert not report["complete"]
     for name in ("ending", "hanging", "Holds"):
         assert (names[name]["status"], names[name]["action"]) == ("skipped", "none"), names[name]
-        assert "it is loaded if it is asked for by name" in names[name]["reason"]
+        assert "ask for it by name to load it anyway" in names[name]["reason"]
         assert "class Loads" in names[name]["recipe"]["source"]
     assert names["fine"]["status"] == names["number"]["status"] == "verified"
     assert names["holds"]["status"] == "degraded"
@@ -291,7 +291,7 @@ def test_what_nobody_has_read_back_gets_little_time_unless_it_is_asked_for(
     fresh.run(BRIEF)
     names = load(fresh, tmp_path / "s")["names"]
     reasons = sorted(names[name]["reason"] for name in ("hanging", "hanging_too"))
-    by_name = "; it is loaded if it is asked for by name"
+    by_name = "; ask for it by name to load it anyway"
     assert reasons == [f"loading it took longer than {seconds} s{by_name}" for seconds in (0.5, 1)]
     assert names["fine"]["status"] == names["number"]["status"] == "verified"
     asked = load(fresh, tmp_path / "s", ", names=['hanging'], seconds_per_component=2.0")["names"]
