@@ -1,4 +1,4 @@
-"""Whether a notebook is open in another process, whose next turn would be a second writer."""
+"""Detection of other processes that have a notebook open and could become a second writer."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from prime_ext.session.store import SessionStore
 
 SECONDS = 3.0
-"""How long a server has to say what it has open."""
+"""Timeout of the request for a server's open sessions."""
 
 
 async def refuse_if_open(
     notebook: Path, path: str, store: SessionStore, log: logging.Logger
 ) -> None:
-    """Look for a server that has the notebook's kernel, or a conversation about it.
+    """Raise an error if a server has a kernel for the notebook or holds a conversation about it.
 
     Parameters
     ----------
     path:
-        The notebook below the root, as sessions name it.
+        Path of the notebook relative to the root folder, as sessions name it.
 
     Raises
     ------
@@ -62,7 +62,7 @@ async def refuse_if_open(
 
 
 async def _has_open(server: dict[str, Any], file: Path, log: logging.Logger) -> bool:
-    """Whether a running server has a kernel for the notebook; ``False`` if it does not say."""
+    """Whether a running server has a kernel for the notebook; ``False`` if it does not answer."""
     from tornado.httpclient import AsyncHTTPClient
 
     url = urlsplit(server.get("url", ""))
@@ -76,7 +76,7 @@ async def _has_open(server: dict[str, Any], file: Path, log: logging.Logger) -> 
             headers={"Authorization": f"token {server.get('token', '')}"},
             request_timeout=SECONDS,
             follow_redirects=False,
-            # The certificate of a server on this machine is usually its own.
+            # A server on this machine usually has a self-signed certificate.
             validate_cert=not is_loopback(url.hostname or ""),
         )
         sessions = json.loads(answer.body)

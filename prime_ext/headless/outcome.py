@@ -1,4 +1,4 @@
-"""How a run ended, for people and for scripts."""
+"""The result of a run, for people and for scripts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class ExitStatus(IntEnum):
-    """What the process ends with. Listed in docs/headless.md; the numbers stay."""
+    """Exit status of the process. The numbers are documented in docs/headless.md and stable."""
 
     DONE = 0
     FAILED = 1
@@ -43,10 +43,10 @@ _OF_CODE = {
     "unreachable": ExitStatus.NO_MODEL,
     "open_elsewhere": ExitStatus.OPEN_ELSEWHERE,
 }
-"""Codes of errors that have a status of their own."""
+"""Error code → exit status, for errors that have one of their own."""
 
 CUT_SHORT = ("max_tokens", "model_context_window_exceeded", "refusal")
-"""Reasons for which a model stops that leave its task undone."""
+"""Stop reasons of a model that leave its task unfinished."""
 
 _OF_TURN = {
     "ok": ExitStatus.DONE,
@@ -57,18 +57,18 @@ _OF_TURN = {
 
 @dataclass
 class Outcome:
-    """Everything a script may want to know; ``--json`` prints it."""
+    """The result of a run as ``--json`` prints it."""
 
     status: ExitStatus = ExitStatus.FAILED
     notebook: str = ""
-    """Path of the notebook that was worked on, as the shell knows it."""
+    """Path of the notebook that was worked on, as given on the command line."""
     session: str | None = None
-    """Id of the conversation, which the panel lists as well."""
+    """Id of the session, which the panel lists too."""
     model: str | None = None
     reply: str = ""
-    """Text of the last message."""
+    """Text of the agent's last message."""
     tools: list[dict[str, Any]] = field(default_factory=list)
-    """``{name, summary, is_error, duration_ms}`` of each call, as they ended."""
+    """``{name, summary, is_error, duration_ms, text?}`` of each call, as they ended."""
     requests: int = 0
     usage: dict[str, int] = field(default_factory=dict)
     cost_usd: float | None = None
@@ -77,19 +77,19 @@ class Outcome:
     """``{code, message, hint}``."""
 
     def fail(self, failure: PrimeError) -> None:
-        """Take over what went wrong."""
+        """Record an error, and the exit status that belongs to it."""
         self.error = failure.to_dict()
         self.status = _OF_CODE.get(failure.code, ExitStatus.FAILED)
 
     def end(self, turn_status: str, stop_reason: str, *, declined: bool) -> None:
-        """Take over how the turn ended. What was found to be wrong in it stays.
+        """Record how the turn ended. The status of an earlier error is kept.
 
         Parameters
         ----------
         stop_reason:
-            Why the model's last message ended.
+            Stop reason of the model's last message.
         declined:
-            The person said no to a call.
+            Whether the person declined a tool call.
         """
         if self.status is ExitStatus.APPROVAL_NEEDED or turn_status == "error":
             return
@@ -100,6 +100,6 @@ class Outcome:
             self.status = ExitStatus.DECLINED
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the outcome as a JSON object."""
         values = {**vars(self), "status": self.status.name.lower()}
         return {**values, "exit_status": int(self.status)}

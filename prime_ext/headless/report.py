@@ -1,4 +1,4 @@
-"""What a run prints: the agent's text on the output, what it does on the error stream."""
+"""Output of a run: the agent's text on standard output, its actions on standard error."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ DETAIL_LINES = 60
 
 
 class Report:
-    """Prints as things happen.
+    """Prints the progress of a run.
 
-    On a terminal text appears as it is written. Elsewhere a message is printed when it is whole,
-    since what a broken connection has cut off is written again.
+    On a terminal, text appears as it is streamed. Elsewhere a message is printed once it is
+    complete, since a message that a broken connection has cut off is generated again.
 
     Parameters
     ----------
     reply:
-        Print the agent's text.
+        Whether to print the agent's text.
     """
 
     def __init__(self, *, reply: bool) -> None:
@@ -36,29 +36,29 @@ class Report:
                 stream.reconfigure(errors="replace")
 
     def delta(self, text: str) -> None:
-        """A piece of the message that is being written."""
+        """Print a piece of the message that is being streamed."""
         if self._streams:
             self._write(visible(text))
 
     def message(self, text: str) -> None:
-        """A message is whole."""
+        """Print a complete message, unless it was streamed."""
         if self._reply and not self._streams and text.strip():
             self._write(text)
         self._end_line()
 
     def broke_off(self) -> None:
-        """What was written of the message is void."""
+        """Say that the streamed part of the message is void."""
         if self._line_open:
             self._end_line()
             self.line("  (broken off; it is written again)")
 
     def started(self, summary: str) -> None:
-        """A tool call was begun; said only where somebody waits for it."""
+        """Say that a tool call has begun, if standard error is a terminal."""
         if sys.stderr.isatty():
             self.line(f"… {_one_line(summary)}")
 
     def run_end(self, summary: str, end: RunEnd) -> None:
-        """What a call ran has ended, which the model had no more to say of."""
+        """Print the result of code that went on after its tool call had been answered."""
         self.tool(summary, end)
         lines = text_of(end.content).splitlines()
         for line in lines[:DETAIL_LINES]:
@@ -67,14 +67,14 @@ class Report:
             self.line(f"  (… {len(lines) - DETAIL_LINES} more lines)")
 
     def tool(self, summary: str, result: ToolResult | RunEnd) -> None:
-        """A tool call has ended."""
+        """Say that a tool call has ended."""
         mark = "✗" if result.is_error else "✓"
         self.line(f"{mark} {_one_line(summary)} ({(result.duration_ms or 0) / 1000:.1f} s)")
         if result.is_error:
             self.line(f"  {_last_line(text_of(result.content))}")
 
     def question(self, summary: str, detail: str | None) -> None:
-        """What the person is about to decide."""
+        """Print what the person has to decide."""
         self.line(f"? {_one_line(summary)}")
         lines = (detail or "").splitlines()
         for line in lines[:DETAIL_LINES]:
@@ -83,11 +83,11 @@ class Report:
             self.line(f"  (… {len(lines) - DETAIL_LINES} more lines)")
 
     def failure(self, message: str, hint: str) -> None:
-        """What went wrong, and what to do."""
+        """Print an error and its hint."""
         self.line(sentences(message, hint))
 
     def line(self, text: str) -> None:
-        """A line on the error stream."""
+        """Print a line on standard error."""
         self._end_line()
         sys.stderr.write(f"{visible(text)}\n")
         sys.stderr.flush()
@@ -96,7 +96,7 @@ class Report:
         try:
             sys.stdout.write(text)
             sys.stdout.flush()
-        except BrokenPipeError:  # `| head`: its reader has left, the task goes on
+        except BrokenPipeError:  # `| head`: the reader has exited, but the task continues
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         self._line_open = not text.endswith("\n")
 
@@ -105,8 +105,8 @@ class Report:
             self._write("\n")
 
 
-# Controls but tab and line feed, and what turns the direction of text: each can make a terminal
-# show something else than what is about to be run.
+# Control characters except tab and line feed, line separators and bidirectional controls. Each
+# could make a terminal show something else than the code that is about to run.
 _DECEIVING = {
     code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
     for code in (
@@ -120,12 +120,12 @@ _DECEIVING = {
 
 
 def visible(text: str) -> str:
-    """``text`` with its control characters written out, so that a terminal does not obey them."""
+    """Return ``text`` with its control characters escaped, so that a terminal ignores them."""
     return text.translate(_DECEIVING)
 
 
 def text_of(content: list[Block]) -> str:
-    """The text in blocks."""
+    """Return the text of all text blocks."""
     return "\n".join(block["text"] for block in content if block["type"] == "text")
 
 
@@ -134,7 +134,7 @@ def _one_line(text: str) -> str:
 
 
 def end_of(outcome: Outcome) -> str:
-    """The last line: how it ended and what it cost."""
+    """Return the last line of the report: how the run ended and what it cost."""
     parts = [outcome.status.name.lower().replace("_", " ")]
     if outcome.requests:
         parts.append(f"{outcome.requests} request{'s' if outcome.requests > 1 else ''}")
@@ -146,7 +146,7 @@ def end_of(outcome: Outcome) -> str:
 
 
 def _last_line(text: str) -> str:
-    """Of an error the end says most: a traceback ends with its message."""
+    """Return the last line of an error; a traceback ends with the message."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     last = lines[-1] if lines else "failed"
     return last if len(last) <= 200 else last[:199] + "…"

@@ -1,4 +1,4 @@
-"""One task, carried out on a notebook by the agent that the panel talks to."""
+"""One task on a notebook, carried out by the same agent that serves the panel."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _OF_ENDED_CODE = "The kernel is shut down now, and the code with it."
 _OF_KEPT_CODE = "The kernel is kept: interrupt it from its console, or end its process."
 
 STOP_NOTICE_SECONDS = 1.5
-"""What has not stopped by then is said to be waited for: code may ignore an interrupt."""
+"""Delay before a notice that the run has not stopped yet: code may ignore an interrupt."""
 
 _STOPPING = "Stopping … (Ctrl+C again gives up at once)"
 _NOT_STOPPED = "  (It does not stop yet, and is given up in a few seconds. Ctrl+C again: now.)"
@@ -47,22 +47,22 @@ _NOT_STOPPED = "  (It does not stop yet, and is given up in a few seconds. Ctrl+
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be done, and how much of it unasked."""
+    """What to do, and how much of it without asking."""
 
     notebook: Path
     text: str
     output: Path | None = None
-    """Work on a copy of the notebook here."""
+    """Path for a copy of the notebook to work on; ``None``: work on the notebook itself."""
     model: str | None = None
     mode: str | None = None
     yes: bool = False
-    """Allow whatever the agent asks for."""
+    """Approve every tool call."""
     keep_kernel: bool = False
     traits: Sequence[str] = ()
 
 
 class Run:
-    """Carries out one `Task`. ``outcome`` is filled in as things happen."""
+    """Carries out one `Task`. ``outcome`` is filled in meanwhile."""
 
     def __init__(self, task: Task, report: Report, terminal: Terminal | None) -> None:
         self.outcome = Outcome(notebook=str(task.output or task.notebook))
@@ -75,14 +75,14 @@ class Run:
         self._asking: set[asyncio.Task[None]] = set()
         self._declined = False
         self._stop_reason = ""
-        # The name that the panel would know this person by; elsewhere it knows none either.
+        # The user name that the panel records too; outside of JupyterHub there is none.
         self._user = os.environ.get("JUPYTERHUB_USER")
         self._stops = 0
         self._given_up = False
-        """The kernel is killed: a person wants to leave, or its code cannot be stopped."""
+        """Whether to kill the kernel: the person stopped twice, or its code cannot be stopped."""
 
     async def carry_out(self) -> None:
-        """From the start of the server to its end. Does not raise."""
+        """Carry out the task, from the start of the server to its end. Does not raise."""
         try:
             if not self._task.text.strip():
                 raise PrimeError(
@@ -94,7 +94,7 @@ class Run:
             self.outcome.status = ExitStatus.INTERRUPTED
         except PrimeError as failure:
             self._failed(failure.code, failure.message, failure.hint)
-        except Exception as failure:  # a script still gets its JSON
+        except Exception as failure:  # Scripts get their JSON even so.
             logging.getLogger("prime_ext").exception("The run failed")
             what = f"The run failed unexpectedly: {type(failure).__name__}: {failure}"
             self._failed("internal_error", what, "")
@@ -130,7 +130,7 @@ class Run:
                 asking.cancel()
 
     async def _follow(self, session: Session) -> None:
-        """Send the task, and report what happens until its turn has ended."""
+        """Send the task, and report records and progress until its turn has ended."""
         after = session.log.last_seq
         await self._agents.submit(session, self._task.text, None, self._user)
         while True:
@@ -145,12 +145,12 @@ class Run:
                         self._record(record)
                     if isinstance(record, TurnEnd):
                         return
-            if frames.ended != "slow":  # else nothing was missed: it goes on from there
+            if frames.ended != "slow":  # else: subscribe again after the last record
                 raise PrimeError("The conversation was closed.", code="session_closed")
 
     async def _start_session(self, path: str, offline: bool) -> Session:
         status = self._agents.status()
-        # In the panel the offline agent is a welcome; a script would take its answer for a model's.
+        # The panel falls back to the offline agent; a script would mistake its reply for a model's.
         if status["offline"] and not offline and self._task.model != "offline":
             raise PrimeError(
                 "No model is connected.",
@@ -186,8 +186,8 @@ class Run:
             asking.add_done_callback(self._asking.discard)
         elif isinstance(record, Error):
             hint = record.hint
-            if record.code == "code_still_runs":  # there is no menu here to stop it from
-                self._given_up = True  # a kernel that is busy neither saves nor ends when asked
+            if record.code == "code_still_runs":  # The original hint names a menu.
+                self._given_up = True  # a busy kernel can neither save nor shut down
                 hint = _OF_KEPT_CODE if self._task.keep_kernel else _OF_ENDED_CODE
             self._failed(record.code, record.message, hint)
         elif isinstance(record, CompactionEnd) and record.outcome == "ok":
@@ -220,7 +220,7 @@ class Run:
         self._report.tool(summary, record)
 
     def _run_end(self, record: RunEnd) -> None:
-        """What went on behind its answer has ended: how it did stands with the call."""
+        """Report the end of code that continued after its tool call had been answered."""
         call = self._calls.get(record.tool_use_id)
         if call is None:
             return
@@ -237,7 +237,7 @@ class Run:
         self._report.run_end(summary, record)
 
     def _failed(self, code: str, message: str, hint: str) -> None:
-        hint = hint.replace("restart the server", "run it again")  # which is its own here
+        hint = hint.replace("restart the server", "run it again")  # This run is the server.
         self.outcome.fail(PrimeError(message, code=code, hint=hint))
         self._report.failure(message, hint)
 
@@ -264,7 +264,7 @@ class Run:
         if request.what == "tool" and self._task.yes:
             decision = "allow"
         elif request.what == "limit" and (self._task.yes or self._terminal is None):
-            # It is there for runs that nobody watches.
+            # The limit exists for runs that nobody watches, so it is not raised automatically.
             reached = request.summary.removesuffix(" Go on?")
             self._report.line(f"  ({reached} It ends here; the limits can be raised.)")
         elif self._terminal is None:
@@ -280,11 +280,11 @@ class Run:
             scope = "session" if chosen == "a" else "once"
             self._declined = self._declined or (decision == "deny" and request.what == "tool")
         assert self._session is not None
-        with contextlib.suppress(PrimeError):  # the turn has ended meanwhile
+        with contextlib.suppress(PrimeError):  # The turn may have ended meanwhile.
             await self._agents.decide(self._session, request.call_id, decision, scope, self._user)
 
     async def _stop_for_want_of(self, request: ApprovalRequest) -> None:
-        """Nobody can be asked: end here, with a status that says so."""
+        """End the run because an approval is needed and nobody can be asked."""
         if request.what == "consent":
             hint = (
                 "Answer once on a terminal or in the panel; or, if that is settled, set "
@@ -305,7 +305,7 @@ class Run:
 
     @contextlib.contextmanager
     def _stopped_by_signals(self) -> Iterator[None]:
-        """Ctrl+C is Stop; twice, it gives up at once."""
+        """Within the block, let Ctrl+C stop the turn, and a second Ctrl+C end the run at once."""
         loop, me = asyncio.get_running_loop(), asyncio.current_task()
         assert me is not None
 
@@ -323,7 +323,7 @@ class Run:
         before = {
             number: signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop))
             for number in numbers
-            if signal.getsignal(number) is not signal.SIG_IGN  # nohup, a job in the background
+            if signal.getsignal(number) is not signal.SIG_IGN  # as under nohup, in background jobs
         }
         try:
             yield
@@ -338,7 +338,7 @@ class Run:
 
     @contextlib.contextmanager
     def _output(self) -> Iterator[None]:
-        """Work on a copy, if asked to; one of a notebook that could not be begun is removed."""
+        """Create the copy to work on, if any; remove it if the session could not be started."""
         output, notebook = self._task.output, self._task.notebook
         if output is None:
             yield

@@ -1,4 +1,4 @@
-"""A Jupyter server inside this process: its managers and the extension, but no port."""
+"""A Jupyter server inside this process: its managers and the extension, without a port."""
 
 from __future__ import annotations
 
@@ -32,31 +32,31 @@ STDERR = 2
 
 
 class HeadlessServer(ServerApp):
-    """Contents, kernels and sessions as the configuration has them.
+    """A server with the configured managers of contents, kernels and sessions.
 
-    It binds no port, writes no runtime file, so that nobody finds it, and loads no extension but
-    this one and those that ``ServerApp.jpserver_extensions`` names.
+    It binds no port and writes no runtime file, so other programs cannot find it. It loads only
+    this extension and those named in ``ServerApp.jpserver_extensions``.
     """
 
-    # Known from the start, so that their lists are read from the command line as lists.
+    # Listed here so that the command-line parser knows which of their traits are lists.
     classes = [*ServerApp.classes, PrimeExtension, *PrimeExtension.classes]  # noqa: RUF012
 
     root_if_unset: str = ""
-    """Root folder, where the configuration has none."""
+    """Root folder, if the configuration names none."""
 
     @classmethod
     def begin(cls, notebook: Path, traits: Sequence[str]) -> HeadlessServer:
-        """Start one that can open ``notebook``. An event loop is running.
+        """Start a server that can open ``notebook``. An event loop must be running.
 
         Parameters
         ----------
         traits:
-            Configuration as on the command line, ``--Class.trait=value`` each.
+            Configuration as on the command line: ``--Class.trait=value``.
 
         Raises
         ------
         PrimeError
-            ``bad_trait``: one of them is not known, or takes no such value.
+            ``bad_trait``: a trait is unknown or has an invalid value.
         """
         refuse_bad(traits, [cls, *cls.classes])
         server = cls(
@@ -70,7 +70,7 @@ class HeadlessServer(ServerApp):
         server.initialize(argv=list(traits), find_extensions=False, new_httpserver=False)
         server.locks.url = lambda: None
         refuse_unknown(traits)
-        # What a kernel's process prints is no part of the agent's answer.
+        # Keep output of the kernel's process out of the agent's answer on standard output.
         server._start_kernels(stdout=STDERR)
         for apps in server.extension_manager.extension_apps.values():
             for app in apps:
@@ -94,11 +94,11 @@ class HeadlessServer(ServerApp):
 
     @property
     def chooses_offline(self) -> bool:
-        """Whether the configuration, and not the want of a key, makes the offline agent answer."""
+        """Whether the offline agent was configured, instead of being the fallback without a key."""
         return bool(self.config.ModelConfig.get("provider") == "offline")
 
     def path_of(self, notebook: Path) -> str:
-        """The path below the root by which the contents manager knows ``notebook``.
+        """Return the path of ``notebook`` relative to the root, for the contents manager.
 
         Raises
         ------
@@ -119,8 +119,8 @@ class HeadlessServer(ServerApp):
         )
 
     def leave_kernels(self) -> None:
-        """Start kernels so that they can go on when this process has ended."""
-        # Whoever reads what this process prints would wait for the end of the kernel as well.
+        """Start kernels such that they survive the end of this process."""
+        # A program that reads this process's output to its end would wait for the kernel otherwise.
         self._start_kernels(independent=True, stdout=DEVNULL, stderr=DEVNULL)
 
     def _start_kernels(self, **options: Any) -> None:
@@ -128,7 +128,7 @@ class HeadlessServer(ServerApp):
         manager.start_kernel = partial(manager.start_kernel, **options)
 
     def connection_files(self) -> list[str]:
-        """Of the kernels that run, by which ``jupyter console --existing`` finds them."""
+        """Connection files of the running kernels, for ``jupyter console --existing``."""
         manager: Any = self.kernel_manager
         return [
             str(getattr(manager.get_kernel(kernel_id), "connection_file", kernel_id))
@@ -141,7 +141,7 @@ class HeadlessServer(ServerApp):
         Parameters
         ----------
         at_once:
-            Kill the kernels first, whatever they do and hold.
+            Kill the kernels first, without saving their variables.
         """
         if at_once and not keep_kernels:
             await self._kill_kernels()
@@ -149,7 +149,7 @@ class HeadlessServer(ServerApp):
             await self.cleanup_extensions()
         except asyncio.CancelledError:
             if not keep_kernels:
-                await self._kill_kernels()  # else they are waited for, below
+                await self._kill_kernels()  # otherwise the cleanup below would wait for them
             raise
         finally:
             if not keep_kernels:
@@ -160,20 +160,20 @@ class HeadlessServer(ServerApp):
         await ensure_async(self.kernel_manager.shutdown_all(now=True))
 
     def load_config_file(self, suppress_errors: bool = True) -> None:  # type: ignore[override]
-        """Read what a server that runs the extension would read."""
+        """Read the configuration files that a server with the extension would read."""
         for name in CONFIG_FILES:
             self.config_file_name = name
             super().load_config_file(suppress_errors)
 
     def exit(self, exit_status: int | str | None = 0) -> None:
-        """Instead of ending the process over a wrong configuration, say what is wrong with it."""
+        """Raise `PrimeError` for an invalid configuration instead of ending the process."""
         error = sys.exc_info()[1]
         if error is None:
             super().exit(exit_status)
         raise PrimeError(f"The configuration is wrong: {error}", code=BAD_TRAIT) from error
 
     def init_signal(self) -> None:
-        """Leave the signals to whoever runs this."""
+        """Install no signal handlers; the caller does."""
 
     @default("root_dir")
     def _default_root_dir(self) -> str:
@@ -185,12 +185,12 @@ class HeadlessServer(ServerApp):
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    # The first is said at each save, and a notebook that a person has not opened here yet is never
-    # trusted; the second comes again as an error.
+    # Each save logs that the notebook is not trusted, which is always so if nobody has opened it
+    # here. A bad configuration is reported as an error anyway.
     said = record.getMessage()
     return not ("is not trusted" in said or said.startswith("Bad config encountered"))
 
 
 def _absolute(path: Path) -> Path:
-    """Without ``..``, and with links as they are: the root may hold a link to the notebook."""
+    """Make ``path`` absolute without resolving links: the root may contain a link to it."""
     return Path(os.path.abspath(path))  # noqa: PTH100 - `absolute()` keeps `..`

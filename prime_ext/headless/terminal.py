@@ -1,4 +1,4 @@
-"""Asking the person who sits at the terminal."""
+"""Questions to the person at the terminal."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from collections.abc import Mapping
 
 
 class Terminal:
-    """Questions go to the error stream, so that the output stays that of the agent."""
+    """Asks questions on standard error, so that standard output has only the agent's text."""
 
     @classmethod
     def find(cls) -> Terminal | None:
-        """The terminal, if there is somebody to answer at it."""
+        """Return the terminal; ``None`` if standard input or standard error is not a terminal."""
         if sys.stdin is None or not sys.stdin.isatty() or not sys.stderr.isatty():
             return None
         return cls()
 
     async def choose(self, choices: Mapping[str, str]) -> str:
-        """Ask until the first letter of one of ``choices``, letter → words, is typed.
+        """Ask until one of the letters in ``choices`` (letter → words) is typed, and return it.
 
-        The end of the input chooses the last one.
+        The end of the input, or a closed terminal, chooses the last one.
         """
         letters = list(choices)
         _forget_typed()
@@ -32,7 +32,7 @@ class Terminal:
             try:
                 sys.stderr.write(f"{question}: ")
                 sys.stderr.flush()
-            except OSError:  # the terminal was closed
+            except OSError:  # The terminal was closed.
                 return letters[-1]
             line = await _read_line()
             typed = line.strip().lower()[:1]
@@ -43,7 +43,7 @@ class Terminal:
 
 
 def _forget_typed() -> None:
-    """What was typed before the question was on the screen is no answer to it."""
+    """Discard what was typed before the question appeared."""
     try:
         import termios
     except ImportError:
@@ -61,7 +61,7 @@ def _forget_typed_on_windows() -> None:
 
 
 async def _read_line() -> str:
-    """A line of the terminal. Cancelling leaves the reading behind: it ends with the process."""
+    """Read a line. After a cancellation, the reading thread remains until the process ends."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[bytes] = loop.create_future()
 
@@ -70,7 +70,7 @@ async def _read_line() -> str:
             answer.set_result(line)
 
     def read() -> None:
-        # Past Python's buffer, whose lock would be held when the process wants to end.
+        # `os.read` bypasses the lock of `sys.stdin`, which would block the end of the process.
         try:
             line = os.read(sys.stdin.fileno(), 4096)
         except OSError:

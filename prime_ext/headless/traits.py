@@ -1,4 +1,4 @@
-"""Configuration on the command line, checked: a run of hours must not ignore a mistyped limit."""
+"""Checks of the configuration on the command line, so that no mistyped limit is ignored."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ BAD_TRAIT = "bad_trait"
 
 
 def refuse_bad(traits: Sequence[str], classes: Iterable[type[HasTraits]]) -> None:
-    """Look for mistakes in ``--Class.trait=value``; other classes than these are passed over.
+    """Check arguments ``--Class.trait=value`` that concern ``classes``; skip all others.
 
     Raises
     ------
     PrimeError
-        ``bad_trait``, naming the trait that was probably meant, or what it takes.
+        ``bad_trait``, with the name that was probably meant, or the values that are allowed.
     """
     known = {
         cls.__name__: cls
@@ -44,7 +44,7 @@ def refuse_bad(traits: Sequence[str], classes: Iterable[type[HasTraits]]) -> Non
         try:
             if isinstance(value, DeferredConfig):
                 value = value.get_value(trait)
-            # An object that was never made, for what the error says of it.
+            # The error message needs an instance; it need not be initialized.
             if value is not None or not trait.allow_none:
                 trait.validate(owner.__new__(owner), value)
         except (TraitError, ValueError, TypeError):
@@ -56,7 +56,7 @@ def refuse_bad(traits: Sequence[str], classes: Iterable[type[HasTraits]]) -> Non
 
 
 def refuse_unknown(traits: Sequence[str]) -> None:
-    """Look for classes that nobody has, once the server has loaded all that it uses.
+    """Check for unknown classes, once the server has loaded all classes that it uses.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def refuse_unknown(traits: Sequence[str]) -> None:
 
 
 def _refuse_small_letters(traits: Sequence[str], known: Iterable[str]) -> None:
-    """The loader takes a name that begins with a small letter for a trait and fails over it."""
+    """Check that class names begin with a capital letter, since the loader fails otherwise."""
     typed = {name.lower(): name for name in known}
     for given in traits:
         class_name, _, rest = given.removeprefix("--").partition(".")
@@ -94,7 +94,7 @@ def _refuse_small_letters(traits: Sequence[str], known: Iterable[str]) -> None:
 def _given(
     traits: Sequence[str], classes: list[type[Configurable]]
 ) -> Iterator[tuple[str, str, Any]]:
-    """Class, trait and value of each."""
+    """Yield class, trait and value of each argument."""
     config = KVArgParseConfigLoader(list(traits), classes=classes).load_config()
     for class_name, values in config.items():
         for name, value in values.items():
