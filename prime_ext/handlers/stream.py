@@ -52,6 +52,8 @@ class LeaseFrame(msgspec.Struct, tag_field="type", tag="lease"):
     notebook: str
     client: Annotated[str, msgspec.Meta(max_length=200)] | None = None
     """Names the page behind the connection, so that it is known again when it reconnects."""
+    version: Annotated[str, msgspec.Meta(max_length=200)] | None = None
+    """Hash of the file that the page shows, as the contents manager gives it."""
 
 
 class AckFrame(msgspec.Struct, tag_field="type", tag="ack"):

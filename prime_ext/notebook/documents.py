@@ -9,6 +9,7 @@ from typing import Any
 from prime_ext.notebook.document import NotebookDocument
 from prime_ext.notebook.lease import LeaseHub, moved_path, normal_path
 from prime_ext.notebook.operation_log import OperationLog, Recorder
+from prime_ext.notebook.own_writes import OwnWrites
 from prime_ext.notebook.seen import SeenCells
 from prime_ext.notebook.shared_notebook import SharedNotebook
 from prime_ext.notebook.writer import NotebookWriter
@@ -37,9 +38,11 @@ class NotebookDocuments:
     ) -> None:
         self._hub = hub
         self._log = log or logging.getLogger(__name__)
-        contents = ContentsWriter(contents_manager, self._log)
+        self._written = OwnWrites()
+        contents = ContentsWriter(contents_manager, self._log, self._written)
         self._writer = NotebookWriter(hub, contents, shared or _nothing_shared)
         self._notebooks: dict[str, SharedNotebook] = {}
+        hub.standing = self._standing
 
     def get(
         self,
@@ -86,6 +89,13 @@ class NotebookDocuments:
         for notebook, seen in left:
             notebook.seen[session] = seen
 
+    def _standing(self, path: str, version: str | None) -> dict[str, Any]:
+        """For a page that shows ``version`` of the file: which version the server has made of that
+        by itself, if it has, and which cells it runs."""
+        notebook = self._notebooks.get(path)
+        running = [] if notebook is None else list(notebook.running)
+        return {"written": self._written.since(path, version), "running": running}
+
     async def close(self) -> None:
         """Bring what runs have put out behind their ends into the notebooks, and no more of it."""
         await asyncio.gather(
@@ -95,6 +105,7 @@ class NotebookDocuments:
     def rename(self, old: str, new: str) -> None:
         """A notebook, or a folder above it, was renamed: documents in use and leases follow."""
         old, new = normal_path(old), normal_path(new)
+        self._written.rename(old, new)
         self._hub.rename(old, new)
         for path, notebook in list(self._notebooks.items()):
             moved = moved_path(path, old, new)

@@ -62,6 +62,8 @@ class LeaseClient:
         self._send = send
         self.key: str | None = None
         """The page behind the connection, if it has said so; survives a reconnection."""
+        self.versions: dict[str, str] = {}
+        """Notebook → version of the file that the page shows, as it said with its claim."""
         self.connected_at = time.monotonic()
         self.spoken = False
 
@@ -82,8 +84,9 @@ class LeaseClient:
                 return
             self.key = key if isinstance(key, str) else self.key
             self.spoken = True
+            version = frame.get("version")
             if action == "claim":
-                self._hub.claim(self, notebook)
+                self._hub.claim(self, notebook, version if isinstance(version, str) else None)
             else:
                 self._hub.release(self, notebook)
         elif kind == "ack":
@@ -161,6 +164,9 @@ class LeaseHub:
         self._spoke: set[asyncio.Future[None]] = set()
         self.on_granted: set[Callable[[str], None]] = set()
         """Called with the path whenever a client becomes the holder."""
+        self.standing: Callable[[str, str | None], dict[str, Any]] = lambda path, version: {}
+        """Called with the path and the version of the file that a page shows: what the page is told
+        along with its lease, of what may have become of the notebook while it was away."""
 
     # -- clients ---------------------------------------------------------------------------
 
@@ -170,8 +176,11 @@ class LeaseHub:
         self._clients.add(client)
         return client
 
-    def claim(self, client: LeaseClient, path: str) -> None:
+    def claim(self, client: LeaseClient, path: str, version: str | None = None) -> None:
         path = normal_path(path)
+        client.versions.pop(path, None)
+        if version is not None:
+            client.versions[path] = version
         lease = self._leases.setdefault(path, _Lease(path))
         if client in lease.claims:
             self._tell(client, path, lease.holder is client)
@@ -242,6 +251,12 @@ class LeaseHub:
         """Changes whenever another page takes over, which knows nothing of a run under way."""
         lease = self._leases.get(normal_path(path))
         return lease.epoch if lease is not None else 0
+
+    def remind(self, path: str) -> None:
+        """The file was written by the server: a page that holds the notebook by now looks again."""
+        lease = self._leases.get(normal_path(path))
+        if lease is not None and lease.holder is not None:
+            self._tell(lease.holder, lease.path, True)
 
     def announce(self, path: str, *, by: str | None = None) -> None:
         """Pages are told of a new session: one that has the notebook open gets time to say so.
@@ -319,7 +334,7 @@ class LeaseHub:
                 # The browser was faster and has claimed the new path already.
                 for client in there.claims:
                     if client not in lease.claims:
-                        self.claim(client, moved)
+                        self.claim(client, moved, client.versions.get(moved))
 
     # -- inside ----------------------------------------------------------------------------
 
@@ -393,7 +408,8 @@ class LeaseHub:
             self._tell(client, lease.path, False)
 
     def _tell(self, client: LeaseClient, path: str, held: bool) -> None:
-        client.send({"type": "lease", "notebook": path, "held": held})
+        standing = self.standing(path, client.versions.get(path)) if held else {}
+        client.send({"type": "lease", "notebook": path, "held": held, **standing})
 
     @staticmethod
     def _stop_timer(pending: _Pending) -> None:

@@ -59,7 +59,10 @@ class NotebookWriter:
         document = await self._shared(path)
         if document is not None:
             return SharedWriter(document).apply(operation, repeated=repeated)
-        return await self._contents.apply(path, operation, repeated=repeated)
+        applied = await self._contents.apply(path, operation, repeated=repeated)
+        # A page may have come meanwhile, and have looked at the file too soon.
+        self.hub.remind(path)
+        return applied
 
     async def save(self, path: str) -> Unsaved | None:
         """Save the open notebook; why it could not be, if so."""

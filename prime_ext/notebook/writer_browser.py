@@ -84,7 +84,7 @@ def _error(refused: OperationRefused, operation: dict[str, Any]) -> PrimeError:
             refused.message,
             code="save_conflict",
             hint="The change is in the open notebook but not on disk: the file was changed by "
-            "another program. The user has to save or reload it.",
+            "another program or in another tab. The user has to save or reload it.",
             status=409,
         )
     if refused.code == "file_missing":

@@ -21,6 +21,7 @@ from prime_ext.errors import PrimeError
 from prime_ext.notebook.cell import Cell, CellNotFound
 from prime_ext.notebook.describe import shorten_outputs
 from prime_ext.notebook.operations import Applied, apply_operation, upgrade_ids
+from prime_ext.notebook.own_writes import OwnWrites
 
 ATTEMPTS = 5
 """Times an operation is applied afresh because the file kept changing."""
@@ -55,8 +56,10 @@ class ContentsWriter:
         self,
         contents_manager: Any,
         log: logging.Logger | logging.LoggerAdapter[Any] | None = None,
+        written: OwnWrites | None = None,
     ) -> None:
         self._contents = contents_manager
+        self._written = OwnWrites() if written is None else written
         self._log = log or logging.getLogger(__name__)
         self._hashes = True
         # Not only for speed: a notebook whose ids nbformat had to repair gets random ones on
@@ -93,7 +96,7 @@ class ContentsWriter:
                 return applied
             if await self._version(path) != loaded.version:
                 continue
-            await self._save(path, notebook)
+            await self._save(path, notebook, loaded.version)
             return applied
         raise PrimeError(
             f"{path} keeps being changed by another program.",
@@ -143,7 +146,7 @@ class ContentsWriter:
                 self._hashes = False
         return await ensure_async(self._contents.get(path, content=False, type="notebook"))
 
-    async def _save(self, path: str, notebook: dict[str, Any]) -> None:
+    async def _save(self, path: str, notebook: dict[str, Any], over: _Version) -> None:
         try:
             await ensure_async(
                 self._contents.save(
@@ -159,7 +162,9 @@ class ContentsWriter:
                 hint="Nothing was changed. Is the file read-only, or the disk full?",
                 status=error.status_code,
             ) from error
-        self._remember(path, _Loaded(notebook, await self._version(path)))
+        version = await self._version(path)
+        self._written.note(path, over.hash, version.hash)
+        self._remember(path, _Loaded(notebook, version))
 
 
 def _read_error(path: str, error: HTTPError) -> PrimeError:

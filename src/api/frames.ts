@@ -66,8 +66,18 @@ export type ServerFrame =
   /** The final reply of a turn is complete; compaction and checkpoint may still follow. */
   | { type: 'message_complete'; turn: string; seq: number }
   | { type: 'state'; state: ISessionState }
-  /** The client holds, or lost, the lease of a notebook. */
-  | { type: 'lease'; notebook: string; held: boolean }
+  /**
+   * The client holds, or lost, the lease of a notebook. To the holder: `written` is the version of
+   * the file that the server alone has made of the one named in the claim; `running` are the cells
+   * that it runs.
+   */
+  | {
+      type: 'lease';
+      notebook: string;
+      held: boolean;
+      written?: string | null;
+      running?: string[];
+    }
   /** Apply this to the open notebook and acknowledge it. */
   | { type: 'op'; op_id: string; notebook: string; op: INotebookOperation }
   | { type: 'error'; code: string; message: string; hint?: string }
@@ -176,6 +186,8 @@ export type ClientFrame =
       action: 'claim' | 'release';
       notebook: string;
       client?: string;
+      /** Hash of the file that the page shows. */
+      version?: string;
     }
   | {
       type: 'ack';

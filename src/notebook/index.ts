@@ -52,9 +52,10 @@ export const notebookWriter: JupyterFrontEndPlugin<INotebookWriter> = {
     const opening = new Map<Context, Promise<void>>();
 
     const open = async (context: Context): Promise<void> => {
-      const [lease, notebook] = await Promise.all([
+      const [lease, notebook, notice] = await Promise.all([
         import(/* webpackChunkName: "writer" */ './notebookLease'),
         import(/* webpackChunkName: "writer" */ './openNotebook'),
+        import(/* webpackChunkName: "writer" */ './conflictNotice'),
         context.ready
       ]);
       if (context.isDisposed) {
@@ -65,7 +66,9 @@ export const notebookWriter: JupyterFrontEndPlugin<INotebookWriter> = {
         app.serviceManager.contents,
         {
           reveal: index => reveal(tracker, context, index),
-          letGo: cellId => letGo(tracker, context, cellId)
+          letGo: cellId => letGo(tracker, context, cellId),
+          tell: conflicts =>
+            notice.tellConflicts(context.localPath, conflicts, trans)
         }
       );
       const held = new lease.NotebookLease(opened, sessions, streams);

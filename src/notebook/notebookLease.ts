@@ -14,7 +14,7 @@ import {
   ISessionStream,
   ISessionStreams
 } from '../tokens';
-import { OpenNotebook } from './openNotebook';
+import { IStanding, OpenNotebook } from './openNotebook';
 
 /** Wait before a lease that the server has taken away is claimed again, in milliseconds. */
 const RECLAIM_DELAY = 2000;
@@ -66,8 +66,8 @@ export class NotebookLease implements IDisposable {
   }
 
   /** Take over what others have written to the file. */
-  refresh(): void {
-    this._notebook.refresh().catch(reason => {
+  refresh(standing?: IStanding): void {
+    this._notebook.refresh(standing).catch(reason => {
       console.warn(`${this._path} was not compared with the disk.`, reason);
     });
   }
@@ -146,7 +146,8 @@ export class NotebookLease implements IDisposable {
       type: 'lease',
       action: 'claim',
       notebook: this._path,
-      client: PAGE
+      client: PAGE,
+      version: this._notebook.version
     });
   }
 
@@ -178,7 +179,7 @@ export class NotebookLease implements IDisposable {
     if (frame.type === 'lease') {
       if (stream === this._stream && frame.notebook === this._path) {
         this._leaveFormer();
-        this._onLease(frame.held);
+        this._onLease(frame.held, frame);
       }
     } else if (frame.type === 'op' && this._isMine(frame.notebook)) {
       void this._notebook.apply(frame.op_id, frame.op).then(ack => {
@@ -207,13 +208,13 @@ export class NotebookLease implements IDisposable {
     }
   }
 
-  private _onLease(held: boolean): void {
+  private _onLease(held: boolean, standing: IStanding): void {
     const lost = this._held && !held;
     this._held = held;
     this._answer.resolve();
     if (held) {
       // Until now somebody else may have written the file. What follows waits for this.
-      this.refresh();
+      this.refresh(standing);
     } else if (lost) {
       // The page did not answer in time, but it does live.
       window.clearTimeout(this._timer);

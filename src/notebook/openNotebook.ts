@@ -5,10 +5,15 @@ import { CellChange, ISharedCell, ISharedNotebook } from '@jupyter/ydoc';
 import { DocumentRegistry } from '@jupyterlab/docregistry';
 import { INotebookModel } from '@jupyterlab/notebook';
 import { Contents, ServerConnection } from '@jupyterlab/services';
-import { ICell, INotebookMetadata } from '@jupyterlab/nbformat';
+import {
+  ICell,
+  INotebookContent,
+  INotebookMetadata
+} from '@jupyterlab/nbformat';
 import { JSONExt, PartialJSONValue, UUID } from '@lumino/coreutils';
 
 import { ClientFrame, INotebookOperation } from '../api/frames';
+import { areNamed, Cell, IConflict, mergeCells, same } from './mergeCells';
 import { OperationError } from './operationError';
 import {
   applyEdit,
@@ -17,6 +22,7 @@ import {
   readCells,
   Runs
 } from './operations';
+import { endRun, showCells } from './showCells';
 
 /** Acknowledgements remembered, to answer an operation that is sent again. */
 const REMEMBERED = 500;
@@ -39,6 +45,16 @@ export interface INotebookViews {
   reveal(index: number): void;
   /** What the last run of a cell in this page still puts out no longer gets into the cell. */
   letGo(cellId: string): void;
+  /** Tell the person of cells that were changed both here and on the server; theirs stay. */
+  tell(conflicts: IConflict[]): void;
+}
+
+/** What the server says of a notebook to a page that may have been away. */
+export interface IStanding {
+  /** The version of the file that the server alone has made of the one that the page shows. */
+  written?: string | null;
+  /** Cells that it runs. */
+  running?: string[];
 }
 
 export class OpenNotebook {
@@ -54,7 +70,12 @@ export class OpenNotebook {
     this._metadata = model.metadata;
     // What was typed until now was not seen, nor whether anything was.
     this._edits = model.dirty ? 1 : 0;
-    this._sent = { edits: this._edits, metadata: this._metadata };
+    this._saved = this._edits > 0 ? null : this._cells();
+    this._sent = {
+      edits: this._edits,
+      metadata: this._metadata,
+      cells: this._saved
+    };
   }
 
   /**
@@ -82,17 +103,37 @@ export class OpenNotebook {
     this._ranHere.add(cellId);
   }
 
+  /** The version of the file that the page shows, as the contents manager names it. */
+  get version(): string | undefined {
+    return this.context.contentsModel?.hash;
+  }
+
   /**
    * Take over what was written to disk while this page was not the writer. Edits that are not
-   * saved are kept; saving over the other version will then be refused.
+   * saved are kept: they are put together with what the server has written. Where another program
+   * has, nothing is taken over, and saving over the other version will be refused.
    */
-  refresh(): Promise<void> {
+  refresh({ written, running }: IStanding = {}): Promise<void> {
     return this._inTurn(async () => {
       const { model } = this.context;
-      if (model.collaborative || this._hasUnsavedCells) {
+      if (model.collaborative) {
         return;
       }
-      if ((await this._changedOnDisk()) && !this._hasUnsavedCells) {
+      if (running) {
+        this._endRunsBut(running);
+      }
+      if (this._hasUnsavedCells && !written) {
+        return;
+      }
+      const disk = await this._look();
+      if (!this._differs(disk) || this.context.isDisposed) {
+        return;
+      }
+      if (this._hasUnsavedCells) {
+        if (written && disk.hash === written) {
+          await this._merge();
+        }
+      } else {
         const unsaved = this._unsavedMetadata();
         const typed = await typedDuring(model, () => this.context.revert());
         this._markSaved();
@@ -115,6 +156,56 @@ export class OpenNotebook {
     return (
       this.context.isDisposed || (this.context.model.dirty && this._edits > 0)
     );
+  }
+
+  /**
+   * Put together what was changed here and what the server has written to the file.
+   */
+  private async _merge(): Promise<void> {
+    const { model } = this.context;
+    const { _saved: base } = this;
+    if (base === null || this._cells() === null) {
+      return;
+    }
+    let conflicts: IConflict[] = [];
+    await revertInto(this.context, ({ cells }) => {
+      const theirs = cells as Cell[];
+      const merge = mergeCells(base, this._cells()!, theirs, this._ranHere);
+      showCells(model.sharedModel, merge, (id, trusted) =>
+        this._trust(id, trusted)
+      );
+      for (const id of merge.shown) {
+        this._runs.delete(id);
+        this._ranHere.delete(id);
+      }
+      this._saved = theirs;
+      this._edits = same(merge.cells, theirs) ? 0 : Math.max(this._edits, 1);
+      conflicts = merge.conflicts;
+    });
+    model.dirty = this._edits > 0 || this._unsavedMetadata().length > 0;
+    if (conflicts.length > 0) {
+      this._views.tell(conflicts);
+    }
+  }
+
+  /** Runs that have ended while the page was away: nobody will tell of their end any more. */
+  private _endRunsBut(running: string[]): void {
+    for (const id of [...this._runs.keys()]) {
+      if (!running.includes(id)) {
+        this._runs.delete(id);
+        endRun(this.context.model.sharedModel, id);
+      }
+    }
+  }
+
+  /** All cells, if their ids are saved with them. */
+  private _cells(): Cell[] | null {
+    const { collaborative, sharedModel } = this.context.model;
+    if (collaborative || sharedModel.nbformat_minor < 5) {
+      return null;
+    }
+    const cells = sharedModel.cells.map(cell => cell.toJSON());
+    return areNamed(cells) ? cells : null;
   }
 
   private _unsavedMetadata(): [string, unknown][] {
@@ -140,10 +231,15 @@ export class OpenNotebook {
     const { model } = this.context;
     if (state === 'started') {
       // What is saved is what there is now, however long the person is asked about it meanwhile.
-      this._sent = { edits: this._edits, metadata: model.metadata };
+      this._sent = {
+        edits: this._edits,
+        metadata: model.metadata,
+        cells: this._cells()
+      };
     } else if (state === 'completed') {
       this._edits -= this._sent.edits;
       this._metadata = this._sent.metadata;
+      this._saved = this._sent.cells;
       if (this._edits > 0 && !model.collaborative) {
         // Lab takes what came since for saved, too.
         model.dirty = true;
@@ -158,6 +254,7 @@ export class OpenNotebook {
   private _markSaved(): void {
     this._edits = 0;
     this._metadata = this.context.model.metadata;
+    this._saved = this._cells();
   }
 
   private async _apply(opId: string, op: INotebookOperation): Promise<Ack> {
@@ -244,7 +341,7 @@ export class OpenNotebook {
     // A collaborative document is saved by the server too, and this page hears of that a little
     // later: only what lasts is a change by somebody else.
     let looks = this.context.model.collaborative ? COLLABORATIVE_LOOKS : 1;
-    while ((await this._changedOnDisk()) && --looks > 0) {
+    while (this._differs(await this._look()) && --looks > 0) {
       await new Promise(resolve => window.setTimeout(resolve, LOOK_DELAY));
     }
     if (looks === 0) {
@@ -275,11 +372,10 @@ export class OpenNotebook {
     return false;
   }
 
-  private async _changedOnDisk(): Promise<boolean> {
-    const here = this.context.contentsModel;
-    let disk: Contents.IModel;
+  /** What the contents manager says of the file. */
+  private async _look(): Promise<Contents.IModel> {
     try {
-      disk = await this._contents.get(this.context.path, {
+      return await this._contents.get(this.context.path, {
         content: false,
         hash: true
       });
@@ -295,6 +391,10 @@ export class OpenNotebook {
             `${localPath} could not be looked at on disk: ${String(reason)}`
           );
     }
+  }
+
+  private _differs(disk: Contents.IModel): boolean {
+    const here = this.context.contentsModel;
     if (!here) {
       return false;
     }
@@ -320,11 +420,35 @@ export class OpenNotebook {
   /** Changes to cells since the document was loaded or saved. */
   private _edits: number;
   private _metadata: INotebookMetadata;
-  /** What there was of both when Lab last began to save. */
-  private _sent: { edits: number; metadata: INotebookMetadata };
+  /** The cells as they were loaded or saved, if that is known. */
+  private _saved: Cell[] | null;
+  /** What there was of all three when Lab last began to save. */
+  private _sent: {
+    edits: number;
+    metadata: INotebookMetadata;
+    cells: Cell[] | null;
+  };
   /** The agent could not save what it changed, until the person has said which version counts. */
   private _owesSave = false;
   private _last: Promise<unknown> = Promise.resolve();
+}
+
+/**
+ * Load the file of a document anew, but leave it to `take` what becomes of the document. Lab would
+ * replace all cells, with what is typed into them and the cursor there.
+ */
+async function revertInto(
+  context: DocumentRegistry.IContext<INotebookModel>,
+  take: (content: INotebookContent) => void
+): Promise<void> {
+  const { model } = context;
+  // The public way to have Lab know that the document is of this version of the file.
+  model.fromJSON = content => take(content as INotebookContent);
+  try {
+    await context.revert();
+  } finally {
+    delete (model as Partial<INotebookModel>).fromJSON;
+  }
 }
 
 type Typed = Pick<ICell, 'cell_type' | 'source'>;

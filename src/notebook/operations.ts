@@ -7,10 +7,10 @@ import * as nbformat from '@jupyterlab/nbformat';
 
 import { INotebookOperation } from '../api/frames';
 import { replaceOutputs, withLateOutputs } from './cellOutputs';
+import { replaceSource } from './cellSource';
 import { sourceHash } from './hash';
 import { OperationError } from './operationError';
 import { shortenOutputs } from './outputs';
-import { commonStart, splitsPair } from './text';
 
 /**
  * Characters of JSON in one answer to `read`, and of a cell that is about to be run; a server's
@@ -387,29 +387,4 @@ function keepIds(notebook: ISharedNotebook): void {
     // Read-only in the interface, not in the model.
     (notebook as { nbformat_minor: number }).nbformat_minor = 5;
   }
-}
-
-/** Replace only what differs, so that cursors elsewhere in the cell stay where they are. */
-function replaceSource(cell: ISharedCell, source: string): void {
-  const old = cell.source;
-  const shorter = Math.min(old.length, source.length);
-  const start = commonStart(old, source);
-  let end = 0;
-  while (
-    end < shorter - start &&
-    old[old.length - 1 - end] === source[source.length - 1 - end]
-  ) {
-    end++;
-  }
-  if (
-    splitsPair(old, old.length - end) ||
-    splitsPair(source, source.length - end)
-  ) {
-    end--;
-  }
-  cell.updateSource(
-    start,
-    old.length - end,
-    source.slice(start, source.length - end)
-  );
 }

@@ -39,7 +39,7 @@ export function reasonText(
       );
     case 'save_conflict':
       return trans.__(
-        'Not saved: another program has changed the file. Save the notebook to choose which version stays.'
+        'Not saved: another program has changed the file, or you have in another tab. Save the notebook to choose which version stays.'
       );
     case 'file_missing':
       return trans.__(

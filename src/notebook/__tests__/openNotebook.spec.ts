@@ -7,6 +7,7 @@ import { Signal } from '@lumino/signaling';
 
 import { INotebookOperation } from '../../api/frames';
 import { sourceHash } from '../hash';
+import { IConflict } from '../mergeCells';
 import { Ack, OpenNotebook } from '../openNotebook';
 
 const code = (id: string, source: string): ICodeCell => ({
@@ -82,18 +83,21 @@ describe('OpenNotebook', () => {
   let document: Document;
   let revealed: number[];
   let letGo: string[];
+  let told: IConflict[];
   let notebook: OpenNotebook;
 
   beforeEach(() => {
     document = new Document();
     revealed = [];
     letGo = [];
+    told = [];
     notebook = new OpenNotebook(
       document as unknown as DocumentRegistry.IContext<INotebookModel>,
       document,
       {
         reveal: index => revealed.push(index),
-        letGo: cellId => letGo.push(cellId)
+        letGo: cellId => letGo.push(cellId),
+        tell: conflicts => told.push(...conflicts)
       }
     );
   });

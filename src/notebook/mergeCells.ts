@@ -1,0 +1,217 @@
+/**
+ * What becomes of the cells of a notebook that a page and the server have changed apart from each
+ * other. Pure.
+ */
+import * as nbformat from '@jupyterlab/nbformat';
+import { JSONExt, PartialJSONValue } from '@lumino/coreutils';
+
+/** A cell as nbformat 4.5 has it. */
+export type Cell = nbformat.ICell & { id: string };
+
+/** A cell that both have changed, each to something else; `null`: it was deleted there. */
+export interface IConflict {
+  id: string;
+  mine: string | null;
+  theirs: string | null;
+}
+
+export interface IMerge {
+  cells: Cell[];
+  conflicts: IConflict[];
+  /** Cells whose outputs are those that the server has put there. */
+  shown: Set<string>;
+}
+
+/**
+ * Put together what both sides have made of `base`, cell by cell. Nothing that a person typed is
+ * lost: where both have changed a source the page's stays, and a cell that one side has changed
+ * outlives its deletion by the other.
+ *
+ * Outputs are not typed: those of the server's newer run take the place of older ones.
+ *
+ * @param ranHere - Cells that a person has run in the page since the server did.
+ */
+export function mergeCells(
+  base: readonly Cell[],
+  mine: readonly Cell[],
+  theirs: readonly Cell[],
+  ranHere: ReadonlySet<string>
+): IMerge {
+  const [was, here, there] = [base, mine, theirs].map(byId);
+  const merged = new Map<string, Cell>();
+  const conflicts: IConflict[] = [];
+  const shown = new Set<string>();
+
+  for (const id of new Set([...here.keys(), ...there.keys()])) {
+    const [old, my, their] = [was.get(id), here.get(id), there.get(id)];
+    if (my && their) {
+      const outputs = pickOutputs(old, my, their, ranHere.has(id));
+      if (outputs === their) {
+        shown.add(id);
+      }
+      if (isConflict(old, my, their)) {
+        conflicts.push({ id, mine: sourceOf(my), theirs: sourceOf(their) });
+      }
+      merged.set(id, mergeCell(old, my, their, outputs));
+    } else if (my) {
+      if (!old) {
+        merged.set(id, my);
+      } else if (sourceOf(my) !== sourceOf(old)) {
+        merged.set(id, my);
+        conflicts.push({ id, mine: sourceOf(my), theirs: null });
+      }
+    } else if (their) {
+      if (!old) {
+        merged.set(id, their);
+        shown.add(id);
+      } else if (
+        sourceOf(their) !== sourceOf(old) ||
+        !same(outputsOf(their), outputsOf(old))
+      ) {
+        merged.set(id, their);
+        shown.add(id);
+        conflicts.push({ id, mine: null, theirs: sourceOf(their) });
+      }
+    }
+  }
+  const order = mergeOrder(ids(base), ids(mine), ids(theirs), merged);
+  return { cells: order.map(id => merged.get(id)!), conflicts, shown };
+}
+
+function mergeCell(
+  base: Cell | undefined,
+  mine: Cell,
+  theirs: Cell,
+  outputs: Cell
+): Cell {
+  const metadata: Record<string, unknown> = {};
+  for (const key of Object.keys({ ...mine.metadata, ...theirs.metadata })) {
+    const value = pick(
+      base?.metadata[key],
+      mine.metadata[key],
+      theirs.metadata[key]
+    );
+    if (value !== undefined) {
+      metadata[key] = value;
+    }
+  }
+  // Whoever made the outputs tells whether they are to be trusted.
+  delete metadata.trusted;
+  if (outputs.metadata.trusted !== undefined) {
+    metadata.trusted = outputs.metadata.trusted;
+  }
+  const cell_type = pick(base?.cell_type, mine.cell_type, theirs.cell_type);
+  const attachments = pick(
+    base?.attachments,
+    mine.attachments,
+    theirs.attachments
+  );
+  return {
+    id: mine.id,
+    cell_type,
+    source: isConflict(base, mine, theirs)
+      ? sourceOf(mine)
+      : pick(base && sourceOf(base), sourceOf(mine), sourceOf(theirs)),
+    metadata,
+    ...(cell_type === 'code'
+      ? outputsOf(outputs)
+      : attachments && { attachments })
+  } as Cell;
+}
+
+/** The side whose outputs count. */
+function pickOutputs(
+  base: Cell | undefined,
+  mine: Cell,
+  theirs: Cell,
+  ranHere: boolean
+): Cell {
+  const [old, my, their] = [base, mine, theirs].map(
+    cell => cell && outputsOf(cell)
+  );
+  if (same(my, their) || same(old, their)) {
+    return mine;
+  }
+  return ranHere && !same(old, my) ? mine : theirs;
+}
+
+function isConflict(base: Cell | undefined, mine: Cell, theirs: Cell): boolean {
+  const [old, my, their] = [base, mine, theirs].map(
+    cell => cell && sourceOf(cell)
+  );
+  return my !== their && my !== old && their !== old;
+}
+
+/** Three-way: what was changed, and the page's if both have changed it. */
+function pick<T>(base: T | undefined, mine: T, theirs: T): T {
+  return same(base, mine) ? theirs : mine;
+}
+
+/**
+ * The order of the server's cells, unless the person has moved some; the others each behind the
+ * cell that they follow on their own side.
+ */
+function mergeOrder(
+  base: string[],
+  mine: string[],
+  theirs: string[],
+  kept: ReadonlyMap<string, unknown>
+): string[] {
+  const [frame, others] = isMoved(base, mine) ? [mine, theirs] : [theirs, mine];
+  const order = frame.filter(id => kept.has(id));
+  others.forEach((id, index) => {
+    if (kept.has(id) && !order.includes(id)) {
+      const before = others
+        .slice(0, index)
+        .reverse()
+        .find(other => order.includes(other));
+      order.splice(before === undefined ? 0 : order.indexOf(before) + 1, 0, id);
+    }
+  });
+  return order;
+}
+
+function isMoved(base: string[], mine: string[]): boolean {
+  const left = base.filter(id => mine.includes(id));
+  const now = mine.filter(id => base.includes(id));
+  return left.some((id, index) => id !== now[index]);
+}
+
+function outputsOf(cell: Cell): {
+  outputs: nbformat.IOutput[];
+  execution_count: number | null;
+} {
+  const { outputs, execution_count } = cell as Partial<nbformat.ICodeCell>;
+  return {
+    outputs: (outputs ?? []).map(output =>
+      Array.isArray(output.text)
+        ? { ...output, text: output.text.join('') }
+        : output
+    ),
+    execution_count: execution_count ?? null
+  };
+}
+
+export function sourceOf(cell: nbformat.ICell): string {
+  return [cell.source].flat().join('');
+}
+
+function ids(cells: readonly Cell[]): string[] {
+  return cells.map(cell => cell.id);
+}
+
+function byId(cells: readonly Cell[]): Map<string, Cell> {
+  return new Map(cells.map(cell => [cell.id, cell]));
+}
+
+/** Whether every cell has an id of its own, by which both sides can name it. */
+export function areNamed(cells: readonly nbformat.ICell[]): cells is Cell[] {
+  const named = new Set(cells.map(cell => cell.id));
+  return named.size === cells.length && !named.has(undefined);
+}
+
+export function same(one: unknown, other: unknown): boolean {
+  return one === undefined || other === undefined
+    ? one === other
+    : JSONExt.deepEqual(one as PartialJSONValue, other as PartialJSONValue);
+}
