@@ -1,5 +1,7 @@
-"""The doors: REST and WebSocket. They parse, authorise and delegate; ``openapi.yaml`` describes
-them."""
+"""Request handlers of the REST API and the WebSocket.
+
+They parse and authorise requests and delegate to ``AgentService``. ``openapi.yaml`` describes them.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,12 @@ _SESSION = "sessions/([^/]+)"
 
 
 def handlers(base_url: str = "") -> list[tuple[str, type[RequestHandler]]]:
-    """``(pattern, class)`` of every door, for the extension application to add.
+    """Return ``(pattern, class)`` of every handler, for the extension application to register.
 
     Parameters
     ----------
     base_url:
-        What comes before ``/prime/api/``, if whoever adds the patterns does not prepend it.
+        Prefix of ``/prime/api/``, needed only if the caller does not prepend it to the patterns.
     """
     from prime_ext.handlers import server, sessions, snapshots, stream
 

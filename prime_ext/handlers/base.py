@@ -1,4 +1,4 @@
-"""What every REST door does: read the request, find the session, answer in JSON."""
+"""Base of the REST handlers: read the request, find the session, answer in JSON."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ if TYPE_CHECKING:
     from prime_ext.session.store import SessionStore
 
 AUTH_RESOURCE = "prime"
-"""What an authorizer is asked about: ``read`` to look, ``write`` to change what is kept on the
-server, ``execute`` for all that makes the agent or the kernel work."""
+"""Resource name for the authorizer.
+
+The actions are ``read`` (change nothing), ``write`` (change data on the server) and ``execute``
+(anything that makes the agent or the kernel work).
+"""
 
 MAX_BODY_BYTES = 32 << 20
-"""Of one request: a message with images attached. Its text has a limit of its own."""
+"""Size limit of a request, i.e. of a message with images. Its text has a limit of its own."""
 
 MAX_INTEGER = 2**53 - 1
-"""Largest integer that every JSON reader takes exactly."""
+"""Largest integer that every JSON parser represents exactly."""
 
 _RANDOM_NAME = re.compile(r"[0-9a-f]{32}")
 
@@ -38,16 +41,16 @@ Method = TypeVar("Method", bound="Callable[..., Any]")
 
 
 def authorized(action: str) -> Callable[[Method], Method]:
-    """Jupyter's decorator, with a type: ask the authorizer for ``action`` on ``prime``."""
+    """Typed form of Jupyter's decorator: ask the authorizer for ``action`` on ``prime``."""
     return cast("Callable[[Method], Method]", jupyter_authorized(action))
 
 
 class PrimeHandler(APIHandler):
-    """A door of the REST API."""
+    """Base class of the REST handlers."""
 
     auth_resource = AUTH_RESOURCE
     _session: Session | None = None
-    """The one that the request is about."""
+    """Session of the request, once it was looked up."""
 
     @property
     def agent(self) -> AgentService:
@@ -61,10 +64,10 @@ class PrimeHandler(APIHandler):
 
     @property
     def user(self) -> str | None:
-        """Name of the person who asks; ``None`` where the server knows none.
+        """Name of the user who sent the request; ``None`` if the server knows none.
 
-        Who comes with the server's token or without a password is given a random name, another
-        for each browser: nobody would recognise themselves by it.
+        Jupyter gives users with a token, or without a password, a random name that differs between
+        browsers. Such names are not used, because nobody would recognise them.
         """
         user = self.current_user
         if not user or (
@@ -74,17 +77,22 @@ class PrimeHandler(APIHandler):
         return str(user.username)
 
     async def session(self, session_id: str) -> Session:
-        """The session, read from the disk off the event loop if it is not open yet."""
+        """Return the session. If it is not open, it is read from the disk in a thread."""
         self._session = await self.sessions.opened(session_id)
         return self._session
 
     def body(self, type_: type[T], *, optional: bool = False) -> T:
-        """The request's JSON body, checked against ``type_``.
+        """Return the request's JSON body, validated as ``type_``.
+
+        Parameters
+        ----------
+        optional:
+            Whether an empty body counts as an empty object.
 
         Raises
         ------
         PrimeError
-            400 naming the field that is wrong, or 413.
+            400 with the name of the invalid field, or 413 if the body is too large.
         """
         raw = self.request.body
         if len(raw) > MAX_BODY_BYTES:
@@ -120,7 +128,7 @@ class PrimeHandler(APIHandler):
             ) from None
 
     def query_integer(self, name: str, default: int, least: int, most: int) -> int:
-        """An integer of the query string, clipped to ``least`` … ``most``.
+        """Return an integer from the query string, clipped to ``least`` … ``most``.
 
         Raises
         ------
@@ -130,7 +138,7 @@ class PrimeHandler(APIHandler):
         return clipped_integer(self.get_query_argument(name, ""), name, default, least, most)
 
     def query_flag(self, name: str) -> bool:
-        """``true`` or ``false`` of the query string; left out it is false.
+        """Return a ``true`` or ``false`` from the query string; missing means false.
 
         Raises
         ------
@@ -147,20 +155,20 @@ class PrimeHandler(APIHandler):
         return text == "true"
 
     def answer(self, value: Any, status: int = HTTPStatus.OK) -> None:
-        """Finish with ``value`` as JSON."""
+        """Finish the request with ``value`` as JSON."""
         self.set_status(status)
         self.set_header("Cache-Control", "no-store")
         self.finish(msgspec.json.encode(value))
 
     def answer_nothing(self) -> None:
-        """Finish with 204."""
+        """Finish the request with status 204."""
         self.set_status(HTTPStatus.NO_CONTENT)
         self.finish()
 
     # --- errors ------------------------------------------------------------------------------
 
     def log_exception(self, typ: Any, value: BaseException | None, tb: Any) -> None:
-        """A refusal is no news to the administrator; anything else is logged in full."""
+        """Log unexpected errors in full, but not refusals (``PrimeError``)."""
         if not isinstance(self._meant(value), PrimeError):
             super().log_exception(typ, value, tb)
 
@@ -174,7 +182,10 @@ class PrimeHandler(APIHandler):
         super().send_error(status_code, **kwargs)
 
     def _meant(self, error: BaseException | None) -> BaseException | None:
-        """What ``error`` comes of: the session may have been deleted while it was read."""
+        """Return ``session_not_found`` if ``error`` was caused by a deletion, else ``error``.
+
+        The session may have been deleted while the request was reading it.
+        """
         session = self._session
         lost = isinstance(error, OSError) or (
             isinstance(error, PrimeError) and error.code == "session_not_written"
@@ -184,7 +195,7 @@ class PrimeHandler(APIHandler):
         return session_not_found(session.id)
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """Answer ``{code, message, hint}``; nothing of an unexpected error gets out."""
+        """Answer ``{code, message, hint}``, without any detail of an unexpected error."""
         error = kwargs.get("exc_info", (None, None))[1]
         if not isinstance(error, PrimeError):
             error = self._explain(status_code, error)
@@ -194,7 +205,7 @@ class PrimeHandler(APIHandler):
 
     @classmethod
     def verbs(cls) -> list[str]:
-        """The HTTP methods this door answers."""
+        """Return the HTTP methods that this handler supports."""
         return [
             verb
             for verb in ("GET", "POST", "PUT", "PATCH", "DELETE")
@@ -264,7 +275,7 @@ class PrimeHandler(APIHandler):
 
 
 def clipped_integer(text: str, name: str, default: int, least: int, most: int) -> int:
-    """``text`` as an integer between ``least`` and ``most``; ``default`` if it is empty.
+    """Return ``text`` as an integer clipped to ``least`` … ``most``; ``default`` if it is empty.
 
     Raises
     ------
@@ -283,7 +294,7 @@ def clipped_integer(text: str, name: str, default: int, least: int, most: int) -
 
 
 def _in_json_terms(message: str) -> str:
-    """msgspec's message with the words of JSON: ``$.text`` names a field of the body."""
+    """Translate Python's terms in a message of msgspec to those of JSON."""
     for python, json in (
         ("`str`", "a string"),
         ("`int`", "an integer"),

@@ -1,4 +1,4 @@
-"""Doors to what belongs to no session: status, models, credentials, the description itself."""
+"""Handlers that belong to no session: status, models, variables, credentials, description."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prime_ext.handlers.base import PrimeHandler, authorized
 
 
 class Credentials(msgspec.Struct, forbid_unknown_fields=True):
-    """What a person enters to connect a model."""
+    """Body of ``PUT credentials``: what a person enters to connect a model."""
 
     provider: Annotated[str, msgspec.Meta(min_length=1, max_length=40)]
     api_key: Annotated[str, msgspec.Meta(max_length=4096)] | None = None
@@ -22,7 +22,7 @@ class Credentials(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class StatusHandler(PrimeHandler):
-    """``GET status``: who answers, where to, and what a session may do."""
+    """``GET status``: version, model, endpoint, permission modes and snapshots."""
 
     @web.authenticated
     @authorized("read")
@@ -31,7 +31,7 @@ class StatusHandler(PrimeHandler):
 
 
 class ModelsHandler(PrimeHandler):
-    """``GET models``: what can be chosen."""
+    """``GET models``: the models that a session can use."""
 
     @web.authenticated
     @authorized("read")
@@ -40,7 +40,7 @@ class ModelsHandler(PrimeHandler):
 
 
 class VariablesHandler(PrimeHandler):
-    """``GET variables?notebook=``: what can be mentioned of a notebook's kernel."""
+    """``GET variables?notebook=``: the variables in a notebook's kernel, to mention in messages."""
 
     @web.authenticated
     @authorized("execute")
@@ -56,7 +56,7 @@ class VariablesHandler(PrimeHandler):
 
 
 class CredentialsHandler(PrimeHandler):
-    """``PUT|DELETE credentials``: a key kept on the server, never given out again."""
+    """``PUT|DELETE credentials``: a key that is stored on the server and never returned."""
 
     @web.authenticated
     @authorized("write")
@@ -74,7 +74,7 @@ class CredentialsHandler(PrimeHandler):
 
 @cache
 def description() -> bytes:
-    """The OpenAPI description of all doors."""
+    """Return the OpenAPI description of all handlers."""
     return files("prime_ext").joinpath("openapi.yaml").read_bytes()
 
 
@@ -88,7 +88,7 @@ class DescriptionHandler(PrimeHandler):
 
 
 class NotFoundHandler(PrimeHandler):
-    """Every other path under ``prime/api/``, so that it is refused in JSON too."""
+    """Any other path under ``prime/api/``, so that its error is JSON, too."""
 
     @web.authenticated
     async def get(self) -> None:

@@ -1,4 +1,4 @@
-"""Doors to sessions: start, look, change, talk, stop."""
+"""Handlers for sessions: create, read, change and delete them, send messages, stop the agent."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from prime_ext.session.session import Session
 
 PAGE_RECORDS = 1000
-"""Records of one page at most."""
+"""Maximum number of records in one page."""
 PAGE_BYTES = 8 << 20
-"""Of one page; a record that is longer comes alone."""
+"""Maximum size of one page; a larger record is a page of its own."""
 MAX_HITS = 100
 MAX_QUERY = 1000
 
@@ -40,7 +40,7 @@ class NewSession(msgspec.Struct, forbid_unknown_fields=True):
     title: str | None = None
     restore: RestoreMode | None = None
     client: Name | None = None
-    """The page that starts it, by the name it gives itself in ``lease`` frames."""
+    """Browser page that starts the session, by the name that it uses in ``lease`` frames."""
 
 
 class SessionChanges(msgspec.Struct, forbid_unknown_fields=True):
@@ -50,7 +50,7 @@ class SessionChanges(msgspec.Struct, forbid_unknown_fields=True):
     notebook: Path | None = None
     restore: RestoreMode | None = None
     snapshots: bool | None = None
-    """Save the notebook's variables; false deletes what was saved."""
+    """Whether to save the notebook's variables; false deletes the snapshots."""
 
 
 class Message(msgspec.Struct, forbid_unknown_fields=True):
@@ -137,7 +137,7 @@ class SessionHandler(PrimeHandler):
 
 
 def state_of(summary: SessionSummary) -> dict[str, Any]:
-    """The state of a session that no agent has open: all it can do is wait for a person."""
+    """Return the state of a session without an open agent: idle, or waiting for a person."""
     turn = summary.waiting_turn
     if turn is None:
         return IDLE_STATE
@@ -145,14 +145,14 @@ def state_of(summary: SessionSummary) -> dict[str, Any]:
 
 
 def line(handler: PrimeHandler, summary: SessionSummary) -> dict[str, Any]:
-    """The session as the list shows it."""
+    """Return the session as an entry of the list."""
     return {**msgspec.to_builtins(summary), "activity": handler.agent.activity(summary)}
 
 
 async def describe(handler: PrimeHandler, session: Session) -> dict[str, Any]:
-    """The session as the list shows it, its settings, and what goes on in it.
+    """Return the session as in the list, with its settings and its state.
 
-    Looking opens no agent: what waits in a session that has none is in its log.
+    This opens no agent: without one, everything that is pending is found in the log.
     """
     summary = await asyncio.to_thread(handler.sessions.summary, session)
     return {
@@ -189,7 +189,7 @@ class RecordsHandler(PrimeHandler):
         after = self.query_integer("after", 0, 0, MAX_INTEGER)
         limit = self.query_integer("limit", 200, 1, PAGE_RECORDS)
         lines = await asyncio.to_thread(session.log.lines, after, limit, PAGE_BYTES)
-        # As they stand in the log: a kind that only a newer version knows gets through as well.
+        # Raw lines of the log, so that records of a newer version are passed on as well.
         records = [msgspec.Raw(line) for _, line in lines]
         self.answer({"records": records, "last_seq": session.log.last_seq})
 

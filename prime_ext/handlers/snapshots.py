@@ -1,4 +1,4 @@
-"""Doors to the snapshots of a session's kernel."""
+"""Handlers for the snapshots of a session's kernel."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from prime_ext.handlers.base import PrimeHandler, authorized
 
 class Restoring(msgspec.Struct, forbid_unknown_fields=True):
     names: Annotated[list[str], msgspec.Meta(max_length=10_000)] | None = None
-    """Variables to restore; all if left out."""
+    """Names of the variables to restore; all if left out."""
     overwrite: bool = False
-    """Also those that have changed since."""
+    """Whether to overwrite variables that have changed since."""
 
 
 class SnapshotsHandler(PrimeHandler):

@@ -1,10 +1,10 @@
-"""Which files hold secrets: told by their names, and by what stands at their beginning.
+"""Detection of files that hold secrets, by their names and by the beginning of their content.
 
-Nobody can know it of every file: ``names`` says what is certain and what is suspicious, ``content``
-what leaves no doubt, and less where the name is suspicious.
+This is a heuristic. ``names`` decides which names are certain and which are suspicious. ``content``
+looks for unmistakable secrets in any file, and for weaker evidence in files with suspicious names.
 
-The search loads this package alone, in a process of its own: it imports nothing but the standard
-library, and its own modules by relative names.
+The search process loads this package without the rest of ``prime_ext``. It must therefore import
+only the standard library, and its own modules by relative names.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ __all__ = [
 
 
 def is_held_back(path: Path) -> bool:
-    """Whether a file is seen to be a secret, looking into it only if its name makes it suspect."""
+    """Return whether a file counts as secret.
+
+    Its content is only checked if its name is suspicious.
+    """
     suspected = suspicion(path.name)
     if suspected in (Suspicion.NONE, Suspicion.CERTAIN):
         return suspected is Suspicion.CERTAIN

@@ -1,9 +1,9 @@
-"""What the beginning of a file says of secrets in it.
+"""Detection of secrets in the beginning of a file.
 
-It counts in any file where its shape leaves no doubt: a private key, the key file of a service
-account, a token with the prefix of the service that gave it out. In files of settings the value of
-a password counts, too. Where the name makes a file suspicious, anything is enough that is set to
-what looks like a key or password.
+Secrets of an unmistakable form are detected in any file: a private key, the key file of a service
+account, a token with the prefix of its service. In settings files, values of password settings are
+detected too. In a file with a suspicious name, any assignment of a value that looks like a key or
+password is enough.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .settings import secret_setting
 from .values import is_placeholder, looks_chosen, looks_random
 
 LOOKED_AT_BYTES = 1 << 16
-"""Of the beginning of a file."""
+"""Number of bytes at the beginning of a file that are checked."""
 
 _WIDE = (
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -26,10 +26,10 @@ _WIDE = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _SNIFFED_BYTES = 8192
-"""As ``text_files`` tells binary files."""
+"""Bytes in which a NUL marks a file as binary, as in ``text_files``."""
 
 LIKELY = "what looks like a key or password"
-"""What ``secret_inside`` says where the name had to make up for the shape."""
+"""Result of ``secret_inside`` for evidence that only counts because of the file's name."""
 
 _SHAPES: tuple[tuple[tuple[bytes, ...], re.Pattern[bytes], str], ...] = (
     (
@@ -107,11 +107,10 @@ _SHAPES: tuple[tuple[tuple[bytes, ...], re.Pattern[bytes], str], ...] = (
         "an access token",
     ),
 )
-"""Words of which one has to be there (in lower case), the shape, and what it is. A ``value`` has to
-look random, too.
+"""For each kind of secret: words of which one must occur (in lower case), a pattern, and a name.
 
-The words are what makes it quick. Repeats have an upper bound, so that no file can make the search
-for them slow.
+A group ``value`` in the pattern must also look random. Checking for the words first is fast.
+Repetitions have an upper bound, so that no file can make the search slow.
 """
 
 _TOKEN = re.compile(
@@ -122,7 +121,7 @@ _TOKEN = re.compile(
     rb"dapi[0-9a-f]{32}|sk_live_[A-Za-z0-9]{20,300})"
     rb"(?![A-Za-z0-9_])"
 )
-"""Tokens that begin as the service which gave them out begins all of its own."""
+"""Tokens with the prefix of the service that issued them."""
 
 _BEGINNINGS = (
     b"sk-", b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_", b"github_pat_", b"glpat-", b"hf_", b"xox",
@@ -134,36 +133,36 @@ _BESIDE = (b"=", b":", b'"', b"'")
 _AWS = re.compile(rb"(?i)(?<![a-z])aws(?![a-z])")
 
 _LOGIN = re.compile(rb"://([^\s/:@\"'<>]{1,100}):([^\s/:@\"'<>]{1,200})@[\w.-]")
-"""A URL with a user and a password."""
+"""User and password in a URL."""
 
 _ASSIGNED = re.compile(
     rb"(?i)(?:(?P<password>passw|pwd)|key|token|secret)\w{0,40}[\"']?\]?\s{0,9}[:=]\s{0,9}"
     rb"[\"'](?P<value>[^\"'<${]{8,300})[\"']"
 )
 _DIFFERENT = 8
-"""A token whose end has fewer different characters than this is a placeholder."""
+"""A token with fewer different characters at its end than this is a placeholder."""
 
 
 def secret_inside(name: str, beginning: bytes) -> str | None:
-    """What secret a file holds, by its shape; ``None`` if none is seen.
+    """Return the kind of secret that a file holds, in words; ``None`` if none is detected.
 
     Parameters
     ----------
     name:
-        Of the file. One that speaks of secrets makes less suffice.
+        Name of the file. If it indicates secrets, weaker evidence is enough.
     beginning:
-        Its first ``LOOKED_AT_BYTES`` bytes.
+        First ``LOOKED_AT_BYTES`` bytes of the file.
     """
     suffix = Path(name).suffix.lower()
     if suffix == ".ipynb":
-        return None  # the notebook at hand is read whatever was pasted into it
+        return None  # notebooks are readable whatever was pasted into them
     wide = next((encoding for bom, encoding in _WIDE if beginning.startswith(bom)), None)
     if wide is not None:
         beginning = beginning.decode(wide, "replace").encode()
     if b"\0" in beginning[:_SNIFFED_BYTES]:
         return None  # no tool shows what is in a binary file
     if suffix in CODE:
-        # Code may name a key without being lost to the agent; a module of keys is.
+        # Code that mentions a key stays accessible to the agent; a module of keys does not.
         named = speaks_of_secrets(Path(name).stem)
         return "a key or password" if named and _is_module_of_keys(beginning) else None
     lower = beginning.lower()
@@ -209,8 +208,11 @@ def _is_login(found: tuple[bytes, bytes]) -> bool:
 
 
 def _holds_aws_id(data: bytes) -> bool:
-    """Proteins are written in capitals, too: an id alone is none without a digit, or without a sign
-    that something is set to it."""
+    """Return whether an AWS access key id occurs.
+
+    Protein sequences consist of capitals, too. Unless the text mentions AWS, an id must therefore
+    contain a digit and be assigned to something.
+    """
     ids = [found for found in _AWS_ID.finditer(data) if not found[0].endswith(b"EXAMPLE")]
     if not ids:
         return False
@@ -223,7 +225,7 @@ def _holds_aws_id(data: bytes) -> bool:
     )
 
 
-# --- by content, where the name makes one suspicious ----------------------------------------------
+# --- by content, in files with suspicious names ---------------------------------------------------
 
 _SET = re.compile(
     r"(?i)(?:(?P<password>passw|passphrase|passcode|pwd|pass(?![a-z]))|"
@@ -231,7 +233,7 @@ _SET = re.compile(
     r"key)[\w.-]{0,40}[\"']?\]?[ \t]{0,9}[:=][ \t]{0,9}[\"']?(?P<value>[^\s\"',;#]{4,300})"
     r"(?=[\"']?[ \t]{0,9}(?:[\r\n,;}\])#]|$))"
 )
-"""``DB_PASSWORD=…``, ``"api_key": "…"``, ``key: …`` with one word after it."""
+"""Assignments such as ``DB_PASSWORD=…``, ``"api_key": "…"``, or ``key: …`` with a single word."""
 
 _NOTE_LINES = 3
 
@@ -251,7 +253,11 @@ def _assigns_secret(text: str) -> bool:
 
 
 def _is_note(text: str, *, strong: bool) -> bool:
-    """Whether it is a key or password written down: alone, or behind what it is for."""
+    """Return whether the text is a note of a key or password, alone or after its purpose.
+
+    ``strong``: the name of the file is strong evidence, so that a word that looks like a chosen
+    password is enough.
+    """
     lines = [line.split() for line in text.splitlines()]
     lines = [words for words in lines if words and not words[0].startswith(("#", "//"))]
     if len(lines) <= _NOTE_LINES:
@@ -259,12 +265,12 @@ def _is_note(text: str, *, strong: bool) -> bool:
             if len(words) == 1 and looks_random(words[0].rstrip("="), 16):
                 return True
     if not strong or sum(len(words) >= 5 for words in lines) * 2 > len(lines):
-        return False  # a text of sentences is none
+        return False  # most lines are sentences
     return any(len(words) <= 4 and looks_chosen(words[-1]) for words in lines)
 
 
 def secret_in_file(path: Path) -> str | None:
-    """As ``secret_inside``, of a file on disk; ``None`` if it cannot be read."""
+    """Check a file on disk with ``secret_inside``. ``None`` if the file cannot be read."""
     try:
         with path.open("rb") as file:
             return secret_inside(path.name, file.read(LOOKED_AT_BYTES))

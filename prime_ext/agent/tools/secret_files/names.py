@@ -1,9 +1,9 @@
-"""What the name of a file says of secrets in it.
+"""Detection of secrets by the name of a file.
 
-Some names are certain: those under which programs keep credentials, and those that say nothing else
-(``my_passwords.txt``). A name that merely has such a word in it is far more often about something
-else (``codebook_key.txt``, ``the_secret_agent.txt``): there the content decides. What is data or a
-picture by its extension is never taken for a secret by a word of its name.
+Some names are certain: those under which programs store credentials, and those without any other
+meaning (``my_passwords.txt``). A name that merely contains such a word usually means something else
+(``codebook_key.txt``, ``the_secret_agent.txt``); in this case the content decides. A file that is
+data or an image by its extension never counts as secret because of a word in its name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Literal
 FOLDERS = frozenset(
     ("secret", "secrets", "credentials", "creds", "passwords", "private_keys", "keyrings", "gnupg")
 )
-"""Names (lower case) of folders of which all is a secret."""
+"""Names (lower case) of folders whose entire content counts as secret."""
 
 _BACKUP = re.compile(r"(~|\.(bak|backup|old|orig|save|swp|tmp|copy|disabled|\d+))$")
 
@@ -58,16 +58,16 @@ _BY_NAME = _any_of(
     "jupyter_*_config.*", "jupyter_cookie_secret", "notebook_secret", "jpserver-*.json",
     "nbserver-*.json",
 )  # fmt: skip
-"""Patterns (lower case) of names that hold secrets by convention."""
+"""Patterns (lower case) of file names that hold secrets by convention."""
 
 _SETTINGS = _any_of(
     "*.env", "*.env.*", "env.sh", "env.json", "env.txt", "*.key", "*vault*.yml", "*vault*.yaml",
     "*.secret", "*.secrets",
 )  # fmt: skip
-"""Names of settings, which hold secrets or none."""
+"""Names of settings files, which may hold secrets."""
 
 _HARMLESS = _any_of("*.pub", "*.env.example", "*.env.sample", "*.env.template", "*.env.dist")
-"""What matches one of these does not, whatever else it matches."""
+"""Names that do not hold secrets, whatever other pattern they match."""
 
 _DATA = frozenset(
     (
@@ -80,7 +80,7 @@ _DATA = frozenset(
         ".mov", ".pdf", ".docx", ".pptx",
     )
 )  # fmt: skip
-"""What is data, media or a notebook says nothing by the words of its name."""
+"""Extensions of data, media and notebooks: the words in such names are ignored."""
 
 CODE = frozenset(
     (
@@ -89,10 +89,10 @@ CODE = frozenset(
         ".css", ".html", ".tf", ".pl", ".pm", ".php", ".lua", ".vim",
     )
 )  # fmt: skip
-"""A module about secrets is no secret by its name."""
+"""Extensions of source code: a module about secrets is not a secret because of its name."""
 
 _DOCUMENTS = frozenset((".md", ".rst", ".qmd", ".rmd", ".tex"))
-"""People write about secrets in them as well as down."""
+"""Extensions of documents, which may be about secrets without containing any."""
 
 _SECRET_WORD = re.compile(
     r"(.*?)(secrets?|credentials?|creds|passwords?|passwds?|passphrases?|passcodes?|apikeys?|"
@@ -100,7 +100,7 @@ _SECRET_WORD = re.compile(
     r"contraseñas?|contrasenas?|senhas?|wachtwoord|wachtwoorden|пароль|пароли|密码|密碼|パスワード)$"
 )
 _NO_PASSWORD = ("secret", "cred", "apikey", "accesskey", "privatekey", "sshkey")
-"""Of those words the ones that nobody thinks out."""
+"""Beginnings of those words that mean a generated key, not a password that a person chose."""
 _BEFORE_KEY = frozenset(
     (
         "api", "access", "private", "secret", "ssh", "signing", "encryption", "deploy", "master",
@@ -125,7 +125,7 @@ SHORT_FOR_PASSWORD = frozenset(
     ("pass", "pw", "pwd", "pwds", "pws", "mypass", "dbpass", "adminpass", "rootpass", "userpass")
 )
 _KEPT_AS = frozenset(("", ".txt", ".json", ".yml", ".yaml", ".toml", ".ini", ".cfg", ".conf"))
-"""What a single key, token or password is kept in."""
+"""Extensions of files that typically hold a single key, token or password."""
 
 _ABOUT = frozenset(
     (
@@ -141,7 +141,7 @@ _ABOUT = frozenset(
         "validator", "weak",
     )
 )  # fmt: skip
-"""Words of names that speak about secrets without holding any."""
+"""Words in the names of files that are about secrets, but do not hold any."""
 
 _AROUND = frozenset(
     (
@@ -158,22 +158,22 @@ _AROUND = frozenset(
         "top", "user", "users", "values", "vars", "wandb", "web", "wifi", "work",
     )
 )  # fmt: skip
-"""Words that leave a document what the secret word says it is, as in ``my_passwords``."""
+"""Words that do not change the meaning of a secret word beside them, as in ``my_passwords``."""
 
 
 class Suspicion(IntEnum):
-    """How much the name of a file says that it holds secrets."""
+    """Strength of the evidence in a file's name that the file holds secrets."""
 
     NONE = 0
     FAINT = 1
-    """Far more often it means something else: ``label_key.json``."""
+    """The name usually means something else: ``label_key.json``."""
     STRONG = 2
-    """It depends on what is in it: ``passwords-laptop.txt``."""
+    """The content decides: ``passwords-laptop.txt``."""
     CERTAIN = 3
 
 
 def suspicion(name: str) -> Suspicion:
-    """What the name of a file says."""
+    """Return the strength of the evidence in the name of a file."""
     lower = name.lower()
     while (backup := _BACKUP.search(lower)) is not None and backup.start() > 0:
         lower, name = lower[: backup.start()], name[: backup.start()]
@@ -189,17 +189,20 @@ def suspicion(name: str) -> Suspicion:
 
 
 def is_secret(name: str) -> bool:
-    """Whether a file of this name is a secret whatever is in it."""
+    """Return whether a file with this name counts as secret whatever its content."""
     return suspicion(name) is Suspicion.CERTAIN
 
 
 def speaks_of_secrets(stem: str) -> bool:
-    """Whether the words of a name do, whatever kind of file it is."""
+    """Return whether the words of a name are strong evidence, whatever the extension."""
     return _said_by_words(stem, "") >= Suspicion.STRONG
 
 
 def secret_of(key: str) -> Literal["password", "key"] | None:
-    """What a setting of this name is set to, if that is a secret: ``db.password``, ``apiKey``."""
+    """Return the kind of secret that a setting such as ``db.password`` or ``apiKey`` holds.
+
+    ``None`` if the name of the setting does not indicate a secret.
+    """
     words = words_of(key)
     if not words or not _ABOUT.isdisjoint(words):
         return None
@@ -207,7 +210,7 @@ def secret_of(key: str) -> Literal["password", "key"] | None:
     if word in SHORT_FOR_PASSWORD:
         return "password"
     if word.endswith("s"):
-        return None  # several are no value
+        return None  # a plural does not name a single value
     if (found := _SECRET_WORD.match(before + word)) is not None:  # ``passWord``
         return "key" if found[2].startswith(_NO_PASSWORD) else "password"
     is_key = word == "key" and before in _BEFORE_KEY
@@ -223,12 +226,15 @@ def _said_by_words(stem: str, suffix: str) -> Suspicion:
         return Suspicion.NONE
     if most is Suspicion.CERTAIN and not _AROUND.issuperset(others):
         most = Suspicion.STRONG
-    # People write about secrets in documents more than they keep them there.
+    # Documents are more often about secrets than they contain any.
     return Suspicion.FAINT if most is Suspicion.STRONG and suffix in _DOCUMENTS else most
 
 
 def _told_by(words: Sequence[str], at: int, suffix: str) -> Suspicion:
-    """What the word ``at`` says of a file; ``CERTAIN`` if the rest of the words adds nothing."""
+    """Return the evidence in the word at index ``at``.
+
+    ``CERTAIN`` holds only if the other words of the name do not change its meaning.
+    """
     word, before = words[at], words[at - 1] if at else ""
     last = at == len(words) - 1
     if (found := _SECRET_WORD.match(word)) is not None:
@@ -250,6 +256,6 @@ def _told_by(words: Sequence[str], at: int, suffix: str) -> Suspicion:
 
 
 def words_of(text: str) -> list[str]:
-    """``accessKeys-2`` → ``access``, ``keys``."""
+    """Split a name into words: ``accessKeys-2`` → ``access``, ``keys``."""
     apart = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", text)
     return re.findall(r"[^\W\d_]+", apart.lower())

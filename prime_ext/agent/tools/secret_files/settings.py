@@ -1,4 +1,4 @@
-"""Passwords and keys in files of settings: ``config.ini``, ``app.toml``, ``settings.json``."""
+"""Passwords and keys in settings files: ``config.ini``, ``app.toml``, ``settings.json``."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .values import is_placeholder, looks_chosen, looks_random
 
 _FORMATS = frozenset((".ini", ".cfg", ".conf", ".cnf", ".toml", ".properties", ".yaml", ".yml"))
 _TEXTS = frozenset((".properties", ".yaml", ".yml"))
-"""Formats in which programs also keep the words that they show: ``password: Kennwort``."""
+"""Formats that are also used for translated texts: ``password: Kennwort``."""
 _NO_DATA = frozenset(("config", "configuration", "settings", "appsettings"))
-"""A word of the names of those JSON files that hold settings."""
+"""Words in the names of JSON files that hold settings, as opposed to data."""
 
 _COMMENT = ("#", ";", "//", "!")
 _SETTING = re.compile(
@@ -21,23 +21,23 @@ _SETTING = re.compile(
     r"(?:\"(?P<double>[^\"]{1,300})\"|'(?P<single>[^']{1,300})'|"
     r"(?P<bare>[^\s\"',]{1,300})(?=[ \t]{0,9}(?:[,}\]]|[ \t][#;]|$)))"
 )
-"""One setting of a line; without quotes its value is one word."""
+"""One setting in a line; without quotes its value is a single word."""
 
 _USER = frozenset(("user", "username", "login", "name"))
 _KNOWN_TO_ALL = frozenset(("admin", "root", "postgres", "guest", "minioadmin"))
-"""Passwords that programs come with."""
+"""Well-known default passwords."""
 _ELSEWHERE = re.compile(
     r"(?i)[/~]|\.{1,2}/|(?:env|vault|op|file|arn|ssm|keyring|secret|enc)[:(\[]|ssh-|ecdsa-"
 )
-"""Begins what says where a secret is, an encrypted one, or the public half of one."""
+"""Beginning of a value that refers to a secret, is encrypted, or is a public key."""
 _LEAST_CHARS = 4
 _LEAST_DIGITS = 6
 
 
 def secret_setting(name: str, text: str) -> str | None:
-    """Name of the first setting that is set to a secret.
+    """Return the name of the first setting whose value is a secret.
 
-    ``None`` if there is none, and of every file that holds no settings by its name.
+    ``None`` if there is none, or if the name of the file is not that of a settings file.
     """
     path = Path(name)
     suffix = path.suffix.lower()
@@ -69,12 +69,15 @@ def _last_word(key: str) -> str:
 
 
 def _is_password(value: str, *, doubtful: bool) -> bool:
-    """Whether a password is set to this value; if that is doubtful it has to look like one."""
+    """Return whether the value of a password setting is a real password.
+
+    If ``doubtful``, the value must also look like a chosen password.
+    """
     if len(value) < _LEAST_CHARS or is_placeholder(value) or value.lower() in _KNOWN_TO_ALL:
         return False
     digits = sum(map(str.isdigit, value))
     if not any(map(str.isalpha, value)):
         return digits >= _LEAST_DIGITS
     if not digits and any(map(secret_of, words_of(value))):
-        return False  # a word for it, or a sentence about it
+        return False  # a word for "password", or a sentence about one
     return not doubtful or (" " not in value and looks_chosen(value))

@@ -1,4 +1,4 @@
-"""What a value says of being a secret: keys look random, passwords thought out."""
+"""Detection of secrets by their value: keys look random, passwords look chosen."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _SIGNS = frozenset("!@$%^&*?+~#")
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether it stands where a secret is to be put, or says where that is taken from."""
+    """Return whether a value stands for a secret to be filled in, or refers to one elsewhere."""
     return _PLACEHOLDER.match(value) is not None
 
 
 def looks_random(value: str, length: int = 8, changes: int = 2) -> bool:
-    """Whether a word is a key rather than a word.
+    """Return whether a word looks like a random key rather than natural language.
 
     Parameters
     ----------
     length:
-        Least number of letters and digits in a row.
+        Minimum number of consecutive letters and digits.
     changes:
-        Least number of changes among them between small letters, capitals and digits.
+        Minimum number of changes between lower case, upper case and digits among them.
     """
     return not is_placeholder(value) and any(
         any(map(str.isdigit, part))
@@ -41,7 +41,7 @@ def looks_random(value: str, length: int = 8, changes: int = 2) -> bool:
 
 
 def looks_chosen(word: str) -> bool:
-    """Whether somebody may have thought this word out as a password: ``Hunter2``."""
+    """Return whether a person may have chosen this word as a password: ``Hunter2``."""
     word = re.sub(r"^[^:=]{1,40}[:=]", "", word)
     return (
         6 <= len(word) <= 100
