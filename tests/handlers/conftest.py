@@ -150,6 +150,9 @@ class NotedAgent:
     async def active(self) -> list[SessionSummary]:
         return self.store.list() if self.busy else []
 
+    async def at_work_elsewhere(self) -> list[dict[str, Any]]:
+        return []
+
     def describe(self, session: Session) -> dict[str, Any]:
         return {"queue": [], "approvals": [], "telemetry": {"compaction_count": 0}}
 
