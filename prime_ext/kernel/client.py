@@ -98,6 +98,8 @@ class KernelChannels:
 
         The empty id stands for a request that began before we listened.
         """
+        self._by_others: set[str] = set()
+        """Ids in ``running`` of other clients, whose start was published while we listened."""
         self.last_cell: dict[str, Any] | None = None
         """Header of the last execute request whose start was published."""
         self.last_code = ""
@@ -207,12 +209,16 @@ class KernelChannels:
         # Code that crashes its process at once may die before its busy status is published. So a
         # request without a status counts as begun, unless something else explains the end: other
         # code that was running, or a restart or shutdown.
-        is_explained = bool(self.running) or isinstance(error, (KernelRestarted, KernelShutDown))
+        # The end of our own code ahead of it may be lost too, so only code of other clients counts.
+        is_explained = bool(self._by_others & self.running) or isinstance(
+            error, (KernelRestarted, KernelShutDown)
+        )
         for request in list(self._requests.values()):
             request.never_began = is_explained and not request.has_begun
             request.fail(error)
         self._requests.clear()
         self.running.clear()
+        self._by_others.clear()
 
     async def _wait_until_heard(
         self, manager: Any, timeout: float, is_current: Callable[[], bool]
@@ -308,10 +314,13 @@ class KernelChannels:
     def _track(self, header: dict[str, Any], state: str) -> None:
         if state == "busy":
             self.running.add(header["msg_id"])
+            if header.get("session") != self._transport.session.session:
+                self._by_others.add(header["msg_id"])
             self.on_run()
             self.last_cell = json.loads(json.dumps(header, default=str))
         elif state == "idle":
             self.running.discard(header["msg_id"])
+            self._by_others.discard(header["msg_id"])
             if header.get("subshell_id") is None:  # else: beside the main shell
                 self.running.discard("")
         self.on_busy_change()
