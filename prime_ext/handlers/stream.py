@@ -1,4 +1,4 @@
-"""The WebSocket door: a session's records and frames out, leases and acknowledgements in."""
+"""WebSocket handler: sends a session's records and frames, receives leases and acknowledgements."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from prime_ext.session.store import SessionStore
 
 MAX_FRAME_BYTES = 64 << 20
-"""Of one client frame: a notebook with its outputs, read from the browser that has it open."""
+"""Maximum size of a client frame, which may hold a notebook with its outputs."""
 
 MAX_ERRORS = 20
-"""A client that sends so many malformed frames is not one of ours."""
+"""Number of malformed frames after which the connection is closed."""
 
-# Close codes from 4000 on are the application's; the last digits are those of HTTP.
+# Close codes from 4000 on are free for applications; the last three digits are those of HTTP.
 CLOSE_GOING_AWAY = 1001
 CLOSE_MALFORMED = 4400
 CLOSE_UNKNOWN_SESSION = 4404
@@ -46,18 +46,18 @@ _CLOSE_WHEN = {
 
 
 class LeaseFrame(msgspec.Struct, tag_field="type", tag="lease"):
-    """The client has a notebook open, or no longer."""
+    """Frame in which the client claims or releases the lease of a notebook."""
 
     action: Literal["claim", "release"]
     notebook: str
     client: Annotated[str, msgspec.Meta(max_length=200)] | None = None
-    """Names the page behind the connection, so that it is known again when it reconnects."""
+    """Id of the browser page, by which it is recognised when it reconnects."""
     version: Annotated[str, msgspec.Meta(max_length=200)] | None = None
-    """Hash of the file that the page shows, as the contents manager gives it."""
+    """Hash that the contents manager returned for the file that the page shows."""
 
 
 class AckFrame(msgspec.Struct, tag_field="type", tag="ack"):
-    """The client has carried out, or refused, a notebook operation."""
+    """Frame in which the client reports that it has carried out, or refused, an operation."""
 
     op_id: str
     ok: bool
@@ -78,10 +78,10 @@ class StreamHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
     _errors = 0
 
     def set_default_headers(self) -> None:
-        """The REST doors' headers mean nothing here."""
+        """Set none: the headers of the REST handlers do not apply to a WebSocket."""
 
     def get_compression_options(self) -> dict[str, Any]:
-        # Text that repeats itself: level 3 takes most of it off at little cost.
+        # The text is repetitive, so level 3 compresses it well at little cost.
         return {"compression_level": 3, "mem_level": 5}
 
     @property
@@ -98,7 +98,10 @@ class StreamHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
         await super().get(session_id)
 
     async def open(self, session_id: str) -> None:
-        """The handshake is done: errors are told by a frame and a close code from here on."""
+        """Open the stream after the handshake.
+
+        From here on errors are reported by a frame and a close code.
+        """
         super().open()
         try:
             after = clipped_integer(
@@ -107,7 +110,7 @@ class StreamHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
             store: SessionStore = self.settings["prime_sessions"]
             session = await store.opened(session_id)
             service: AgentService = self.settings["prime_agent"]
-            # Opening the agent closes a turn that a crash cut off, and shows what it waits for.
+            # Opening the agent closes a turn that a crash cut off, and publishes the state.
             await service.agent(session)
         except PrimeError as error:
             self._refuse(error)
@@ -117,13 +120,13 @@ class StreamHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
             self.log.exception("The stream of session %s could not be opened", session_id)
             self._end(CLOSE_FAILED, "the server failed; its log says how")
             return
-        if self.ws_connection is None:  # gone meanwhile
+        if self.ws_connection is None:  # the client has disconnected meanwhile
             return
         self._lease = self.settings["prime_leases"].connect(self._send_soon)
         self._writer = asyncio.create_task(self._follow(session, after))
 
     async def _follow(self, session: Session, after: int) -> None:
-        """Send frames as fast as the client takes them."""
+        """Send the session's frames, at the speed at which the client receives them."""
         try:
             async with session.subscribe(after) as subscription:
                 async for frame in subscription:
@@ -137,7 +140,7 @@ class StreamHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
             self._end(CLOSE_FAILED, "the server failed; reconnect with `after`")
 
     def on_message(self, message: str | bytes) -> None:
-        """A lease claim or an acknowledgement."""
+        """Pass a client frame (``lease`` or ``ack``) on to the lease."""
         if self._lease is None:
             return
         try:
@@ -161,7 +164,7 @@ class StreamHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
             self._refuse(error)
 
     def on_close(self) -> None:
-        """The client is gone; its session goes on."""
+        """Clean up after a disconnect. The session itself goes on."""
         if self._writer is not None:
             self._writer.cancel()
         if self._lease is not None:
@@ -172,14 +175,17 @@ class StreamHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
         self._send_soon({"type": "error", **error.to_dict()})
 
     def _end(self, code: int, reason: str) -> None:
-        # The protocol allows 123 bytes.
+        # The WebSocket protocol allows 123 bytes for the reason.
         self.close(code, reason.encode()[:123].decode(errors="ignore"))
 
     def _send_soon(self, frame: dict[str, Any]) -> None:
-        """Send without waiting; frames of leases are few and follow each other's answers."""
+        """Send a frame without waiting.
+
+        Lease frames need no flow control: they are few, and each follows an answer of the client.
+        """
         with contextlib.suppress(WebSocketClosedError):
             sending = self.write_message(msgspec.json.encode(frame).decode())
-            # Lost with the connection, as everything else that was on its way.
+            # If the connection fails, the frame is lost with everything else that was being sent.
             sending.add_done_callback(lambda sent: sent.cancelled() or sent.exception())
 
 
