@@ -200,7 +200,7 @@ class Agent:
         return seq, True
 
     def _restoring(self) -> None:
-        """React to the begin or end of a restore: afterwards, send messages queued meanwhile."""
+        """Handle the beginning or end of a restore; at its end, send what was queued meanwhile."""
         self.publish_state()
         if self.variables.recovery.restoring:
             return
@@ -413,7 +413,7 @@ class Agent:
             return self._end_early("interrupted", turn)
         except PrimeError as failure:
             self._error(failure, turn)
-        except Exception as failure:  # a bug of ours must not leave the turn open
+        except Exception as failure:  # a bug must not leave the turn open
             self._log.exception("Turn of session %s could not start", self.session.id)
             self._error(
                 ModelError(

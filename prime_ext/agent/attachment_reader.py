@@ -1,4 +1,4 @@
-"""Reading of a message's attachments into content for the model, when the message is sent."""
+"""Reads the attachments of a message, when it is sent, into content for the model."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class AttachmentReader:
     Parameters
     ----------
     document:
-        Return the notebook at a path, for this session.
+        Returns the notebook at a path, for this session.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The tool calls of one reply: validate, approve, run, cap and record them."""
+"""The tool calls of one reply: they are validated, approved, run, capped and recorded."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ class ToolCalls:
     Parameters
     ----------
     document:
-        Return the session's notebook for the turn with the given id.
+        Returns the session's notebook for the turn with the given id.
     mode:
-        Return the permission mode in force.
+        Returns the permission mode in force.
     phase:
         Called with ``tool`` or ``approval`` when that phase begins.
     count:
-        Return the number of tokens of a text.
+        Returns the number of tokens of a text.
     stopped:
-        Return whether a person stopped the turn, as opposed to the session being closed.
+        Returns whether a person stopped the turn, as opposed to the session being closed.
     """
 
     def __init__(

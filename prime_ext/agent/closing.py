@@ -1,4 +1,4 @@
-"""Closing of objects with several parts: each part is closed even if another one fails."""
+"""Helpers to close objects with several parts, each of them even if another one fails."""
 
 from __future__ import annotations
 

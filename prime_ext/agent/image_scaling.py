@@ -1,4 +1,4 @@
-"""Scaling of images that are too large for the Messages API, if Pillow is installed."""
+"""Scales images that are too large for the Messages API, if Pillow is installed."""
 
 from __future__ import annotations
 

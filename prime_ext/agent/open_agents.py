@@ -90,7 +90,7 @@ class OpenAgents:
 
     async def _open(self, session: Session) -> Agent:
         try:
-            # Imported on first use, because this import takes a good part of the startup time.
+            # Imported on first use, because this import would take a good part of the startup time.
             from prime_ext.agent.agent import Agent
 
             await self._services.tools.load_packages(self._services.log)

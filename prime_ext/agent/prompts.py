@@ -1,4 +1,4 @@
-"""The system prompt: written once when a session starts, then frozen."""
+"""The system prompt, frozen until the next compaction, and the content of user messages."""
 
 from __future__ import annotations
 

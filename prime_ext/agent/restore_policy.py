@@ -1,4 +1,4 @@
-"""Decides what to do when the process that held the variables is gone."""
+"""The policy for restoring variables when the process that held them is gone."""
 
 from __future__ import annotations
 

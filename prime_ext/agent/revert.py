@@ -1,4 +1,4 @@
-"""Reverting of the agent's changes to cells and files in one turn, and of nothing else."""
+"""Reverts the agent's changes to cells and files in one turn, and nothing else."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ class AgentService:
         ------
         PrimeError
             ``turn_running`` (409) if ``notebook`` changes while the agent or its code is at work,
-            unless the notebook itself was moved. Otherwise as `start_session`.
+            unless the notebook itself was moved; and the errors of `start_session`.
         """
         agent = await self.agent(session)
         # All arguments are checked before anything is changed.

@@ -63,7 +63,7 @@ class AgentServices:
     documents: NotebookDocuments
     locks: NotebookLocks
     keeper: Callable[[Session, NotebookKernel, Callable[[], bool]], SnapshotKeeper]
-    """Create the snapshot keeper of a session's kernel.
+    """Creates the snapshot keeper of a session's kernel.
 
     The last argument is passed to the keeper as ``awaits_restore``.
     """
@@ -76,13 +76,13 @@ class AgentServices:
     snapshot_limit: SnapshotLimit
     root: Path
     redact: Callable[[str], str]
-    """Remove the keys that the server knows from a text."""
+    """Removes the keys that the server knows from a text."""
     kernel_name: Callable[[str], Awaitable[str]]
-    """Return the display name of the kernel for the notebook at a path."""
+    """Returns the display name of the kernel for the notebook at a path."""
     notebook_content: Callable[[str], Awaitable[dict[str, Any]]]
-    """Return the content of the notebook at a path, as nbformat 4."""
+    """Returns the content of the notebook at a path, as nbformat 4."""
     notebook_is_gone: Callable[[str], Awaitable[bool]]
-    """Return whether the notebook at a path is known to be missing, without reading it."""
+    """Returns whether the notebook at a path is known to be missing, without reading it."""
     on_compaction: Callable[[Session, AnyRecord], None]
     on_activity: Callable[[Session, Activity], None]
     """Called with the new activity of a session whenever it changes."""

@@ -26,9 +26,9 @@ class SessionKernel:
     Parameters
     ----------
     working:
-        Return whether the agent is at work; it then saves after each of its own runs.
+        Returns whether the agent is at work; it then saves after each of its own runs.
     in_call:
-        Return whether a tool call is running; the call then handles the death of the kernel.
+        Returns whether a tool call is running; the call then handles the death of the kernel.
     on_change:
         Called when the displayed state of the kernel may have changed.
     on_restoring:

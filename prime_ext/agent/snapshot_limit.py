@@ -58,7 +58,7 @@ class SnapshotLimit:
     Parameters
     ----------
     files:
-        Return the snapshot files of the session with the given id.
+        Returns the snapshot files of the session with the given id.
     total_bytes:
         Limit in bytes. 0 means 10 % of the disk, but at most 50 GB.
     """

@@ -62,10 +62,10 @@ class Turn:
     after_run:
         Called after tool calls have run code in the kernel.
     stopped:
-        Return whether the turn has been asked to stop. The turn's task is cancelled as well, but
+        Returns whether the turn has been asked to stop. The turn's task is cancelled as well, but
         an awaited call may swallow that cancellation.
     interrupted:
-        Write the record that the turn was stopped, with the phase and the user who stopped it.
+        Writes the record that the turn was stopped, with the phase and the user who stopped it.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Turn:
         except ModelError as failure:
             status = "error"
             self._error(failure.code, failure.message, failure.hint)
-        except Exception as failure:  # a bug of ours must not leave the turn open
+        except Exception as failure:  # a bug must not leave the turn open
             status = "error"
             self._log.exception("Turn %s of session %s failed", self._turn, self._session.id)
             self._error(

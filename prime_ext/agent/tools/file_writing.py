@@ -1,4 +1,4 @@
-"""Writing of files so that it can be reverted: the old content is kept, the change recorded."""
+"""Revertible writing of files: the old content is kept, and the change is recorded."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class ToolContext:
     root: Path
     """Root of the Jupyter server's files. Tools read and write no path outside of it."""
     progress: Callable[[dict[str, Any]], None]
-    """Publish the body of a transient ``progress`` frame, e.g. ``{"outputs": [...]}`` while code
+    """Publishes the body of a transient ``progress`` frame, e.g. ``{"outputs": [...]}`` while code
     runs."""
     turn: str | None = None
     """Id of the turn that the call belongs to."""
@@ -163,9 +163,9 @@ class Tool:
     approval: ApprovalClass
     handler: Handler
     summary: Callable[[dict[str, Any]], str]
-    """Return one line that describes the call to the person who approves it."""
+    """Returns one line that describes the call to the person who approves it."""
     detail: Callable[[dict[str, Any]], str | None] = lambda _input: None
-    """Return Markdown to show with the approval, such as the code or a diff."""
+    """Returns Markdown to show with the approval, such as the code or a diff."""
     preview: Preview | None = None
     """Asynchronous replacement for ``detail`` that may read a cell or file, e.g. for a diff.
 
