@@ -1,4 +1,4 @@
-"""The server's folder of sessions, and the secret from which snapshots are signed."""
+"""The server's folder of sessions, and the secret that signs their snapshots."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Task:
 
 
 class Run:
-    """Carries out one `Task`. ``outcome`` is filled in meanwhile."""
+    """Carries out one `Task` and fills in ``outcome``."""
 
     def __init__(self, task: Task, report: Report, terminal: Terminal | None) -> None:
         self.outcome = Outcome(notebook=str(task.output or task.notebook))
@@ -79,7 +79,7 @@ class Run:
         self._user = os.environ.get("JUPYTERHUB_USER")
         self._stops = 0
         self._given_up = False
-        """Whether to kill the kernel: the person stopped twice, or its code cannot be stopped."""
+        """Whether to kill the kernel: Ctrl+C was pressed twice, or its code cannot be stopped."""
 
     async def carry_out(self) -> None:
         """Carry out the task, from the start of the server to its end. Does not raise."""

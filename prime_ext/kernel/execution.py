@@ -275,8 +275,8 @@ async def _take_back(
                 return
     if request.started.is_set():
         await _interrupt(connection, request)
-        # The next request should not find the kernel still busy with this run. Code that ignores
-        # the interrupt is not waited for any longer than this.
+        # The next request should not find the kernel still busy with this run, so wait for its
+        # end, but only for a few seconds: code may ignore the interrupt.
         with contextlib.suppress(asyncio.TimeoutError):
             await within(_INTERRUPT_SECONDS, request.finished.wait())
         channels.forget(request)

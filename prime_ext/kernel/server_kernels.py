@@ -13,7 +13,7 @@ from tornado.web import HTTPError
 from prime_ext.kernel.connection import KERNEL_ACTIONS, is_being_replaced
 
 _RESTART_SECONDS = 10.0
-"""Longest wait for a restart that is under way."""
+"""Longest wait for a restart in progress."""
 _PAUSE = 0.05
 
 

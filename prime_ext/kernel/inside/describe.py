@@ -309,7 +309,7 @@ def _estimator(value: Any, clock: guard.Clock) -> Iterator[str]:
 
 
 def _fitted(value: Any, attributes: dict[str, Any]) -> str:
-    """Ask scikit-learn whether it is fitted; it knows, for example, to ask a pipeline's steps."""
+    """Say whether scikit-learn considers ``value`` fitted: a pipeline, for one, by its steps."""
     from sklearn.exceptions import NotFittedError
     from sklearn.utils.validation import check_is_fitted
 

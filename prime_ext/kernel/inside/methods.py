@@ -125,7 +125,7 @@ class Refused(Exception):
 
 
 def library_of(value: Any) -> str | None:
-    """Return the library that defines the type of ``value``, if it is one in `METHODS`."""
+    """Return the library that the type of ``value`` is from; ``None`` if look-ups may run code."""
     name = summary.package_of(type(value))
     if name in ("builtins", "collections"):
         return name if summary.is_one_of(type(value), _BUILTINS) else None

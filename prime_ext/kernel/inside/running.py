@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from prime_ext.kernel.inside import bootstrap
 
 _OVERTAKEN_SECONDS = 0.05
-"""Time for a cell that is about to end to end, before it is checked again."""
+"""Delay before the cell is checked again: if it ended meanwhile, its idle status may have been
+published before our busy status."""
 
 
 def give_back(kernel: Any, params: dict[str, Any], _buffers: Any) -> dict[str, Any]:
