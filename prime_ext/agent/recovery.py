@@ -295,11 +295,13 @@ class KernelRecovery:
         return stored
 
     async def _saved(self) -> bool:
+        """Whether the newest snapshot has something to bring back."""
         if self._keeper.off is not None:
             return False
         # The very first snapshot may still be being written.
         await asyncio.to_thread(self._keeper.files.wait_for_writer)
-        return bool(await self._keeper.snapshots())
+        snapshots = await self._keeper.snapshots()
+        return bool(snapshots) and bool(snapshots[0]["names"])
 
     def _is_offered(self) -> bool:
         """Return whether the latest snapshot or restore record is an offer."""

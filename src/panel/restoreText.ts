@@ -2,6 +2,9 @@ import { TranslationBundle } from '@jupyterlab/translation';
 
 import { IBehindState, IMissingName, IRestoreItem } from '../model/items';
 
+/** The server's reason where a snapshot had nothing to bring back. */
+const EMPTY = 'there are no variables in the snapshot';
+
 /** The line that says what became of the kernel's variables, and why it had to. */
 export function restoreLine(
   item: IRestoreItem,
@@ -67,6 +70,9 @@ function outcomeLine(item: IRestoreItem, trans: TranslationBundle): string {
     case 'offered':
       return trans.__('%1; its variables were saved.', why);
     case 'unchanged':
+      if (item.reason?.endsWith(EMPTY)) {
+        return trans.__('%1: there was nothing to restore.', why);
+      }
       return trans.__('%1: every variable is as it was saved.', why);
     default: {
       const count = trans._n(

@@ -19,6 +19,7 @@ from prime_ext.agent.recipes import with_recipes
 from prime_ext.agent.recovery import KernelRecovery
 from prime_ext.agent.restore_policy import decide
 from prime_ext.agent.service import AgentService
+from prime_ext.kernel.restoring import EMPTY
 from prime_ext.session.records import AssistantMessage, Restore, Snapshot
 from prime_ext.state import verification
 from tests.agent.conftest import NewSession
@@ -289,6 +290,19 @@ async def test_a_snapshot_that_a_killed_server_did_not_record_is_offered(
         if (record := json.loads(line))["kind"] == "restore"
     ]
     assert (offer["outcome"], offer["trigger"]) == ("offered", "resume")
+
+
+async def test_nothing_is_offered_where_nothing_was_saved(
+    new_session: NewSession, service: AgentService, jp_serverapp: ServerApp, notebook: str
+) -> None:
+    session = await new_session()
+    snapshot = await saved(session, "1 + 1")
+    await jp_serverapp.kernel_manager.restart_kernel(await kernel_id(jp_serverapp, notebook))
+    agent = await service.agent(session.session)
+    await until(lambda: agent.kernel.loss is not None and not agent.variables.recovery.is_pending)
+    assert session.records("restore") == []
+    done = await service.restore(session.session, snapshot.snapshot_id, None, False, "ada")
+    assert (done["outcome"], done["reason"]) == ("unchanged", EMPTY)
 
 
 async def test_always_after_a_restart_by_a_person(

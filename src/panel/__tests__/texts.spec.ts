@@ -96,6 +96,18 @@ describe('restoreLine', () => {
     expect(restore(outcome, trigger, names)).toBe(expected);
   });
 
+  it('does not say of an empty snapshot that all is as it was', () => {
+    const record = {
+      kind: 'restore',
+      outcome: 'unchanged',
+      trigger: 'manual',
+      reason: 'there are no variables in the snapshot'
+    };
+    expect(restoreLine(restoreItem(record as any)!, trans)).toBe(
+      'Kernel state: there was nothing to restore.'
+    );
+  });
+
   it.each([
     [1, 'what 1 later run did is not in them.'],
     [12, 'what 12 later runs did is not in them.']
