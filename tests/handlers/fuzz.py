@@ -38,6 +38,10 @@ CHECKS = [
     response_schema_conformance,
 ]
 
+PATIENCE = 90.0
+"""Seconds for one request. Each takes a fraction of one, even where turns and threads are slow; one
+that hangs is still found, and named."""
+
 # The stream is not HTTP; its own tests send it garbage.
 LEFT_OUT = ("/sessions/{session_id}/stream",)
 
@@ -90,7 +94,7 @@ def call_often(
         if "session_id" in (case.path_parameters or {}) and calls % 5:
             case.path_parameters["session_id"] = a_session()
         case.headers = {**(case.headers or {}), **headers}
-        response = case.call(timeout=20)
+        response = case.call(timeout=PATIENCE)
         statuses.add(response.status_code)
         case.validate_response(response, checks=CHECKS)
 
@@ -105,14 +109,16 @@ def sessions_over_http(base_url: str, headers: dict[str, str], notebook: str) ->
     def a_session() -> str:
         nonlocal current
         if current:
-            found = requests.get(f"{base_url}/sessions/{current}", headers=headers, timeout=20)
+            found = requests.get(
+                f"{base_url}/sessions/{current}", headers=headers, timeout=PATIENCE
+            )
             if found.status_code == 200:
                 return current
         made = requests.post(
             f"{base_url}/sessions",
             data=json.dumps({"notebook": notebook}),
             headers=headers,
-            timeout=20,
+            timeout=PATIENCE,
         )
         assert made.status_code == 201, made.text
         current = str(made.json()["id"])

@@ -39,6 +39,7 @@ def jp_web_app(jp_serverapp: Any, jp_create_notebook: Callable[[str], Any]) -> A
     return jp_serverapp.web_app
 
 
+@pytest.mark.timeout(600)  # some 270 requests from a second process, on a machine with other work
 async def test_no_request_breaks_the_server(
     jp_web_app: Any,
     http_server: Any,
