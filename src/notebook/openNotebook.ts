@@ -1,18 +1,14 @@
 /**
  * One notebook that is open in this page, as the agent's operations see it.
  */
-import { CellChange, ISharedCell, ISharedNotebook } from '@jupyter/ydoc';
 import { DocumentRegistry } from '@jupyterlab/docregistry';
 import { INotebookModel } from '@jupyterlab/notebook';
 import { Contents, ServerConnection } from '@jupyterlab/services';
-import {
-  ICell,
-  INotebookContent,
-  INotebookMetadata
-} from '@jupyterlab/nbformat';
+import { INotebookMetadata } from '@jupyterlab/nbformat';
 import { JSONExt, PartialJSONValue, UUID } from '@lumino/coreutils';
 
 import { ClientFrame, INotebookOperation } from '../api/frames';
+import { putBack, revertInto, typedDuring } from './loading';
 import { areNamed, Cell, IConflict, mergeCells, same } from './mergeCells';
 import { OperationError } from './operationError';
 import {
@@ -180,6 +176,8 @@ export class OpenNotebook {
       }
       this._saved = theirs;
       this._edits = same(merge.cells, theirs) ? 0 : Math.max(this._edits, 1);
+      // Lab may be saving, or asking whether to: that is what there was before.
+      this._sent = { ...this._sent, edits: this._edits - 1 };
       conflicts = merge.conflicts;
     });
     model.dirty = this._edits > 0 || this._unsavedMetadata().length > 0;
@@ -431,61 +429,6 @@ export class OpenNotebook {
   /** The agent could not save what it changed, until the person has said which version counts. */
   private _owesSave = false;
   private _last: Promise<unknown> = Promise.resolve();
-}
-
-/**
- * Load the file of a document anew, but leave it to `take` what becomes of the document. Lab would
- * replace all cells, with what is typed into them and the cursor there.
- */
-async function revertInto(
-  context: DocumentRegistry.IContext<INotebookModel>,
-  take: (content: INotebookContent) => void
-): Promise<void> {
-  const { model } = context;
-  // The public way to have Lab know that the document is of this version of the file.
-  model.fromJSON = content => take(content as INotebookContent);
-  try {
-    await context.revert();
-  } finally {
-    delete (model as Partial<INotebookModel>).fromJSON;
-  }
-}
-
-type Typed = Pick<ICell, 'cell_type' | 'source'>;
-
-/**
- * What the person types into cells while the document is loaded anew, by the id of the cell. It
- * would be lost: Lab replaces all cells when the file has come, whatever they hold by then.
- */
-async function typedDuring(
-  model: INotebookModel,
-  reload: () => Promise<void>
-): Promise<Map<string, Typed>> {
-  const typed = new Map<string, Typed>();
-  const onChange = (cell: ISharedCell, change: CellChange): void => {
-    if (change.sourceChange) {
-      const { cell_type, source } = cell;
-      typed.set(cell.getId(), { cell_type, source });
-    }
-  };
-  const cells = model.sharedModel.cells.slice();
-  cells.forEach(cell => cell.changed.connect(onChange));
-  try {
-    await reload();
-  } finally {
-    cells.forEach(cell => cell.changed.disconnect(onChange));
-  }
-  return typed;
-}
-
-/** Into the cell, or behind the others if the cell has gone. */
-function putBack(shared: ISharedNotebook, id: string, typed: Typed): void {
-  const cell = shared.cells.find(cell => cell.getId() === id);
-  if (cell) {
-    cell.setSource([typed.source].flat().join(''));
-  } else {
-    shared.addCell(typed as ICell);
-  }
 }
 
 function isMissing(reason: unknown): boolean {

@@ -8,7 +8,7 @@ import {
   ISessionStreams
 } from '../../tokens';
 import { NotebookLease } from '../notebookLease';
-import { OpenNotebook } from '../openNotebook';
+import { IStanding, OpenNotebook } from '../openNotebook';
 
 class Stream {
   constructor(readonly sessionId: string) {}
@@ -82,8 +82,12 @@ class Notebook {
     this.applied.push(opId);
     return { type: 'ack', op_id: opId, ok: true };
   };
-  refresh = async (): Promise<void> => {
+  version = 'v1';
+  standing: IStanding | undefined;
+
+  refresh = async (standing?: IStanding): Promise<void> => {
     this.refreshed++;
+    this.standing = standing;
   };
 }
 
@@ -142,6 +146,21 @@ describe('NotebookLease', () => {
     expect(lease.held).toBe(false);
     stream.connect();
     expect(stream.said).toEqual(['claim work.ipynb', 'claim work.ipynb']);
+  });
+
+  it('says what it shows, and hands on what became of that meanwhile', async () => {
+    await start();
+    const [stream] = streams;
+    stream.connect();
+    expect(stream.sent[0]).toMatchObject({ version: 'v1' });
+    const standing = { written: 'v2', running: ['a'] };
+    stream.frameReceived.emit({
+      type: 'lease',
+      notebook: 'work.ipynb',
+      held: true,
+      ...standing
+    });
+    expect(notebook.standing).toMatchObject(standing);
   });
 
   it('names the same page in every claim', async () => {

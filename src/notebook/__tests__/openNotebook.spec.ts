@@ -1,3 +1,4 @@
+import { ISharedCodeCell } from '@jupyter/ydoc';
 import { DocumentRegistry } from '@jupyterlab/docregistry';
 import { INotebookModel, NotebookModel } from '@jupyterlab/notebook';
 import { ServerConnection } from '@jupyterlab/services';
@@ -366,6 +367,124 @@ describe('OpenNotebook', () => {
     await notebook.apply('3', { op: 'read', cell_id: 'b' });
     expect(document.log).toEqual(['save']);
     expect(document.model.dirty).toBe(false);
+  });
+
+  describe('behind what is not saved, what the server wrote', () => {
+    const server = { written: 'two' };
+    const cell = (index: number) =>
+      document.model.sharedModel.getCell(index) as ISharedCodeCell;
+
+    beforeEach(() => {
+      document.disk.hash = 'two';
+      document.model.sharedModel.getCell(0).setSource('typed');
+    });
+
+    it('is put together with that, in the cells there are', async () => {
+      document.cells = [code('a', '1'), code('b', 'by the agent')];
+      const before = cell(0);
+      await notebook.refresh(server);
+      expect(sources()).toEqual(['typed', 'by the agent']);
+      expect(cell(0)).toBe(before);
+      expect(document.model.dirty).toBe(true);
+      expect(told).toEqual([]);
+      // Lab has loaded the file, and loads it as ever from now on.
+      expect(document.log).toEqual(['revert']);
+      document.cells = [code('c', 'other')];
+      await document.revert();
+      expect(sources()).toEqual(['other']);
+    });
+
+    it('is put together with what came after that, again', async () => {
+      document.cells = [code('a', '1'), code('b', '2')];
+      await notebook.refresh(server);
+      document.contentsModel.hash = 'two';
+      document.disk.hash = 'three';
+      document.cells = [code('a', '1'), code('b', '3')];
+      await notebook.refresh({ written: 'three' });
+      expect(sources()).toEqual(['typed', '3']);
+      expect(told).toEqual([]);
+    });
+
+    it('does not take the place of what was typed', async () => {
+      document.cells = [code('a', 'by the agent')];
+      await notebook.refresh(server);
+      expect(sources()).toEqual(['typed']);
+      expect(told).toEqual([
+        { id: 'a', mine: 'typed', theirs: 'by the agent' }
+      ]);
+    });
+
+    it('is left where another program has written as well', async () => {
+      document.cells = [code('a', '1'), code('b', '2')];
+      await notebook.refresh({ written: null });
+      await notebook.refresh({ written: 'one and a half' });
+      expect(sources()).toEqual(['typed']);
+      expect(document.log).toEqual([]);
+    });
+
+    it('is left where cells have no ids that last', async () => {
+      (document.model.sharedModel as any).nbformat_minor = 4;
+      document.saveState.emit('started');
+      document.saveState.emit('completed');
+      document.model.sharedModel.getCell(0).setSource('typed since');
+      document.model.dirty = true;
+      await notebook.refresh(server);
+      expect(sources()).toEqual(['typed since']);
+      expect(document.log).toEqual([]);
+    });
+
+    it('is all there is to save, if a save was under way', async () => {
+      document.saveState.emit('started');
+      document.cells = [code('a', 'typed'), code('b', '2')];
+      await notebook.refresh(server);
+      expect(document.model.dirty).toBe(false);
+      // The person says: overwrite.
+      document.saveState.emit('completed');
+      expect(document.model.dirty).toBe(true);
+    });
+
+    const start = {
+      op: 'run_start',
+      cell_id: 'a',
+      run_id: 'r',
+      expected_hash: null
+    } as const;
+
+    it('ends a run, with what came of it', async () => {
+      await notebook.apply('1', start);
+      const stream = { output_type: 'stream', name: 'stdout', text: 'x\n' };
+      document.cells = [
+        {
+          ...code('a', '1'),
+          outputs: [stream] as any,
+          execution_count: 3,
+          metadata: { trusted: true }
+        }
+      ];
+      await notebook.refresh({ ...server, running: ['a'] });
+      expect(cell(0).getOutputs()).toEqual([stream]);
+      expect(cell(0).execution_count).toBe(3);
+      expect(cell(0).executionState).toBe('idle');
+      expect(document.model.cells.get(0).trusted).toBe(true);
+      expect(sources()).toEqual(['typed']);
+    });
+
+    it('ends a run that left nothing in the file, unless it goes on', async () => {
+      await notebook.apply('1', start);
+      document.disk.hash = 'one';
+      await notebook.refresh({ running: ['a'] });
+      expect(cell(0).executionState).toBe('running');
+      await notebook.refresh({ running: [] });
+      expect(cell(0).executionState).toBe('idle');
+    });
+
+    it('leaves a run that goes on as it is', async () => {
+      await notebook.apply('1', start);
+      document.cells = [code('b', '2'), code('a', '1')];
+      await notebook.refresh({ ...server, running: ['a'] });
+      expect(sources()).toEqual(['2', 'typed']);
+      expect(cell(1).executionState).toBe('running');
+    });
   });
 
   describe('takes over what changed on disk', () => {
