@@ -50,9 +50,9 @@ class KernelRecovery:
     Parameters
     ----------
     mode:
-        Return the restore mode in force; see `restore_policy.decide`.
+        Returns the restore mode in force; see `restore_policy.decide`.
     cells:
-        Return the sources of the notebook's code cells.
+        Returns the sources of the notebook's code cells.
     on_change:
         Called when a restore outside of a turn begins, and when it ends.
     """
@@ -215,7 +215,7 @@ class KernelRecovery:
             return record
         try:
             cells = await self._cells()
-        except PrimeError:  # the notebook was deleted or is no notebook
+        except PrimeError:  # the file was deleted, or is not a notebook
             cells = []
         ran = await asyncio.to_thread(self._session.records_of, "assistant_message")
         return with_recipes(record, cells, ran)
@@ -295,7 +295,7 @@ class KernelRecovery:
         return stored
 
     async def _saved(self) -> bool:
-        """Whether the newest snapshot has something to bring back."""
+        """Return whether there is a newest snapshot that contains variables."""
         if self._keeper.off is not None:
             return False
         # The very first snapshot may still be being written.
