@@ -11,7 +11,10 @@ Output = dict[str, Any]
 RECORD_TEXT_CHARS = 200_000
 """Maximum length of one text. The panel renders no more, and opening a session reads all of it."""
 RECORD_RICH_CHARS = 8_000_000
-"""Maximum size of all rich data (figures, HTML tables) of one call, in characters."""
+"""Maximum size of all rich data (figures, HTML tables) of one call, in characters.
+
+Images that the model is sent do not count: they are in the content of the result.
+"""
 LIVE_TEXT_CHARS = 20_000
 LIVE_RICH_CHARS = 1_000_000
 """Limits while code runs, because then all outputs so far are sent several times a second."""

@@ -118,9 +118,10 @@ class SessionContext:
         return await self.meter.overhead_tokens(self.projection())
 
     def marks_from(self, projection: Projection) -> int | None:
-        """Return the first message at which the request is long enough to be cached.
+        """Return the index of the first message at which the request is long enough to be cached.
 
-        ``None`` if no message is. See ``place_marks``.
+        ``SYSTEM`` if system prompt and tools alone are long enough, ``None`` if the whole request
+        is not. See ``place_marks``.
         """
         shortest = self.limits.min_cache_tokens
         first = self.meter.cacheable_from(projection, shortest)
@@ -142,9 +143,10 @@ class SessionContext:
             self.leave_server_side("it did not leave out what it was asked to")
 
     def leave_server_side(self, reason: str) -> None:
-        """Stop using server-side edits and compaction; from now on this process does both.
+        """Record that server-side edits and compaction are no longer used in this session.
 
-        This also applies to what the model's server has edited or compacted so far.
+        From now on this process does both, and replaces what the model's server has already edited
+        or compacted.
         """
         self._log.warning(
             "Session %s: the model's server does not edit or compact the context: %s",
