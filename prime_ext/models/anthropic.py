@@ -1,4 +1,4 @@
-"""A model behind the Messages API: streaming, retries that can be seen, errors that can be read."""
+"""A model behind the Messages API: streaming, visible retries and readable errors."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from prime_ext.config import ModelConfig
 
 ASK_SECONDS = 10.0
-"""How long a model's capabilities are waited for."""
+"""Timeout for asking the API about a model's capabilities."""
 ASK_AGAIN_SECONDS = 60.0
-"""After an answer that did not come."""
+"""Delay before the API is asked again after it gave no answer."""
 MIN_THINKING_TOKENS = 1_024
 """The smallest budget that the API accepts."""
 OPTIONAL_FIELDS = ("diagnostics", "thinking")
-"""Left out for good once a server has refused them: not every one knows them."""
+"""Fields that some servers do not know; omitted for good once the server has refused them."""
 UNKNOWN_FIELD = re.compile(
     r"extra|unknown|unexpected|unrecogni[sz]ed|unsupported|not (?:permitted|supported|allowed)",
     re.IGNORECASE,
@@ -54,13 +54,13 @@ class AnthropicModel:
     Parameters
     ----------
     connection:
-        The way to the provider.
+        Connection to the provider.
     model:
-        Its id, as the provider spells it.
+        Model id, as the provider spells it.
     config:
-        ``thinking_tokens`` and ``max_attempts``.
+        Source of ``thinking_tokens`` and ``max_attempts``.
     sleep:
-        Waits between attempts.
+        Called with the seconds to wait between attempts.
     """
 
     def __init__(
@@ -86,16 +86,19 @@ class AnthropicModel:
 
     @property
     def endpoint(self) -> str | None:
-        """Host that conversation content is sent to, with its port if it has one."""
+        """Host that conversation content is sent to, with the port if there is one."""
         return self._connection.host
 
     @property
     def encrypted(self) -> bool:
-        """Whether the connection is one over TLS."""
+        """Whether the connection uses TLS."""
         return self._connection.encrypted
 
     async def capabilities(self) -> Capabilities:
-        """What the model can do: asked from the API once, else what is known by its id."""
+        """Return the capabilities that the API reports, or those known for the model id.
+
+        The API's answer is cached until the server or key changes.
+        """
         async with self._asking:
             known = self._capabilities
             if known is not None and self._capabilities_for == self._connection.identity:
@@ -112,7 +115,10 @@ class AnthropicModel:
             return self._capabilities
 
     async def server_side(self) -> ServerSide:
-        """What the server can do to a context: asked from the API once, else nothing."""
+        """Return what the API reports about context management, or nothing if it cannot be asked.
+
+        The API's answer is cached until the server or key changes.
+        """
         async with self._asking:
             asked_for = self._connection.identity
             if self._server_side_for != asked_for:
@@ -127,7 +133,7 @@ class AnthropicModel:
 
     async def _ask(self, *, beta: bool = False) -> Any:
         if self.provider != "anthropic":
-            # The Models API is Anthropic's own.
+            # Only Anthropic's own API has the Models API.
             return None
         try:
             client = await self._connection.client()
@@ -139,7 +145,7 @@ class AnthropicModel:
         except ModelError:
             return None
         except Exception as error:
-            # What is wrong shows when the first message is sent, with its way to put it right.
+            # Sending the first message reports the same problem, with a hint how to fix it.
             if self._classify(error) is None:
                 raise
             return None
@@ -156,7 +162,7 @@ class AnthropicModel:
                         yield event
                 return
             except UnicodeEncodeError:
-                # Output of any kernel can hold lone surrogates; JSON in UTF-8 cannot.
+                # Kernel output can contain lone surrogates, which cannot be encoded as UTF-8.
                 request = _encodable(request)
                 attempt -= 1
                 continue
@@ -169,7 +175,7 @@ class AnthropicModel:
                     continue
                 limit = min(max_attempts, failure.max_attempts or max_attempts)
                 if not failure.passes or attempt >= limit:
-                    # The SDK's own exception holds the request, and that the key.
+                    # Drop the SDK's exception: it holds the request, which holds the key.
                     raise failure.error from None
             delay = failures.backoff(attempt, failure.retry_after_s, random.random)
             yield Retry(attempt, limit, delay, failure.reason)
@@ -208,14 +214,14 @@ class AnthropicModel:
         if thinking is not None:
             arguments["thinking"] = thinking
         if self.provider == "anthropic" and request.compaction is None:
-            # Null on the first request, so that the second can be compared with it.
+            # Sent as null on the first request, so that the API can compare the second with it.
             arguments["diagnostics"] = {"previous_message_id": request.previous_message_id}
         for name in self._refused_fields:
             arguments.pop(name, None)
         return arguments
 
     def _drop_refused_field(self, error: ModelError) -> bool:
-        """Whether the request can go again without a field that this server does not know."""
+        """Drop a field that the server has refused; return whether to send the request again."""
         if error.code != "bad_request":
             return False
         said = error.message.partition(" It says: ")[2]
@@ -227,10 +233,10 @@ class AnthropicModel:
         return False
 
     def _classify(self, error: Exception) -> failures.Failure | None:
-        """What a failed attempt means; ``None`` if it is a fault of ours."""
+        """Classify the error of a failed attempt; ``None`` if it is a bug of this package."""
         if isinstance(error, ModelError):
             return failures.Failure(error, passes=False)
-        # In memory by now: the client that failed has imported them.
+        # Already imported by the client that failed.
         import anthropic
         import httpx2
 
@@ -265,7 +271,7 @@ class AnthropicModel:
 
 
 def _encodable(request: ModelRequest) -> ModelRequest:
-    """``request`` with lone surrogates replaced, the same way each time."""
+    """Return ``request`` with lone surrogates replaced, deterministically."""
 
     def clean(value: Any) -> Any:
         if isinstance(value, str):
@@ -285,7 +291,7 @@ def _encodable(request: ModelRequest) -> ModelRequest:
 
 
 def _is_credential_error(error: Exception) -> bool:
-    """Raised by the SDK without a key, and by the cloud providers' own credential chains."""
+    """Whether ``error`` comes from the SDK lacking a key or from a cloud credential chain."""
     import anthropic
 
     if isinstance(error, anthropic.AnthropicError):
@@ -305,24 +311,25 @@ def thinking_parameter(
     max_tokens: int,
     messages: list[dict[str, Any]],
 ) -> dict[str, Any] | None:
-    """The request's ``thinking``, by what the model accepts.
+    """Return the request's ``thinking`` field, according to what the model accepts.
 
     Parameters
     ----------
     budget:
-        Tokens of thinking that are wanted, 0 for none. Only manual thinking has a budget; a model
-        that decides by itself just thinks, or does so as little as it can.
+        Wanted number of thinking tokens; 0 turns thinking off. Only manual thinking (``enabled``)
+        has a budget. A model that cannot turn thinking off gets ``between_tools`` if it accepts
+        that, else ``adaptive``.
     messages:
-        Manual thinking cannot go on with a tool loop whose last reply has lost its thinking, as
-        behind a compaction.
+        Messages of the request. Manual thinking is not possible in a tool loop whose last reply
+        has lost its thinking block, as after a compaction.
 
     Returns
     -------
     dict or None
-        ``None`` leaves the field out, and the model does what it does by itself.
+        ``None`` omits the field and leaves the decision to the model.
     """
     types = capabilities.thinking_types
-    # Without `display`, the newest models leave the text out.
+    # Without `display`, the newest models omit the text of their thinking.
     adaptive = {"type": "adaptive", "display": "summarized"}
     if budget:
         if "adaptive" in types:
@@ -339,7 +346,7 @@ def thinking_parameter(
 
 
 def _has_lost_thinking(messages: list[dict[str, Any]]) -> bool:
-    # Messages of one role in a row are one to the API: results may have text behind them.
+    # The API merges consecutive messages of one role, so text may follow the tool results.
     last = next((i for i, m in enumerate(reversed(messages)) if m["role"] == "assistant"), 0)
     answer = messages[len(messages) - last :]
     if not answer or answer[0]["content"][0]["type"] != "tool_result":
@@ -350,7 +357,7 @@ def _has_lost_thinking(messages: list[dict[str, Any]]) -> bool:
 
 @dataclass
 class _Message:
-    """A reply as it comes in."""
+    """A reply being assembled from the events of a stream."""
 
     frame: dict[str, Any] = field(default_factory=dict)
     blocks: dict[int, Block] = field(default_factory=dict)
@@ -361,7 +368,7 @@ class _Message:
     ended: bool = False
 
     def feed(self, event: Any) -> list[ModelEvent]:
-        """Take in one event of the SDK's stream; gives what is to be passed on."""
+        """Process one event of the SDK's stream and return the events to pass on."""
         kind = event.type
         if kind == "message_start":
             self.frame = event.message.to_dict()
@@ -408,12 +415,12 @@ class _Message:
         return []
 
     def reply(self, model: str) -> Reply:
-        """The whole message.
+        """Return the complete message.
 
         Raises
         ------
         StreamBroke
-            The stream ended before the message did.
+            If the stream ended before the message did.
         """
         if not self.ended:
             raise failures.StreamBroke("the connection ended in mid-message")

@@ -1,4 +1,4 @@
-"""One provider's SDK client: made when first used, off the event loop, and anew for a new key."""
+"""The SDK client of one provider, built in a thread on first use and rebuilt for a new key."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 ANTHROPIC_HOST = "api.anthropic.com"
 CONNECT_SECONDS = 15.0
 CHECK_SECONDS = 10.0
-"""How long a server has to say whether it takes a key."""
+"""Timeout for checking whether a server accepts a key."""
 
 LISTS_NOTHING = (404, 405, 501)
-"""Statuses of a server that has no Models API."""
+"""HTTP statuses by which a server says that it has no Models API."""
 
 REQUIRES = {"bedrock": ("boto3", "botocore"), "vertex": ("google.auth",)}
-"""Modules that a provider's client imports and the SDK does not bring along."""
+"""Modules that a provider's client imports but that the SDK does not depend on."""
 
 
 class Connection:
-    """The way to one provider, shared by its models.
+    """Connection to one provider, shared by its models.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class Connection:
     config:
         ``region``, ``project`` and ``stall_seconds``.
     credentials:
-        Asked again whenever its ``version`` changes.
+        Source of the key; the client is rebuilt whenever its ``version`` changes.
     """
 
     def __init__(self, provider: str, config: ModelConfig, credentials: CredentialStore) -> None:
@@ -50,12 +50,12 @@ class Connection:
         self._retired: list[Any] = []
 
     async def client(self) -> Any:
-        """The provider's asynchronous client.
+        """Return the provider's asynchronous client.
 
         Raises
         ------
         ModelError
-            ``not_installed`` or ``no_credentials``.
+            With the code ``not_installed`` or ``no_credentials``.
         """
         async with self._building:
             if self._client is None or self._version != self._credentials.version:
@@ -63,7 +63,7 @@ class Connection:
                 credential = self._credentials.current()
                 made = await asyncio.to_thread(self._build, credential)
                 if self._client is not None:
-                    # A reply may still be streaming through it.
+                    # A reply may still be streaming through the old client.
                     self._retired.append(self._client)
                 self._client, self._version = made, version
             return self._client
@@ -74,7 +74,7 @@ class Connection:
 
     @property
     def host(self) -> str:
-        """Where requests go, with the port if it is not the usual one."""
+        """Host that requests are sent to, with the port if the URL names one."""
         return self._host(self._credentials.current())
 
     def _host(self, credential: Credential) -> str:
@@ -100,42 +100,44 @@ class Connection:
 
     @property
     def encrypted(self) -> bool:
-        """Whether nobody on the way can read along."""
+        """Whether the connection uses TLS."""
         base_url = self._base_url(self._credentials.current())
         return not base_url or urlsplit(base_url).scheme != "http"
 
     @property
     def identity(self) -> tuple[int, str]:
-        """Changes whenever another server or key is used."""
+        """A value that changes whenever the server or the key changes."""
         return self._credentials.version, self.host
 
     def peer(self, model: str) -> failures.Peer:
-        """For messages about a request to ``model``."""
+        """Describe the server and key for error messages about a request to ``model``."""
         credential = self._credentials.current()
         return failures.Peer(
             self.provider, self.host, model, credential.origin if credential.has_key else ""
         )
 
     async def check(self, credential: Credential) -> str | None:
-        """Ask the server whether it takes ``credential``, which nothing uses yet.
+        """Ask the server whether it accepts ``credential``, before the credential is stored.
 
-        The models are listed for it, which costs nothing. A provider or server that does not list
-        them is not asked.
+        The check lists the models, which costs nothing. Only ``anthropic`` is checked: the other
+        providers do not list models. A server without a Models API counts as accepting.
 
         Returns
         -------
         str or None
-            Why it could not be found out; ``None`` if it is taken, or was not asked.
+            Why the check was inconclusive; ``None`` if the credential is accepted or was not
+            checked.
 
         Raises
         ------
         PrimeError
-            ``bad_credentials``: it is refused. ``not_installed`` or ``no_credentials``.
+            With the code ``bad_credentials`` if the server refuses the credential, or
+            ``not_installed`` or ``no_credentials``.
         """
         if self.provider != "anthropic":
             return None
         client = await asyncio.to_thread(self._build, credential)
-        import anthropic  # in memory by now
+        import anthropic  # already imported by _build
 
         host = self._host(credential)
         try:
@@ -154,23 +156,23 @@ class Connection:
             cause = error.__cause__ or error
             said = self._said(str(cause), credential) or type(cause).__name__
             return f"{host} cannot be reached ({said})."
-        except Exception:  # the SDK trusts that what answers is the API
+        except Exception:  # the SDK does not validate responses of other servers
             return f"{host} does not answer as the Messages API does."
         finally:
             await client.close()
         return None
 
     def _said(self, text: str | None, credential: Credential) -> str:
-        """``text`` of a server without the keys it may repeat, the one that is tried among them."""
+        """Remove all keys, including the one being checked, from the ``text`` of a server."""
         text = (text or "").replace(credential.api_key or "\0", "[key]")
         return self.redact(text)
 
     def redact(self, text: str) -> str:
-        """``text`` without any key: servers may repeat what they were sent."""
+        """Remove every known key from ``text``: servers may echo what they were sent."""
         return self._credentials.redact(text)
 
     async def close(self) -> None:
-        """Close every client; replies that still stream are cut off."""
+        """Close every client; replies that are still streaming are cut off."""
         clients = [*self._retired, *([self._client] if self._client is not None else [])]
         self._retired, self._client = [], None
         for client in clients:
@@ -186,7 +188,7 @@ class Connection:
             return credential.base_url if credential.provider == "anthropic" else None
         if credential.provider == self.provider and credential.source == "stored":
             return credential.base_url
-        # ANTHROPIC_BASE_URL is meant for Anthropic's own API, the trait for whatever is configured.
+        # ANTHROPIC_BASE_URL is meant for Anthropic's own API, the trait for the provider in use.
         return self._config.base_url or os.environ.get(
             f"ANTHROPIC_{self.provider.upper()}_BASE_URL"
         )
@@ -194,8 +196,8 @@ class Connection:
     def _build(self, credential: Credential) -> Any:
         self._check_installed()
         sdk = importlib.import_module("anthropic")
-        # Retries are ours, so that they can be seen. A read that takes longer is a stall: while a
-        # model thinks, the API sends pings.
+        # AnthropicModel retries by itself, so that the user sees each retry. A read that exceeds
+        # the timeout is a stall: while a model thinks, the API sends pings.
         common: dict[str, Any] = {
             "max_retries": 0,
             "timeout": sdk.Timeout(
@@ -232,12 +234,12 @@ class Connection:
         if credential.auth_token:
             return sdk.AsyncAnthropic(auth_token=credential.auth_token, **common)
         if "base_url" in common:
-            # A server of the user's own: it is sent no key, least of all one that the SDK would
-            # find by itself in a profile for another server.
+            # Send no key to a server of the user's own, in particular none that the SDK would find
+            # in a profile for another server.
             return sdk.AsyncAnthropic(
                 api_key="", default_headers={"Authorization": sdk.Omit()}, **common
             )
-        # A profile or workload identity, if the SDK finds one.
+        # The SDK looks for a profile or workload identity.
         return sdk.AsyncAnthropic(**common)
 
     def _build_bedrock(
@@ -264,7 +266,7 @@ class Connection:
 
 
 def _host_of(url: str) -> str:
-    """Host and port of ``url``, as a person would write it."""
+    """Return host and port of ``url``, without a port if the URL names none."""
     parts = urlsplit(url)
     host = parts.hostname or url
     if ":" in host:

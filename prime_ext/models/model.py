@@ -1,4 +1,4 @@
-"""What the package knows of a language model: one request in, a stream of events out."""
+"""Interface of a language model: a request goes in, a stream of events comes out."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Block = dict[str, Any]
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """One request in the Messages API's own shapes.
+    """A request in the shapes of the Messages API.
 
-    ``cache_control`` marks are already placed in ``system``, ``tools`` and ``messages``.
+    ``system``, ``tools`` and ``messages`` already carry their ``cache_control`` breakpoints.
     """
 
     system: list[Block]
@@ -24,19 +24,20 @@ class ModelRequest:
     max_tokens: int
     purpose: Literal["turn", "compaction"] = "turn"
     summary_tokens: int = 0
-    """How long the summary should be at most that a request for one asks for."""
+    """Maximum length of the summary, in tokens; only for requests with purpose ``compaction``."""
     previous_message_id: str | None = None
-    """API id of the last reply, for the API's own cache diagnosis."""
+    """API id of the previous reply; the API uses it to diagnose prompt cache misses."""
     edits: list[dict[str, Any]] = field(default_factory=list)
-    """What the server shall leave out of the messages before the model reads them; only for a
-    model that offers it, see ``ServerSide``."""
+    """Context edits that the server applies before the model reads the messages. Only for a model
+    that supports them, see ``ServerSide``."""
     compaction: str | None = None
-    """Has the server itself summarise the messages, by these instructions; likewise."""
+    """Instructions by which the server itself summarises the messages; ``None`` for an ordinary
+    request. Only for a model that supports it, see ``ServerSide``."""
 
 
 @dataclass(frozen=True)
 class BlockStart:
-    """A content block begins. ``block`` has its type and, for ``tool_use``, id and name."""
+    """Start of a content block. ``block`` has its type and, for ``tool_use``, its id and name."""
 
     index: int
     block: Block
@@ -62,22 +63,22 @@ class ToolInputDelta:
 
 @dataclass(frozen=True)
 class Retry:
-    """The request failed in a way that passes; it is sent again after ``delay_s``.
+    """The request failed with a transient error and is sent again after ``delay_s`` seconds.
 
-    What was streamed of the failed attempt is void.
+    Discard the events that the failed attempt has streamed.
     """
 
     attempt: int
-    """Number of the attempt that failed, from 1."""
+    """Number of the attempt that failed, counted from 1."""
     max_attempts: int
     delay_s: float
     reason: str
-    """Short and plain: ``"rate limited"``, ``"overloaded"``, ``"connection lost"``."""
+    """Short text for the user: ``"rate limited"``, ``"overloaded"``, ``"connection lost"``."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """The whole message; always the last event of a stream that did not raise."""
+    """The complete message; always the last event of a stream that did not raise."""
 
     content: list[Block]
     stop_reason: str
@@ -86,10 +87,10 @@ class Reply:
     message_id: str | None = None
     cache_miss_reason: str | None = None
     applied_edits: list[dict[str, Any]] = field(default_factory=list)
-    """What the server left out of the request, with its figures."""
+    """Context edits that the server applied, as the API reports them."""
     invalid_inputs: dict[str, str] = field(default_factory=dict)
-    """``tool_use`` id → JSON text, for calls whose input broke off or is no JSON object. Their
-    block has the input ``{}``; such a call is not to be run but answered with an error."""
+    """``tool_use`` id → raw text, for calls whose input is truncated or not a JSON object. Their
+    block has the input ``{}``. Do not run such a call; answer it with an error."""
 
 
 ModelEvent = BlockStart | TextDelta | ThinkingDelta | ToolInputDelta | Retry | Reply
@@ -97,21 +98,22 @@ ModelEvent = BlockStart | TextDelta | ThinkingDelta | ToolInputDelta | Retry | R
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a model can do, asked from the API where it answers."""
+    """Capabilities and limits of a model, as reported by the API where it can be asked."""
 
     window: int
-    """Input tokens at most (``max_input_tokens``)."""
+    """Maximum number of input tokens (the API's ``max_input_tokens``)."""
     max_output: int
     min_cache_tokens: int = 1024
     thinking: bool = False
     thinking_types: tuple[str, ...] = ()
-    """Values of ``thinking.type`` that a request may have: ``adaptive``, ``between_tools``,
+    """Values of ``thinking.type`` that the model accepts: ``adaptive``, ``between_tools``,
     ``disabled``, ``enabled``. Empty if unknown."""
     preserved_thinking: bool = False
-    """Thinking blocks are bound to what precedes them: a rewritten history must lose them."""
+    """Whether thinking blocks are bound to the messages before them, so that they must be removed
+    when the history is rewritten."""
     stops_at_window: bool = False
-    """A prompt that leaves no room for ``max_tokens`` is taken, and the reply cut off where the
-    window ends. Others refuse it."""
+    """Whether the model accepts a prompt that leaves less room than ``max_tokens`` and truncates
+    the reply at the end of the window. Other models refuse such a request."""
     images: bool = True
     image_token_cap: int = 1568
     price: Price | None = None
@@ -119,17 +121,18 @@ class Capabilities:
 
 @dataclass(frozen=True)
 class ServerSide:
-    """What the model's server can do to a context by itself. All false where it cannot be asked."""
+    """Context management that the model's server offers; all false if it cannot be asked."""
 
     clears_tool_uses: bool = False
-    """It leaves old tool results out, as a request's ``edits`` say."""
+    """The server removes old tool results as specified by ``ModelRequest.edits``."""
     compacts: bool = False
-    """It answers a request for a ``compaction`` with a block that stands for the messages."""
+    """The server answers a request with ``ModelRequest.compaction`` with a block that replaces the
+    messages."""
 
 
 @dataclass(frozen=True)
 class Price:
-    """US dollars for a million tokens."""
+    """Prices in US dollars per million tokens."""
 
     input: float
     output: float
@@ -137,11 +140,11 @@ class Price:
     cache_write_5m: float
     cache_write_1h: float
     long_prompt: Price | None = None
-    """What the whole request costs if its prompt is longer than ``long_prompt_tokens``."""
+    """Prices of the whole request if its prompt is longer than ``long_prompt_tokens``."""
     long_prompt_tokens: int = 0
 
     def cost(self, usage: dict[str, Any]) -> float:
-        """Dollars for one reply's usage."""
+        """Return the cost in US dollars of a reply with this ``usage``."""
         if self.long_prompt is not None:
             prompt = sum(
                 usage.get(key) or 0
@@ -174,34 +177,41 @@ class Model(Protocol):
 
     @property
     def endpoint(self) -> str | None:
-        """Host (and port, if any) that conversation content is sent to; ``None`` if it stays in
-        this process. A server on this machine has one too: it is a loopback address."""
+        """Host (and port, if any) that conversation content is sent to.
+
+        ``None`` if the content stays in this process. A server on this machine also has an
+        endpoint: a loopback address.
+        """
 
     @property
     def encrypted(self) -> bool:
-        """Whether what goes to the endpoint is encrypted on the way."""
+        """Whether the connection to the endpoint is encrypted."""
 
     async def capabilities(self) -> Capabilities:
-        """What the model can do; cached after the first answer."""
+        """Return the model's capabilities, cached after the first answer."""
 
     async def server_side(self) -> ServerSide:
-        """What its server can do to a context; cached likewise, and only asked if wanted."""
+        """Return what the model's server offers for context management; cached as well.
+
+        The server is asked only when this method is called.
+        """
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Send ``request`` and yield events, ``Reply`` last.
 
-        Retries what passes (408, 409, 429, 5xx, 529, lost connections, stalls), announcing each
-        with ``Retry``. Closing the iterator, or cancelling the task, closes the connection.
+        Transient failures (408, 409, 425, 429, 5xx, lost connections, stalls) are retried, each
+        retry announced by a ``Retry`` event. Closing the generator, or cancelling the task, closes
+        the connection.
 
         Raises
         ------
         ModelError
-            For what does not pass.
+            If the failure is permanent, or all attempts have failed.
         """
 
 
 class ModelError(PrimeError):
-    """A request that the model's server refused or that never got through.
+    """The model's server refused the request, or could not be reached.
 
     ``code`` is one of ``no_credentials``, ``bad_credentials`` (401/403), ``model_not_found``,
     ``context_overflow``, ``request_too_large`` (413), ``bad_request`` (400), ``rate_limited``,
@@ -214,7 +224,7 @@ class ModelError(PrimeError):
 
 
 class ContextOverflow(ModelError):
-    """The prompt is longer than the model's window."""
+    """The prompt does not fit into the model's context window."""
 
     def __init__(self, tokens: int | None, maximum: int | None, message: str) -> None:
         super().__init__(
@@ -228,7 +238,7 @@ class ContextOverflow(ModelError):
 
 @dataclass
 class ModelInfo:
-    """One line of ``GET models``."""
+    """One entry in the answer to ``GET models``."""
 
     id: str
     provider: str

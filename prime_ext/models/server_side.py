@@ -1,8 +1,9 @@
-"""What a model's server can do to a context by itself, and how it is asked for it.
+"""Context management on the model's server, and the request fields that ask for it.
 
-Context editing: a request says which old tool results the model shall not read. Compaction on
-demand: a request is answered with a signed block that stands for its messages from then on. Both
-are betas of the Messages API; the Models API says which model has them.
+Context editing: a request specifies which old tool results the server removes before the model
+reads the messages. Compaction on demand: the server answers a request with a signed block that
+replaces the messages in later requests. Both are beta features of the Messages API; the Models API
+reports which models support them.
 """
 
 from __future__ import annotations
@@ -24,25 +25,25 @@ COUNTED = (
 
 
 def needed_betas(request: ModelRequest) -> list[str]:
-    """The beta headers of a request; none, and it is one as any server takes it."""
+    """Return the beta headers of a request; without any, the request uses the stable API only."""
     betas = []
     if request.edits:
         betas.append(EDITING_BETA)
-    # A block that was made earlier needs it as well, in every request that carries it.
+    # Every later request that carries a compaction block needs the header as well.
     if request.compaction is not None or _carries_block(request.messages):
         betas.append(COMPACTION_BETA)
     return betas
 
 
 def needed_fields(request: ModelRequest) -> dict[str, Any]:
-    """What of a request only the beta API knows. One excludes the other there."""
+    """Return the fields that only the beta API knows; it does not accept both in one request."""
     if request.compaction is not None:
         return {"compaction": {"type": "summarize", "instructions": request.compaction}}
     return {"context_management": {"edits": request.edits}} if request.edits else {}
 
 
 def offered(info: Any) -> ServerSide:
-    """What the beta Models API answers. ``info`` is the SDK's ``BetaModelInfo``."""
+    """Read what a model supports from the SDK's ``BetaModelInfo``."""
     reported = getattr(info, "capabilities", None)
     editing = getattr(reported, "context_management", None)
     compaction = getattr(reported, "compaction", None)
@@ -53,7 +54,7 @@ def offered(info: Any) -> ServerSide:
 
 
 def with_compaction(usage: dict[str, Any]) -> dict[str, Any]:
-    """``usage`` with what a compaction took, which the API reports beside the sums, not in them."""
+    """Add the tokens of a compaction to ``usage``: the API reports them outside its sums."""
     entries = [
         entry
         for entry in usage.get("iterations") or ()
