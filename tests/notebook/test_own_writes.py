@@ -1,0 +1,140 @@
+"""A page that was away: who has written the file meanwhile, and what runs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prime_ext.notebook.document import NotebookDocument
+from prime_ext.notebook.lease import LeaseClient, LeaseHub
+from prime_ext.notebook.own_writes import REMEMBERED, OwnWrites
+from tests.notebook.browser import FakeBrowser
+from tests.notebook.conftest import ScriptedKernel, notebook
+
+PATH = "work.ipynb"
+
+
+class TestOwnWrites:
+    @pytest.fixture
+    def written(self) -> OwnWrites:
+        written = OwnWrites()
+        written.note("a", "1", "2")
+        written.note("a", "2", "3")
+        return written
+
+    def test_what_the_server_has_made_of_a_version(self, written: OwnWrites) -> None:
+        assert [written.since("a", v) for v in ("0", "1", "2", "3", None)] == [
+            None, "3", "3", "3", None,
+        ]  # fmt: skip
+        assert written.since("b", "1") is None
+
+    def test_another_program_in_between(self, written: OwnWrites) -> None:
+        written.note("a", "by git", "4")
+        assert written.since("a", "3") is None
+        assert written.since("a", "by git") == "4"
+
+    def test_back_to_what_there_was(self, written: OwnWrites) -> None:
+        written.note("a", "3", "1")
+        assert [written.since("a", v) for v in ("1", "2", "3")] == ["1", "1", "1"]
+
+    def test_without_hashes_nothing_is_known(self, written: OwnWrites) -> None:
+        written.note("a", "3", None)
+        assert written.since("a", "1") is None
+
+    def test_a_rename(self, written: OwnWrites) -> None:
+        written.note("folder/b", "1", "2")
+        written.rename("folder", "other")
+        assert written.since("other/b", "1") == "2"
+        assert written.since("folder/b", "1") is None
+
+    def test_versions_are_not_remembered_for_ever(self, written: OwnWrites) -> None:
+        for i in range(3, REMEMBERED + 2):
+            written.note("a", str(i), str(i + 1))
+        newest = str(REMEMBERED + 2)
+        assert written.since("a", "2") is None
+        assert written.since("a", "3") == newest
+
+
+async def version(contents: Any) -> str:
+    model = await contents.get(PATH, content=False, require_hash=True)
+    return str(model["hash"])
+
+
+class TestAPageThatComesBack:
+    @pytest.fixture
+    def claims(self, hub: LeaseHub, jp_root_dir: Path) -> Any:
+        (jp_root_dir / PATH).write_text(json.dumps(notebook("1", "2")))
+
+        def claims(version: str | None) -> tuple[LeaseClient, list[dict[str, Any]]]:
+            frames: list[dict[str, Any]] = []
+            client = hub.connect(frames.append)
+            claim = {"type": "lease", "action": "claim", "notebook": PATH, "version": version}
+            client.receive(claim)
+            return client, frames
+
+        return claims
+
+    async def test_learns_that_the_server_alone_has_written(
+        self, document: NotebookDocument, claims: Any, contents: Any
+    ) -> None:
+        before = await version(contents)
+        await document.insert("3")
+        await document.insert("4")
+        client, (frame,) = claims(before)
+        assert frame["held"]
+        assert frame["written"] == await version(contents) != before
+        client.disconnect()
+
+    async def test_learns_nothing_of_another_program(
+        self, document: NotebookDocument, claims: Any, contents: Any, jp_root_dir: Path
+    ) -> None:
+        before = await version(contents)
+        await document.insert("3")
+        (jp_root_dir / PATH).write_text(json.dumps(notebook("by git")))
+        await document.insert("4")
+        client, (frame,) = claims(before)
+        assert frame["written"] is None
+        client.disconnect()
+
+    async def test_looks_again_at_what_was_written_while_it_came(
+        self, document: NotebookDocument, claims: Any, contents: Any, monkeypatch: Any
+    ) -> None:
+        before = await version(contents)
+        came: list[tuple[LeaseClient, list[dict[str, Any]]]] = []
+        real_save = contents.save
+
+        async def save(model: Any, path: str) -> Any:
+            came.append(claims(before))
+            return await real_save(model, path)
+
+        monkeypatch.setattr(contents, "save", save)
+        await document.insert("3")
+        ((client, frames),) = came
+        assert [frame["written"] for frame in frames] == [None, await version(contents)]
+        client.disconnect()
+
+    async def test_learns_which_cells_run(
+        self, document: NotebookDocument, hub: LeaseHub, claims: Any
+    ) -> None:
+        page = FakeBrowser(hub, PATH, notebook("1", "2")).connect()
+        kernel = ScriptedKernel()
+        run = asyncio.create_task(document.run("b", kernel))
+        await page.until(lambda: "b" in page.runs)
+        page.claim()
+        assert page.received[-1]["running"] == ["b"]
+        kernel.finish.set()
+        await run
+        page.claim()
+        assert page.received[-1]["running"] == []
+
+
+async def test_a_hub_of_its_own_tells_nothing_of_files() -> None:
+    frames: list[dict[str, Any]] = []
+    LeaseHub().connect(frames.append).receive(
+        {"type": "lease", "action": "claim", "notebook": PATH}
+    )
+    assert frames == [{"type": "lease", "notebook": PATH, "held": True}]
