@@ -34,6 +34,9 @@ LOST_RESULT = (
 )
 """Text of the ``tool_result`` for a call whose result never reached the log."""
 
+LOST_BEGINNING = "[The first message of this conversation cannot be read: its log is damaged.]"
+"""Stands for it, because the API takes no conversation that begins with a reply."""
+
 CLEARED = [{"type": "text", "text": "[This old output was left out.]"}]
 """Approximation of the text by which a server replaces a result that it leaves out."""
 
@@ -138,7 +141,7 @@ def project(records: Sequence[AnyRecord], log_path: str | None = None) -> Projec
     compaction = last_compaction(records)
     refused = refused_at(records if compaction is None else _behind(records, compaction))
     if compaction is None:
-        messages = project_messages(records[1:], refused)
+        messages = _begun(project_messages(records[1:], refused))
         return replace(_with_model(head, records), messages=messages)
     summary = _summary_message(compaction, log_path, with_block=refused is not None)
     if compaction.block is not None and refused is None:
@@ -147,6 +150,15 @@ def project(records: Sequence[AnyRecord], log_path: str | None = None) -> Projec
     else:
         messages = [summary, *project_messages(_kept(records, compaction, refused), refused)]
     return replace(_after(head, records, compaction), messages=messages)
+
+
+def _begun(messages: list[ProjectedMessage]) -> list[ProjectedMessage]:
+    """Have the messages begin with one of the user's, also if a damaged log has lost it."""
+    if not messages or messages[0].role == "user":
+        return messages
+    seq = messages[0].first_seq
+    lost: list[Block] = [{"type": "text", "text": LOST_BEGINNING}]
+    return [ProjectedMessage("user", lost, seq, seq), *messages]
 
 
 def last_compaction(records: Sequence[AnyRecord]) -> CompactionEnd | None:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from prime_ext.context.breakpoints import place_marks
 from prime_ext.context.cut import cut_index
-from prime_ext.context.projection import LOST_RESULT, open_calls, project
+from prime_ext.context.projection import LOST_BEGINNING, LOST_RESULT, open_calls, project
+from prime_ext.context.projector import Projector
 from prime_ext.context.server_side import edits
 from prime_ext.session.records import (
     AnyRecord,
@@ -65,6 +66,19 @@ def test_a_call_without_result_is_answered_with_an_error() -> None:
     assert messages[-2].content[1]["is_error"] is True
     assert messages[-2].content[1]["content"][0]["text"] == LOST_RESULT
     assert [call["id"] for call in open_calls(records)] == ["b"]
+
+
+def test_a_conversation_whose_first_message_is_lost_still_begins_as_the_api_wants() -> None:
+    records = numbered([start(), question(), calling("a"), result("a"), question(1)])
+    damaged = [records[0], *records[2:]]
+    shown = 2
+    projector = Projector(lambda: damaged[:shown])
+    for shown in range(2, len(damaged) + 1):
+        assert projector.now() == project(damaged[:shown])
+    messages = project(damaged).wire_messages()
+    assert [message["role"] for message in messages] == ["user", "assistant", "user", "user"]
+    assert messages[0]["content"][0]["text"] == LOST_BEGINNING
+    check_pairing(messages)
 
 
 def test_a_late_result_takes_its_place_behind_its_call() -> None:
