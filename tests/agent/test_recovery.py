@@ -19,6 +19,7 @@ from prime_ext.agent.recipes import with_recipes
 from prime_ext.agent.recovery import KernelRecovery
 from prime_ext.agent.restore_policy import decide
 from prime_ext.agent.service import AgentService
+from prime_ext.kernel.missed_runs import Run
 from prime_ext.kernel.restoring import EMPTY
 from prime_ext.session.records import AssistantMessage, Restore, Snapshot
 from prime_ext.state import verification
@@ -104,18 +105,23 @@ async def test_what_ran_after_the_last_snapshot_is_told_after_a_crash(
     monkeypatch.setattr(captures, "SETTLED_SECONDS", 3600)
     session = await new_session()
     await saved(session, "a = 1; b = 2")
-    going = asyncio.Event()
+    agent = await session.service.agent(session.session)
+    connection = agent.kernel._connection
+    assert connection is not None
+    heard = asyncio.Event()
+
+    def hear(run: Run) -> None:
+        if "It goes." in run.code:
+            heard.set()
+
+    connection.on_run.append(hear)
     async with person(jp_serverapp, notebook) as client:
         await client.execute_interactive("b = 77\nlate = 1", timeout=60, output_hook=print)
         code = "print('It goes.', flush=True); import time; time.sleep(600)"
-
-        def hear(message: dict[str, Any]) -> None:
-            if message["msg_type"] == "stream":
-                going.set()
-
-        run = client.execute_interactive(code, output_hook=hear)
-        running = asyncio.create_task(run)
-        await asyncio.wait_for(going.wait(), 60)
+        running = asyncio.create_task(client.execute_interactive(code, output_hook=print))
+        # The person's client hears of it apart from the server, and what the server has not heard
+        # when the process ends it cannot tell.
+        await asyncio.wait_for(heard.wait(), 60)
         await kill(jp_serverapp, notebook)
         restored = await session.record("restore")
         running.cancel()
@@ -133,7 +139,6 @@ async def test_what_ran_after_the_last_snapshot_is_told_after_a_crash(
     assert "is not in it (2 runs): `b = 77 …`, `print(" in told
     assert "time.sleep(600)` (the code that ran when it died). Names set or changed since" in told
     # It is told once: what is live now is what the snapshot holds.
-    agent = await session.service.agent(session.session)
     await agent.variables.snapshot(None)
     await kill(jp_serverapp, notebook)
     again = await session.record("restore", after=restored.seq)
@@ -301,6 +306,7 @@ async def test_nothing_is_offered_where_nothing_was_saved(
     agent = await service.agent(session.session)
     await until(lambda: agent.kernel.loss is not None and not agent.variables.recovery.is_pending)
     assert session.records("restore") == []
+    assert snapshot.snapshot_id is not None
     done = await service.restore(session.session, snapshot.snapshot_id, None, False, "ada")
     assert (done["outcome"], done["reason"]) == ("unchanged", EMPTY)
 
