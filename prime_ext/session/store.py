@@ -327,9 +327,9 @@ class SessionStore:
             lock.acquire()
         except Timeout:
             raise PrimeError(
-                f"Session {folder.name} is open in another Jupyter server.",
+                f"Session {folder.name} is open in another Jupyter server or `jupyter prime run`.",
                 code="session_locked",
-                hint="Use it there, or shut that server down.",
+                hint="Use it there, or shut that server down. A run ends by itself.",
                 status=409,
             ) from None
         return lock

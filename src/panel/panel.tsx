@@ -154,7 +154,7 @@ function ConnectionBanner(props: { state: IPanelState }): JSX.Element | null {
         {unavailable
           ? unavailableText(serverFailure, trans)
           : props.state.failure?.code === 'session_locked'
-            ? trans.__('This session is open in another server.')
+            ? trans.__('This session is open in another server or run.')
             : trans.__(
                 'Disconnected from the server. The agent works on; reconnecting…'
               )}
