@@ -79,7 +79,7 @@ export function phaseText(phase: string, trans: TranslationBundle): string {
     case 'retry':
       return trans.__('Trying again…');
     case 'wait':
-      return trans.__('Waiting for the kernel…');
+      return trans.__('Waiting for the notebook…');
     default:
       return trans.__('Thinking…');
   }
