@@ -1,4 +1,4 @@
-"""What each model can do: what the Models API says, completed by what it does not say.
+"""Capabilities of each model: the Models API's answer, completed from a table.
 
 Sources: the public model overview, pricing, prompt caching and thinking pages of the Claude
 documentation (November 2026).
@@ -13,7 +13,7 @@ from typing import Any
 from prime_ext.models.model import Capabilities, Price
 
 CACHE_WRITE_5M, CACHE_WRITE_1H = 1.25, 2.0
-"""Times the price of input."""
+"""Multiples of the price of input."""
 
 
 def _price(input_: float, output: float, cache_read: float = 0.1) -> Price:
@@ -31,7 +31,7 @@ HAIKU_5_5 = replace(_price(0.1, 0.5), long_prompt=_price(0.5, 2.5), long_prompt_
 
 @dataclass(frozen=True)
 class _Generation:
-    """A line of models from one version on, up to the next that is listed."""
+    """The models of one line from version ``since`` up to the next generation in the table."""
 
     line: str
     since: tuple[int, int]
@@ -65,8 +65,8 @@ ALWAYS = ("adaptive",)
 OPTIONAL = ("adaptive", "disabled")
 MANUAL = ("disabled", "enabled")
 
-# Newest first within a line: the first whose version is not newer than the model's is taken, so a
-# model that comes out later is treated like the newest one known.
+# Newest first within a line: a model belongs to the first generation that is not newer than itself,
+# so a model released later is treated like the newest known one.
 GENERATIONS = (
     _Generation(
         "fable",
@@ -154,13 +154,13 @@ GENERATIONS = (
 UNKNOWN = Capabilities(
     window=128_000, max_output=8_192, min_cache_tokens=1_024, images=False, image_token_cap=1_568
 )
-"""A model that is none of Claude's, on a server that does not say what it can do."""
+"""Assumed for a model that is not a Claude model, or whose line is not in the table."""
 
 CLAUDE_ID = re.compile(r"claude-(?P<line>[a-z]+)-(?P<major>\d{1,2})(?:-(?P<minor>\d{1,2}))?(?!\d)")
 
 
 def known_capabilities(model: str) -> Capabilities:
-    """What is known of ``model`` by its id, in the spelling of any provider."""
+    """Return the capabilities from the table for a model id, in the spelling of any provider."""
     match = CLAUDE_ID.search(model)
     if match is None:
         return UNKNOWN
@@ -171,17 +171,17 @@ def known_capabilities(model: str) -> Capabilities:
     for generation in generations:
         if version >= generation.since:
             return generation.capabilities
-    # What is older is not listed; it refuses what does not fit in its window.
+    # Older models are not listed; they refuse a request that does not fit into the window.
     return replace(generations[-1].capabilities, stops_at_window=False)
 
 
 def reported_capabilities(model: str, info: Any) -> Capabilities:
-    """What the Models API answers for ``model``, the rest from what is known.
+    """Combine the Models API's answer for ``model`` with the table.
 
     Parameters
     ----------
     info:
-        The SDK's ``ModelInfo``. Other servers answer with a part of its fields, or with others.
+        The SDK's ``ModelInfo``. Other servers may omit fields or add their own.
     """
     known = known_capabilities(model)
     window = _positive(getattr(info, "max_input_tokens", None))
@@ -209,7 +209,7 @@ def reported_capabilities(model: str, info: Any) -> Capabilities:
 
 
 def _supported(capability: Any) -> bool | None:
-    """Whether a capability is there; ``None`` if the server does not say."""
+    """Whether a capability is supported; ``None`` if the server does not say."""
     supported = getattr(capability, "supported", None)
     return supported if isinstance(supported, bool) else None
 

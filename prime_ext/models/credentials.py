@@ -1,4 +1,4 @@
-"""Where the key comes from, where it is kept, and what has to be hidden wherever text is shown."""
+"""Sources and storage of the API key, and the secrets to redact from all text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from prime_ext.private_file import replace_private
 
 PRIME_KEY = "PRIME_API_KEY"
 SHARED_VARIABLES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
-"""Set by people for their own notebooks too: used, but left in the environment."""
+"""Variables that users also set for their own notebooks: used, but left in the environment."""
 BASE_URL_VARIABLE = "ANTHROPIC_BASE_URL"
 PROVIDER_SECRETS = (
     "ANTHROPIC_FOUNDRY_API_KEY",
@@ -28,23 +28,23 @@ PROVIDER_SECRETS = (
     "AWS_SECRET_ACCESS_KEY",
     "AWS_SESSION_TOKEN",
 )
-"""Read by the provider clients themselves; known here only to be hidden."""
+"""Variables that the provider clients read by themselves; listed only for redaction."""
 
 KEYED_PROVIDERS = ("anthropic", "bedrock", "foundry")
-"""Those that a key alone gets into."""
+"""Providers for which an API key suffices."""
 SHORTEST_SECRET = 8
-"""Hiding shorter strings would hide ordinary words."""
+"""Minimum length for redaction; redacting shorter strings would hit ordinary words."""
 LONGEST_KEY = 4_096
 
 
 @dataclass(frozen=True)
 class Credential:
-    """What a client is built with. A key and the server it is meant for belong together."""
+    """The key and server that a client is built with; a key is only sent to its own server."""
 
     source: str
     """``environment``, ``config``, ``stored`` or ``none``."""
     origin: str
-    """For people: the variable, trait or place it was found in."""
+    """Variable, trait or place where the key was found, for messages."""
     provider: str = "anthropic"
     api_key: str | None = field(default=None, repr=False)
     auth_token: str | None = field(default=None, repr=False)
@@ -56,17 +56,21 @@ class Credential:
 
 
 class CredentialStore:
-    """The key in use, in this order: ``PRIME_API_KEY``, the trait ``ModelConfig.api_key``, what was
-    entered in the panel, ``ANTHROPIC_API_KEY``, ``ANTHROPIC_AUTH_TOKEN``.
+    """Determine the key in use, and store the key that was entered in the panel.
+
+    Precedence: ``PRIME_API_KEY``, the trait ``ModelConfig.api_key``, the key entered in the panel,
+    ``ANTHROPIC_API_KEY``, ``ANTHROPIC_AUTH_TOKEN``.
 
     Parameters
     ----------
     config:
-        For ``api_key``, ``base_url`` and ``provider``.
+        Source of ``api_key``, ``base_url`` and ``provider``.
     path:
-        File of what was entered in the panel; made on first use, readable by its owner only.
+        File for the key and URL entered in the panel; created on first use, readable only by its
+        owner.
     environ:
-        ``PRIME_API_KEY`` is taken out of it at once, so that no kernel started later inherits it.
+        Environment variables. ``PRIME_API_KEY`` is removed at once, so that no kernel started later
+        inherits it.
     """
 
     def __init__(
@@ -80,12 +84,12 @@ class CredentialStore:
         self._environ = environ
         self._prime_key = _take(PRIME_KEY, environ)
         self._stored, self.problem = self._read()
-        """``problem``: why the file cannot be used, for the log; empty if it can."""
+        """``problem``: reason why the file cannot be used, for the log; empty if it can."""
         self.version = 0
-        """Counts changes, so that clients know when to be rebuilt."""
+        """Incremented at each change, so that clients are rebuilt."""
 
     def current(self) -> Credential:
-        """The credential in use."""
+        """Return the credential in use."""
         provider = self._config.provider
         provider = "anthropic" if provider in ("auto", "offline") else provider
         base_url = self._base_url()
@@ -115,7 +119,7 @@ class CredentialStore:
         return Credential("none", "", provider, base_url=base_url)
 
     def source(self) -> str:
-        """``none``, ``environment``, ``config`` or ``stored``."""
+        """Return ``none``, ``environment``, ``config`` or ``stored``."""
         return self.current().source
 
     def api_key(self) -> str | None:
@@ -125,12 +129,12 @@ class CredentialStore:
         return self.current().base_url
 
     def configured(self) -> bool:
-        """Whether there is a key or a server to talk to."""
+        """Whether a key or the URL of a server is configured."""
         current = self.current()
         return current.has_key or current.base_url is not None
 
     def secrets(self) -> list[str]:
-        """Every key known here, for redaction; longest first, so that none hides inside another."""
+        """Return all known keys for redaction, longest first, as one may contain another."""
         found = {
             self._prime_key,
             self._config.api_key,
@@ -143,7 +147,7 @@ class CredentialStore:
         )
 
     def redact(self, text: str) -> str:
-        """``text`` without any key known here."""
+        """Replace every known key in ``text`` by ``[key]``."""
         for secret in self.secrets():
             text = text.replace(secret, "[key]")
         return text
@@ -151,24 +155,24 @@ class CredentialStore:
     def entered(
         self, provider: str, api_key: str | None, base_url: str | None = None
     ) -> Credential:
-        """What was entered in the panel, as it would be used. Nothing is kept yet.
+        """Return the credential for values entered in the panel, without storing them.
 
         Raises
         ------
         PrimeError
-            As ``set``, but for ``credentials_unwritable``.
+            As for ``set``, except ``credentials_unwritable``.
         """
         return self._of_panel(self._entry(provider, api_key, base_url))
 
     def set(self, provider: str, api_key: str | None, base_url: str | None = None) -> None:
-        """Keep what was entered in the panel.
+        """Store the values that were entered in the panel.
 
         Raises
         ------
         PrimeError
-            ``credentials_fixed`` if the environment or configuration has a key that would be used
-            instead; ``credentials_invalid`` for a key or URL that cannot be one;
-            ``credentials_unwritable``.
+            ``credentials_fixed`` if a key in the environment or configuration takes precedence;
+            ``credentials_invalid`` if the key or URL is malformed; ``credentials_unwritable`` if
+            the file cannot be written.
         """
         entry = self._entry(provider, api_key, base_url)
         self._write(entry)
@@ -202,7 +206,7 @@ class CredentialStore:
         return self._config.base_url or self._environ.get(BASE_URL_VARIABLE) or None
 
     def clear(self) -> None:
-        """Forget what was entered in the panel."""
+        """Delete the values that were entered in the panel."""
         with suppress(FileNotFoundError):
             self._path.unlink()
         self._stored, self.problem = None, ""
@@ -212,7 +216,7 @@ class CredentialStore:
         if self._path.is_symlink():
             return None, f"{self._path} is not used: it is a symbolic link."
         try:
-            # Where the system has it, against a link that is put there just now.
+            # O_NOFOLLOW, where available, guards against a symlink created since the check.
             descriptor = os.open(self._path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
         except FileNotFoundError:
             return None, ""
@@ -231,7 +235,7 @@ class CredentialStore:
         return entry, ""
 
     def _write(self, entry: dict[str, Any]) -> None:
-        """Replace the file as a whole; it is never readable by others, not even for a moment."""
+        """Replace the file atomically; at no moment is it readable by others."""
         if self._path.is_symlink():
             raise PrimeError(
                 f"{self._path} is a symbolic link; a key is not written through one.",
@@ -251,10 +255,10 @@ class CredentialStore:
 
 
 def _take(name: str, environ: MutableMapping[str, str]) -> str | None:
-    """Take a variable out of the environment, and out of the block the process began with.
+    """Remove a variable from the environment and from the process's initial environment block.
 
-    ``unsetenv`` only drops the pointer: on Linux the text itself stays readable in
-    ``/proc/<pid>/environ`` by every process of the same user, kernels among them, until it is
+    ``unsetenv`` only removes the pointer. On Linux the text itself stays readable in
+    ``/proc/<pid>/environ`` for every process of the same user, including kernels, until it is
     overwritten.
     """
     value = environ.pop(name, None)
@@ -264,7 +268,7 @@ def _take(name: str, environ: MutableMapping[str, str]) -> str | None:
 
 
 def _overwrite(name: str) -> None:
-    import ctypes  # not needed without the variable
+    import ctypes  # only needed if the variable is set
 
     marker = f"\0{name}=".encode()
     with suppress(OSError, ValueError, IndexError):
@@ -274,13 +278,13 @@ def _overwrite(name: str) -> None:
             return
         start = at + len(marker) - 1
         length = block.index(b"\0", at + len(marker)) - at - len(marker)
-        # Field 50 of stat, counted behind the command in parentheses: where the block begins.
+        # Field 50 of stat (env_start) is the address of the block; rpartition drops fields 1 and 2.
         fields = Path("/proc/self/stat").read_text("ascii").rpartition(")")[2].split()
         ctypes.memset(int(fields[47]) + start, ord("x"), length)
 
 
 def _unsafe(status: os.stat_result) -> str:
-    """Why a file that holds a key must not be trusted; empty if it may."""
+    """Return why a file that holds a key must not be trusted; empty if it may be."""
     if os.name != "posix":
         return ""
     if status.st_uid != os.geteuid():
@@ -334,13 +338,13 @@ def _checked_url(url: str, with_key: bool) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether ``host`` is this machine."""
+    """Whether ``host`` is ``localhost`` or a loopback address."""
     if host == "localhost":
         return True
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
-        # A name such as 127.0.0.1.example.org can lead anywhere.
+        # A name such as 127.0.0.1.example.org can resolve to any address.
         return False
 
 

@@ -1,4 +1,4 @@
-"""From what goes wrong with a request to what a person is told, and whether to try again."""
+"""Classification of failed requests: the message for the user, and whether to retry."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from prime_ext.models.model import ContextOverflow, ModelError
 TRANSIENT = frozenset({408, 409, 425, 429})
 
 LONGEST_WAIT_S = 300.0
-"""A server that asks for more than this is not waited for: the person decides."""
+"""Longest ``retry-after`` that is obeyed; beyond it the request fails and the user decides."""
 BACKOFF_BASE_S, BACKOFF_CAP_S = 1.0, 30.0
 JITTER = 0.25
 
 CONNECTION_ATTEMPTS = 3
-"""A server that cannot be reached or falls silent rarely comes back within a turn."""
+"""Maximum number of attempts when the server is unreachable or silent, since such a server rarely
+comes back within a turn."""
 
 REASONS = {
     "rate_limited": "rate limited",
@@ -38,35 +39,35 @@ OVERFLOWS = (
     ),
     re.compile(r"input is too long for requested model", re.IGNORECASE),
 )
-"""Of the API itself and of the servers that speak it: llama.cpp, vLLM, Bedrock."""
+"""Overflow messages of the API itself and of compatible servers: llama.cpp, vLLM, Bedrock."""
 
 
 class StreamBroke(Exception):
-    """A stream that ended before its message was whole, or that could not be read."""
+    """A stream ended before its message was complete, or could not be parsed."""
 
 
 @dataclass(frozen=True)
 class Peer:
-    """Who was asked, for messages."""
+    """The server that a request was sent to, for error messages."""
 
     provider: str
     host: str
     model: str
     key_origin: str
-    """Where the key came from: a variable, a trait, ``the panel``; empty without a key."""
+    """Origin of the key: a variable, a trait or ``the panel``; empty without a key."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """What became of one attempt."""
+    """Outcome of a failed attempt."""
 
     error: ModelError
     passes: bool
-    """Whether sending the same request again may succeed."""
+    """Whether the failure is transient, so that the same request may succeed when it is retried."""
     retry_after_s: float | None = None
-    """What the server asked to wait."""
+    """Delay in seconds that the server asked for."""
     max_attempts: int | None = None
-    """Attempts at most, if fewer than configured."""
+    """Maximum number of attempts, if it is smaller than the configured one."""
 
     @property
     def reason(self) -> str:
@@ -74,7 +75,10 @@ class Failure:
 
 
 def backoff(attempt: int, retry_after_s: float | None, random: Callable[[], float]) -> float:
-    """Seconds to wait after attempt number ``attempt``; what the server asks for comes first."""
+    """Return the delay in seconds after attempt number ``attempt``.
+
+    It grows exponentially with jitter, unless the server has asked for ``retry_after_s``.
+    """
     if retry_after_s is not None and retry_after_s > 0:
         return retry_after_s
     exponential = min(BACKOFF_CAP_S, BACKOFF_BASE_S * 2.0 ** min(attempt - 1, 16))
@@ -82,7 +86,7 @@ def backoff(attempt: int, retry_after_s: float | None, random: Callable[[], floa
 
 
 def parse_retry_after(value: str | None, milliseconds: str | None = None) -> float | None:
-    """Seconds from ``retry-after`` (seconds or an HTTP date) or ``retry-after-ms``."""
+    """Parse ``retry-after`` (seconds or an HTTP date) or ``retry-after-ms``, in seconds."""
     try:
         if milliseconds:
             return float(milliseconds) / 1000
@@ -103,18 +107,18 @@ def from_status(
     retry_after_s: float | None = None,
     should_retry: str | None = None,
 ) -> Failure:
-    """A response with an error status, or an ``error`` event in a stream.
+    """Classify a response with an error status, or an ``error`` event in a stream.
 
     Parameters
     ----------
     status:
-        HTTP status; 200 for an event in a stream.
+        HTTP status; 200 for an ``error`` event in a stream.
     kind:
         The API's error type, e.g. ``overloaded_error``; empty if there is none.
     message:
-        What the server says, without anything secret.
+        The server's error message, redacted.
     should_retry:
-        The header ``x-should-retry``.
+        Value of the header ``x-should-retry``.
     """
     passes = status in TRANSIENT or status >= 500 or kind in _KIND_PASSES
     if should_retry in ("true", "false"):
@@ -203,7 +207,7 @@ def _key_hint(peer: Peer) -> str:
 
 
 def no_credentials(peer: Peer, message: str = "") -> Failure:
-    """No key was found, or the provider's own credentials could not be loaded."""
+    """Return the failure for a missing key, or for cloud credentials that could not be loaded."""
     hints = {
         "bedrock": "Configure AWS credentials and ModelConfig.region, or set "
         "AWS_BEARER_TOKEN_BEDROCK, and restart the server.",
@@ -223,7 +227,7 @@ def no_credentials(peer: Peer, message: str = "") -> Failure:
 
 
 def key_refused(host: str, message: str, has_key: bool) -> ModelError:
-    """A key, or the want of one, that a person has just entered."""
+    """Return the error for a key, or a server without a key, that the user has just entered."""
     said = f" It says: {message}" if message else ""
     return ModelError(
         f"{host} refused the key.{said}" if has_key else f"{host} wants a key.{said}",
@@ -236,7 +240,7 @@ def key_refused(host: str, message: str, has_key: bool) -> ModelError:
 
 
 def not_installed(provider: str, package: str) -> ModelError:
-    """The provider's client needs a package that is not there."""
+    """Return the error for a provider whose client needs a package that is not installed."""
     return ModelError(
         f"The provider {provider!r} needs the package {package}, which is not installed.",
         code="not_installed",
@@ -245,7 +249,7 @@ def not_installed(provider: str, package: str) -> ModelError:
 
 
 def unreachable(peer: Peer, cause: str) -> Failure:
-    """No connection, or one that broke before anything could be told from it."""
+    """Return the failure for a server that could not be connected to."""
     return Failure(
         ModelError(
             f"{peer.host} cannot be reached ({cause}).",
@@ -258,7 +262,7 @@ def unreachable(peer: Peer, cause: str) -> Failure:
 
 
 def broken(peer: Peer, cause: str) -> Failure:
-    """A stream that was cut, or that held something unreadable."""
+    """Return the failure for a stream that was cut off or could not be parsed."""
     return Failure(
         ModelError(
             f"The answer of {peer.host} broke off ({cause}).",
@@ -270,7 +274,7 @@ def broken(peer: Peer, cause: str) -> Failure:
 
 
 def stalled(peer: Peer, seconds: float) -> Failure:
-    """Nothing came for so long that the connection is taken for dead."""
+    """Return the failure for a connection considered dead after ``seconds`` of silence."""
     return Failure(
         ModelError(
             f"{peer.host} sent nothing for {seconds:g} seconds.",

@@ -1,6 +1,7 @@
-"""Keys stay out of the server's log, whoever writes there.
+"""Redaction of keys from the server's log, including messages of other packages.
 
-Behind a gateway, Jupyter Server logs the environment it starts a kernel with, which is its own.
+With a kernel gateway, Jupyter Server logs the environment that it starts a kernel with, which is
+its own.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable
 
 
 class LogRedaction(logging.Filter):
-    """Passes every message, without what ``redact`` takes out of it."""
+    """Apply ``redact`` to every log message; never suppress one."""
 
     def __init__(self, redact: Callable[[str], str]) -> None:
         super().__init__()
@@ -20,7 +21,7 @@ class LogRedaction(logging.Filter):
         try:
             message = record.getMessage()
         except (TypeError, ValueError):
-            return True  # the handler reports what is wrong with it
+            return True  # the handler reports the malformed message
         clean = self._redact(message)
         if clean != message:
             record.msg, record.args = clean, ()

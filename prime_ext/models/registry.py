@@ -1,4 +1,4 @@
-"""Which models there are, which one is taken, and one object for each."""
+"""The available models, the default model, and one shared instance of each model."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
 OFFLINE = "offline"
 REMOTE_PROVIDERS = ("anthropic", "bedrock", "vertex", "foundry")
 FALLBACK_MODEL = "claude-sonnet-5-5"
-"""Where the Models API cannot be asked."""
+"""Default model if the Models API cannot be asked."""
 BEDROCK_PREFIX = "anthropic."
 DEFAULT_LINE = "sonnet"
 
 LIST_SECONDS = 10.0
 LISTED_FOR_SECONDS = 600.0
 FAILED_FOR_SECONDS = 30.0
-"""How long a list, or the failure to get one, is kept before the API is asked again."""
+"""How long a list of models, or the failure to get one, is cached."""
 
 
 class ModelRegistry:
-    """Gives models by provider and id; instances are shared between sessions.
+    """Provides models by provider and id; instances are shared between sessions.
 
     Parameters
     ----------
     config:
-        ``provider``, ``model`` and what the models themselves take from it.
+        Source of ``provider`` and ``model``; also passed on to the models.
     credentials:
-        Decides by what it has whether a provider can be used.
+        Source of the keys; determines the default provider if ``ModelConfig.provider`` is ``auto``.
     """
 
     def __init__(
@@ -59,7 +59,10 @@ class ModelRegistry:
             log.warning("%s", credentials.problem)
 
     def default_provider(self) -> str:
-        """``ModelConfig.provider``, or by what is configured; else the offline agent."""
+        """Return ``ModelConfig.provider``; for ``auto``, the provider of the credential in use.
+
+        Without a credential or server, ``auto`` means the offline agent.
+        """
         if self._config.provider != "auto":
             return self._config.provider
         if self.credentials.configured():
@@ -67,7 +70,7 @@ class ModelRegistry:
         return OFFLINE
 
     async def default_model(self, provider: str) -> str:
-        """``ModelConfig.model``, or the newest Sonnet that the API lists."""
+        """Return ``ModelConfig.model``, or the newest Sonnet that the API lists."""
         if provider == OFFLINE:
             return OFFLINE
         if self._config.model:
@@ -79,7 +82,7 @@ class ModelRegistry:
         return newest(await self._list_anthropic()) or FALLBACK_MODEL
 
     async def list(self) -> list[ModelInfo]:
-        """What can be chosen: the offline agent, and what the configured provider offers."""
+        """Return the models to choose from: the offline agent and those of the default provider."""
         provider = self.default_provider()
         found = [ModelInfo(OFFLINE, OFFLINE, "Offline agent", default=provider == OFFLINE)]
         if provider == OFFLINE:
@@ -97,12 +100,12 @@ class ModelRegistry:
         return found
 
     def get(self, provider: str, model_id: str) -> Model:
-        """The model of this id.
+        """Return the model with this id, created on first use.
 
         Raises
         ------
         ModelError
-            ``model_not_found`` for a provider that does not exist.
+            With the code ``model_not_found`` for an unknown provider.
         """
         key = (provider, model_id)
         if key not in self._models:
@@ -110,34 +113,35 @@ class ModelRegistry:
         return self._models[key]
 
     def endpoint(self, provider: str) -> str | None:
-        """Host that content is sent to; ``None`` for the offline agent."""
+        """Return the host that content is sent to; ``None`` for the offline agent."""
         return None if provider == OFFLINE else self._connection(provider).host
 
     async def connect(
         self, provider: str, api_key: str | None, base_url: str | None = None
     ) -> str | None:
-        """Keep the key that a person has entered, unless its server refuses it.
+        """Store the key that the user has entered, unless the server refuses it.
 
         Returns
         -------
         str or None
-            Why the server could not be asked; the key is kept all the same.
+            Why the key could not be checked; it is stored nevertheless.
 
         Raises
         ------
         PrimeError
-            As ``CredentialStore.set`` and ``Connection.check``; what was kept before stays.
+            As for ``CredentialStore.set`` and ``Connection.check``; the previously stored key
+            stays.
         """
         entered = self.credentials.entered(provider, api_key, base_url)
         unchecked = None
-        if self._config.provider != OFFLINE:  # nothing is to leave this machine
+        if self._config.provider != OFFLINE:  # "offline" allows no connections
             unchecked = await self._connection(provider).check(entered)
         await asyncio.to_thread(self.credentials.set, provider, api_key, base_url)
         self.forget()
         return unchecked
 
     def forget(self) -> None:
-        """Ask for models anew: another key may be allowed others."""
+        """Invalidate the list of models: another key may have access to others."""
         self._listed_until = 0.0
 
     async def close(self) -> None:
@@ -168,7 +172,7 @@ class ModelRegistry:
         return self._connections[provider]
 
     async def _list_anthropic(self) -> tuple[Any, ...]:
-        """The SDK's ``ModelInfo`` of every model in use; empty if the API cannot be asked."""
+        """Return the SDK's ``ModelInfo`` of each active model; empty if the API cannot be asked."""
         async with self._listing:
             if time.monotonic() >= self._listed_until:
                 listed = await self._ask()
@@ -182,8 +186,7 @@ class ModelRegistry:
         try:
             listed = await asyncio.wait_for(_all_models(connection), LIST_SECONDS)
         except Exception as error:
-            # A server without this route is no failure; what else is wrong shows with the first
-            # message.
+            # A server may lack this route; any other problem is reported with the first message.
             reason = connection.redact(str(error)) or type(error).__name__
             self._log.info("%s does not list its models: %s", connection.host, reason)
             return None
@@ -198,7 +201,7 @@ async def _all_models(connection: Connection) -> list[Any]:
 
 
 def newest(infos: Sequence[Any]) -> str | None:
-    """The newest Sonnet of ``infos``; the newest model of all on a server without one."""
+    """Return the id of the newest Sonnet in ``infos``, or of the newest model if there is none."""
 
     def created(info: Any) -> float:
         moment = getattr(info, "created_at", None)
