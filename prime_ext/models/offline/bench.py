@@ -1,4 +1,4 @@
-"""What plans share: the notebook's variables and frames as seen so far, and common calls."""
+"""State and helpers that plans share: known variables and frames, and common tool calls."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from prime_ext.models.offline.phrases import PRONOUN
 from prime_ext.models.offline.steps import Asking, Step, Stop
 
 AMBIGUOUS = " can be "
-"""Stands between the user's words and the names that they fit."""
+"""Text between the user's phrase and the names that match it, in the question "which one?"."""
 
 DECLINED = "You declined that, so I stopped and left everything as it was."
 
 
 class Bench:
-    """Lives for one planning; what it knows comes from the results of the calls it makes."""
+    """State of one run of a plan, filled from the results of the calls that the plan makes."""
 
     def __init__(self, conversation: Conversation) -> None:
         self.conversation = conversation
         self.last_cell: str | None = None
-        """Id of the cell that this turn inserted or ran last."""
+        """Id of the last cell that this turn inserted or ran."""
         self._variables: list[Variable] | None = None
         self._frames: dict[str, Frame] = {}
         self._recent: str | None = None
@@ -33,7 +33,7 @@ class Bench:
     # --- calls ---------------------------------------------------------------------------------
 
     def call(self, tool: str, say: str = "", /, **arguments: object) -> Asking[Result]:
-        """Make one call; a declined one ends the plan."""
+        """Make one call; a declined call ends the plan."""
         if tool not in self.conversation.tools:
             raise Stop(f"This session does not offer the tool `{tool}` that this takes.")
         given = {key: value for key, value in arguments.items() if value is not None}
@@ -43,14 +43,14 @@ class Bench:
         return result
 
     def must(self, tool: str, say: str = "", /, **arguments: object) -> Asking[Result]:
-        """Make one call that the rest of the plan depends on."""
+        """Make one call that the rest of the plan depends on; an error ends the plan."""
         result = yield from self.call(tool, say, **arguments)
         if result.is_error:
             raise Stop(f"`{tool}` failed:\n\n{quoted(result.text)}")
         return result
 
     def cell(self, source: str, say: str = "", *, after: str | None = None) -> Asking[Result]:
-        """Insert a code cell and run it; returns what the run came to."""
+        """Insert a code cell, run it, and return the result of the run."""
         inserted = yield from self.must("insert_cell", say, source=source, after=after)
         cell_id = observations.inserted_id(inserted.text)
         if cell_id is None:
@@ -60,32 +60,32 @@ class Bench:
         return (yield from self.call("run_cell", cell_id=cell_id))
 
     def forget(self) -> None:
-        """Code has run: what was known of the namespace may be wrong."""
+        """Discard what is known of the namespace, because code has run."""
         self._variables = None
         self._frames.clear()
 
     # --- variables and frames ------------------------------------------------------------------
 
     def variables(self) -> Asking[list[Variable]]:
-        """The live variables."""
+        """Return the variables in the kernel."""
         if self._variables is None:
             result = yield from self.must("list_variables")
             self._variables = observations.variables(result.text)
         return self._variables
 
     def inspect(self, name: str) -> Asking[Frame]:
-        """Columns and size of the frame in variable ``name``."""
+        """Return columns and size of the frame in variable ``name``."""
         if name not in self._frames:
             result = yield from self.must("inspect_variable", name=name)
             self._frames[name] = observations.frame(name, result.text)
         return self._frames[name]
 
     def use(self, name: str) -> None:
-        """Variable ``name`` is what "it" means from here on."""
+        """Make ``name`` the variable that "it" refers to from now on."""
         self._recent = name
 
     def frame(self, hint: str | None = None, columns: Sequence[str] = ()) -> Asking[Frame]:
-        """The frame meant: by name, else the one that has ``columns``, else the last one used."""
+        """Return the frame named by ``hint``, else one with ``columns``, else the last one used."""
         known = yield from self.variables()
         frames = [variable for variable in known if variable.is_frame]
         if hint is not None and not re.fullmatch(PRONOUN, hint, re.I):
@@ -123,7 +123,7 @@ class Bench:
         return first
 
     def _by_recency(self, names: list[str]) -> list[str]:
-        """``names`` with the ones used last in the conversation first."""
+        """Sort ``names`` by their last use in the conversation, most recent first."""
 
         def age(name: str) -> int:
             if name == self._recent:
@@ -150,12 +150,12 @@ class Bench:
 
     @staticmethod
     def column(frame: Frame, phrase: str) -> Column:
-        """The column of ``frame`` that ``phrase`` means.
+        """Return the column of ``frame`` that ``phrase`` means.
 
         Raises
         ------
         Stop
-            None or several fit; the message names those that are near.
+            If no column or several match; the message names the candidates.
         """
         found = matching(phrase, frame.names)
         if len(found) == 1:
@@ -180,12 +180,12 @@ class Bench:
         return posixpath.dirname(self.conversation.notebook)
 
     def from_kernel(self, path: str) -> str:
-        """A path from the server's root as code in the notebook has to write it."""
+        """Convert a path from the server's root to one relative to the kernel's directory."""
         return posixpath.relpath(path, self.folder or ".")
 
 
 def declined(result: Result) -> str:
-    """Words for a call that was not allowed."""
+    """Return the reply to a call that was not allowed."""
     if result.text.startswith("Plan mode"):
         return (
             "The permission mode is *plan*, so nothing is changed or run. "
@@ -195,7 +195,7 @@ def declined(result: Result) -> str:
 
 
 def quoted(text: str, lines: int = 40) -> str:
-    """Text as a fenced block, its middle left out if it is long."""
+    """Return ``text`` as a fenced block of at most ``lines`` lines, its middle omitted."""
     rows = text.strip("\n").splitlines()
     if len(rows) > lines:
         rest = len(rows) - lines + 1

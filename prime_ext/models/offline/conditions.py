@@ -1,4 +1,4 @@
-"""Conditions on rows in the user's words: "body mass is over 4000 and species is Adelie"."""
+"""Parser for conditions on rows, such as "body mass is over 4000 and species is Adelie"."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _COMPILED = [(re.compile(rf"^(?P<col>.+?){pattern}", re.I), op) for pattern, op 
 
 
 def parse(text: str) -> tuple[tuple[Condition, ...], str] | None:
-    """Conditions and how they are joined (``and`` or ``or``); ``None`` if any is not understood."""
-    # "between 3 and 5" holds an "and" of its own.
+    """Return the conditions and ``and`` or ``or``; ``None`` if one of them cannot be parsed."""
+    # "between 3 and 5" contains an "and" that does not join conditions.
     shielded = re.sub(r"(between\s+\S+)\s+and\s+", "\\1 \0 ", text, flags=re.I)
     join = "and"
     parts = re.split(r"\s+(?:and|&)\s+", shielded, flags=re.I)
@@ -66,7 +66,7 @@ def _one(text: str) -> Condition | None:
         condition = Condition(
             unquote(match["col"]), operator, tuple(_value(value) for value in values)
         )
-        # The operator that stands first in the text is the one meant.
+        # The operator that comes first in the text counts.
         at = len(match["col"])
         if condition.column and (best is None or at < best[0]):
             best = (at, condition)

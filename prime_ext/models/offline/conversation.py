@@ -1,4 +1,4 @@
-"""What a request's messages say: the question being worked on, and what was done for it so far."""
+"""Reads a request's messages: the current question, and the tool calls made for it so far."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHANGING = frozenset(
     ("run_code", "run_cell", "insert_cell", "edit_cell", "delete_cell", "move_cell", "edit_file",
      "write_file", "compact_context")
 )  # fmt: skip
-"""Tools that do more than look."""
+"""Tools that run code or change something."""
 
 _LAST_MESSAGE = re.compile(r"<last_user_message>\n?(.*?)\n?</last_user_message>", re.S)
 _ATTACHMENT = re.compile(
@@ -31,12 +31,12 @@ _OPEN = re.compile(rf"^- {OPEN_REQUEST}(.*(?:\n  .*)*)", re.M)
 _TOUR_STEP = re.compile(rf"^- {TOUR_STEP}(\d+) of \d+", re.M)
 _NOTEBOOK = re.compile(r"`([^`\n]+\.ipynb)`")
 _DECLINED = ("The user declined", "Plan mode")
-"""How the results begin of calls that the user, or the permission mode, did not allow."""
+"""Prefixes of the results of calls that the user or the permission mode did not allow."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """A tool call, made or to be made."""
+    """A tool call that was made or is to be made."""
 
     name: str
     arguments: dict[str, Any] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Result:
-    """What a call came to."""
+    """The result of a call."""
 
     text: str
     is_error: bool = False
@@ -52,13 +52,13 @@ class Result:
 
     @property
     def declined(self) -> bool:
-        """The user, or the permission mode, did not allow the call."""
+        """Whether the user or the permission mode did not allow the call."""
         return self.is_error and self.text.startswith(_DECLINED)
 
 
 @dataclass(frozen=True)
 class Round:
-    """One reply that made calls, and their results in the same order."""
+    """A reply with tool calls, and their results in the same order."""
 
     text: str
     calls: tuple[Call, ...]
@@ -74,34 +74,34 @@ class Attachment:
 
 @dataclass(frozen=True)
 class Conversation:
-    """A request to the model as a plan sees it."""
+    """A request to the model, in the form that plans use."""
 
     question: str
-    """The user's message being worked on; empty if the conversation lost it."""
+    """The user's message being worked on; empty if the conversation does not contain one."""
     attachments: tuple[Attachment, ...]
     rounds: tuple[Round, ...]
-    """What was done for the question, oldest first."""
+    """Calls made for the question, oldest first."""
     recalled: tuple[Round, ...]
-    """What was done for it before ``rounds``, as far as the summary says."""
+    """Calls made for the question before ``rounds``, as far as the summary lists them."""
     question_from_summary: bool
-    """The question itself was compacted away and is known from the summary."""
+    """Whether the question was compacted away and is only known from the summary."""
     previous: tuple[str, str]
-    """The question before and the last words of its answer; empty if there are none."""
+    """The previous question and the last text of its answer; empty if there are none."""
     earlier: tuple[str, ...]
     """Texts, code and results before the question, newest first."""
     earlier_rounds: tuple[Round, ...]
     """Calls made for earlier questions, oldest first."""
     summary: str
-    """The summary that stands for what was compacted; empty without one."""
+    """The summary that replaces the compacted messages; empty without one."""
     notebook: str
     """Path of the notebook, relative to the server's root; empty if unknown."""
     tools: frozenset[str]
     fingerprint: str
-    """Hash of the messages, for ids that never repeat in a conversation."""
+    """Hash of the messages, for call ids that are unique within a conversation."""
 
     @property
     def summary_tour_step(self) -> int | None:
-        """The tour step that the summary says was shown."""
+        """The last tour step that was shown according to the summary."""
         steps = _TOUR_STEP.findall(self.summary)
         return int(steps[-1]) if steps else None
 
@@ -163,7 +163,7 @@ def _previous(messages: list[dict[str, Any]]) -> tuple[str, str]:
 
 
 def _said(message: dict[str, Any]) -> tuple[str, tuple[Attachment, ...], str]:
-    """A user message's own words, its attachments, and the summary it is, if it is one."""
+    """Return the user's own text in a message, its attachments, and its compaction summary."""
     said: list[str] = []
     attached: list[Attachment] = []
     summary = ""
@@ -184,7 +184,7 @@ def _said(message: dict[str, Any]) -> tuple[str, tuple[Attachment, ...], str]:
 
 
 def _without_marks(said: str, attached: list[Attachment]) -> str:
-    """The words with mentions as one would say them: ``@df`` as ``df``."""
+    """Replace mentions in the text by what they stand for, such as ``@df`` by ``df``."""
     for attachment in attached:
         mention = _MENTION.match(attachment.text)
         if mention is not None and attachment.kind in ("variable", "file", "folder"):
@@ -227,10 +227,10 @@ def _result(block: dict[str, Any]) -> Result:
 
 
 def _summed_up_rounds(summary: str) -> Iterator[Round]:
-    """Calls for the open question that a digest has noted down.
+    """Parse the calls for the open question that a digest lists.
 
-    Where the result of looking was shortened it is left out: looking again costs nothing. What
-    changed something is kept in any case, so that it is not done twice.
+    A read-only call whose result was shortened is omitted, since it can be repeated. A call that
+    changed something is always included, so that it is not made twice.
     """
     for name, arguments, outcome in _DONE.findall(summary):
         try:
@@ -255,7 +255,7 @@ def _texts(messages: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def blocks(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Content blocks of a message or tool result, whichever way its content is written."""
+    """Yield the content blocks of a message or tool result; a string counts as a text block."""
     content = message.get("content")
     if isinstance(content, str):
         yield {"type": "text", "text": content}
@@ -272,7 +272,7 @@ def _notebook(system: list[dict[str, Any]]) -> str:
 
 
 def _fingerprint(messages: list[dict[str, Any]]) -> str:
-    """Cache marks move from request to request, so they do not count."""
+    """Hash the messages without ``cache_control``, which moves from request to request."""
     bare = [
         {
             "role": message.get("role"),

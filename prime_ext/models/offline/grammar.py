@@ -1,13 +1,13 @@
-"""Rules written as sentences: ``"(load|read) [the] {file:file} [as {name:word}]"``.
+"""Rules written as sentence templates: ``"(load|read) [the] {file:file} [as {name:word}]"``.
 
-A template matches a whole clause, case ignored. In it
+A template matches a whole clause, ignoring case. In a template,
 
-- ``word`` stands for itself, ``rows?`` for a word with or without its last letter,
+- ``word`` matches itself, ``rows?`` a word with or without its last letter,
 - ``(a|b c)`` for one of several, ``[a|b]`` for one of several or nothing, ``[a|b]*`` for any
   number of them, ``,`` for a comma or nothing, ``:`` for a colon, ``*`` for any words or none,
-- ``{slot}`` for any words, as few as fit; ``{slot:type}`` for what ``SLOTS`` says, ``{slot:a|b}``
-  for one of the words,
-- ``<name>`` for a piece of a sentence in ``PIECES``.
+- ``{slot}`` for any words, as few as possible; ``{slot:type}`` for a pattern in ``SLOTS``,
+  ``{slot:a|b}`` for one of the words,
+- ``<name>`` for the sub-template of that name in ``PIECES``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SLOTS = {
         r"| (?P<{0}_it>it|this cell|that cell|cell))"
     ),
 }
-"""Type → pattern with the slot's name for ``{0}``; every word brings the blank before it."""
+"""Type → pattern in which ``{0}`` is the slot's name; each pattern includes its leading space."""
 
 PIECES = {
     "the": "[the|a|an|my|our|this|that|these|those|all|all the|each|every]",
@@ -63,7 +63,7 @@ PIECES = {
         "[(as|call it|and call it|name it|and name it|into|in|to|with name|with the name|"
         "(into|in) [a] (variable|<frame>) [called|named]) {name:word}]"
     ),
-    # Behind a condition "in" and "to" belong to the condition.
+    # After a condition, "in" and "to" belong to the condition.
     "keep_as": "[(as|into|call it|and call it|and name it) {name:word}]",
     "each": (
         "(by|per|for each|for every|in each|in every|across|grouped by|within each|of each|"
@@ -90,7 +90,7 @@ _TOKEN = re.compile(
 
 @lru_cache(maxsize=1024)
 def pattern(template: str) -> re.Pattern[str]:
-    """The compiled pattern of ``template``, for a clause with a blank before it."""
+    """Compile ``template`` to a pattern for a clause with a leading space."""
     return re.compile(_source(template), re.I)
 
 
@@ -133,12 +133,12 @@ def _word(word: str) -> str:
 
 @dataclass(frozen=True)
 class Found:
-    """Slots of a template that matched."""
+    """The slots of a template that matched."""
 
     slots: dict[str, str | None]
 
     def __getitem__(self, name: str) -> str | None:
-        """What stood in a slot; ``None`` if it was left out or the template has none such."""
+        """Text of a slot; ``None`` if it was not matched or the template does not have it."""
         return self.slots.get(name)
 
     def text(self, name: str) -> str:
@@ -150,7 +150,7 @@ Build = Callable[[Found], "Intent | None"]
 
 @dataclass(frozen=True)
 class Rule:
-    """Templates and the intent they make; a ``None`` lets the next rule try."""
+    """Templates, and a function that builds the intent or returns ``None`` to try the next rule."""
 
     build: Build
     templates: tuple[str, ...]
@@ -161,13 +161,13 @@ def rule(build: Build, *templates: str) -> Rule:
 
 
 def match(template: str, clause: str) -> Found | None:
-    """The slots, if ``template`` fits the whole of ``clause``."""
+    """Return the slots if ``template`` matches all of ``clause``, else ``None``."""
     found = pattern(template).fullmatch(f" {clause}")
     return Found(found.groupdict()) if found is not None else None
 
 
 def first_match(rules: Sequence[Rule], clause: str) -> Intent | None:
-    """What the first rule that fits makes of ``clause``."""
+    """Return the intent of the first rule that matches ``clause``; ``None`` if none does."""
     for one in rules:
         for template in one.templates:
             found = match(template, clause)

@@ -1,4 +1,4 @@
-"""The offline agent behind the interface of a model: no network, no download, no guess."""
+"""The offline agent, behind the interface of a model: rules only, no network, no download."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ DELTA_CHARS = 48
 
 
 class OfflineModel:
-    """Answers from rules alone; every reply is a function of the request.
+    """A model that answers from rules alone; every reply is a pure function of the request.
 
     It streams and calls tools like any other model, so that the panel, approvals, compaction and
-    recovery work the same with it.
+    recovery work in the same way.
     """
 
     provider = "offline"
@@ -39,12 +39,12 @@ class OfflineModel:
 
     @property
     def endpoint(self) -> str | None:
-        """Nothing leaves this machine."""
+        """``None``: nothing leaves this process."""
         return None
 
     @property
     def encrypted(self) -> bool:
-        """Nothing is on the way."""
+        """Always true: nothing is transmitted."""
         return True
 
     async def capabilities(self) -> Capabilities:
@@ -54,8 +54,8 @@ class OfflineModel:
         return ServerSide()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Answer ``request``: events as a remote model's stream has them, ``Reply`` last."""
-        # Planning is quick, but a long conversation is not: the event loop belongs to everyone.
+        """Answer ``request`` with the same events as a remote model's stream, ``Reply`` last."""
+        # Reading a long conversation takes time, and must not block the event loop.
         content, usage, stop_reason = await asyncio.to_thread(_answer, request)
         for index, block in enumerate(content):
             if block["type"] == "text":
@@ -72,7 +72,7 @@ class OfflineModel:
 
 
 def _answer(request: ModelRequest) -> tuple[list[Block], dict[str, Any], str]:
-    # Imported here, so that a server that never talks to this agent does not pay for its rules.
+    # Imported lazily, so that a server that never uses this agent does not load its rules.
     from prime_ext.models.offline import conversation, planner, summary
 
     if request.purpose == "compaction":
@@ -114,5 +114,5 @@ def _usage(request: ModelRequest, content: list[Block]) -> dict[str, Any]:
 
 
 def _pieces(text: str) -> list[str]:
-    """``text`` cut behind blanks into parts of about ``DELTA_CHARS``."""
+    """Split ``text`` after whitespace into pieces of at least ``DELTA_CHARS`` characters."""
     return re.findall(rf"(?s).{{1,{DELTA_CHARS}}}\S*\s*", text)

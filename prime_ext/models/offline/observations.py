@@ -1,4 +1,4 @@
-"""Reading tool results: variables, frames, cells and files as the tools write them down."""
+"""Parsers for tool results: variables, frames, cells, files and records."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Variable:
-    """A live variable."""
+    """A variable in the kernel."""
 
     name: str
     type: str
     size: str = ""
-    """Shape or length, and bytes if there are many."""
+    """Shape or length, and the size in bytes if it is large."""
     value: str = ""
     """Short ``repr``."""
 
     @property
     def is_frame(self) -> bool:
-        """A frame that pandas code works on; frames of polars and others are not."""
+        """Whether pandas code works on it, unlike on frames of polars and other libraries."""
         return self.type in ("pandas.DataFrame", "geopandas.GeoDataFrame")
 
 
@@ -29,7 +29,7 @@ class Column:
     name: str
     dtype: str
     missing: int | None = None
-    """Missing values, if they were counted."""
+    """Number of missing values, if it is known."""
 
     @property
     def kind(self) -> str:
@@ -68,14 +68,14 @@ class CellSeen:
 
     id: str
     position: int
-    """From 1."""
+    """Position in the notebook, from 1."""
     cell_type: str
     execution_count: int | None
     source: str
     outputs: str
-    """As they were shown, in short."""
+    """Shortened outputs, as they were shown."""
     complete: bool = True
-    """``False`` if only the first line was shown, as of the far cells of a long notebook."""
+    """``False`` if only the first line was shown, as for distant cells of a long notebook."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class RecordSeen:
 
 
 def variables(text: str) -> list[Variable]:
-    """Variables that hold data, in a ``list_variables`` result; oldest first."""
+    """Parse the variables that hold data in a ``list_variables`` result, oldest first."""
     found = []
     for line in text.splitlines():
         match = re.match(r"^ {2}(\w+): ([\w.]+)(.*?) = (.*)$", line)
@@ -98,16 +98,16 @@ def variables(text: str) -> list[Variable]:
 
 
 def other_names(text: str) -> list[str]:
-    """What a ``list_variables`` result says of functions, classes and modules, a line for each."""
+    """Return the lines on functions, classes and modules in a ``list_variables`` result."""
     return [
         line for line in text.splitlines() if re.match(r"(?:Functions|Classes|Modules): ", line)
     ]
 
 
 def frame(name: str, text: str) -> Frame:
-    """The data frame that an ``inspect_variable`` result describes.
+    """Parse the data frame in an ``inspect_variable`` result.
 
-    Columns whose label is not a string are left out: the user has no words for them.
+    Columns whose label is not a string are omitted: a question cannot name them.
     """
     columns: dict[str, Column] = {}
     for line in text.splitlines():
@@ -127,7 +127,7 @@ _HEADING = re.compile(
 
 
 def cells(text: str) -> list[CellSeen]:
-    """Cells in a ``read_notebook`` result: a heading, the fenced source, the outputs."""
+    """Parse the cells in a ``read_notebook`` result: a heading, the fenced source, the outputs."""
     found: list[CellSeen] = []
     lines = text.splitlines()
     at = 0
@@ -151,7 +151,7 @@ def cells(text: str) -> list[CellSeen]:
             continue
         marks = re.match(r"`+", lines[at + 1])
         assert marks is not None
-        # Source is skipped as a whole: a line of it may look like a heading.
+        # Skip the whole source: one of its lines may look like a heading.
         end = next((n for n in range(at + 2, len(lines)) if lines[n] == marks[0]), len(lines))
         begin, at = at, end + 1
         while at < len(lines) and not _HEADING.match(lines[at]) and lines[at] != _LISTING:
@@ -171,26 +171,26 @@ def cells(text: str) -> list[CellSeen]:
 
 
 def cell_count(text: str) -> int:
-    """How many cells the notebook of a ``read_notebook`` result has, those left out included."""
+    """Return the number of cells in the notebook, including those not shown in the result."""
     found = re.search(r"^\[[^\]]+\] cell \d+ of (\d+), ", text, re.M)
     return int(found[1]) if found is not None else 0
 
 
 def inserted_id(text: str) -> str | None:
-    """Id of the cell that an ``insert_cell`` result names."""
+    """Return the id of the new cell from an ``insert_cell`` result."""
     found = re.search(r"\bcell (?:id |\[)([^\],\s]+)", text)
     return found[1] if found is not None else None
 
 
 def files(text: str) -> list[str]:
-    """Names in a ``list_files`` result, folders with a closing slash."""
-    # The first line names the folder; a name and its facts are two blanks apart.
+    """Return the names in a ``list_files`` result, folders with a trailing slash."""
+    # The first line names the folder; two spaces separate a name from its details.
     names = [line.split("  ")[0] for line in text.splitlines()[1:]]
     return [name for name in names if name and not name.startswith("… and ")]
 
 
 def output(text: str) -> str:
-    """What a run printed or returned, without the tool's own words and its marks for images."""
+    """Return what a run printed or returned, without the tool's own text and image markers."""
     lines = [
         line
         for line in text.splitlines()
@@ -207,5 +207,5 @@ _RECORD = re.compile(
 
 
 def records(text: str) -> list[RecordSeen]:
-    """Records in a ``session_search`` or ``session_read`` result, in its order."""
+    """Parse the records in a ``session_search`` or ``session_read`` result, in order."""
     return [RecordSeen(int(seq), kind, body) for seq, kind, body in _RECORD.findall(text)]

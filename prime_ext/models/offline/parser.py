@@ -1,7 +1,7 @@
-"""From a user's message to intents: pure, by patterns, without any guess at meaning.
+"""Parses a user's message into intents, by patterns alone. Pure, no I/O.
 
-The order of the rules matters: what is special stands before what is general. A message may ask
-for several things ("load x.csv and plot a by b"); each clause is parsed on its own.
+The order of the rules matters: specific rules precede general ones. A message may ask for several
+things ("load x.csv and plot a by b"); each clause is parsed separately.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _RULES = (
 
 
 def parse(text: str) -> list[i.Intent]:
-    """What ``text`` asks for, in its order; never empty.
+    """Return the intents of ``text`` in order; never empty.
 
-    A message that no rule knows gives a single ``Unknown``.
+    A message that no rule matches gives a single ``Unknown``.
     """
     fence = _FENCE.search(text)
     if fence is not None:
@@ -57,7 +57,7 @@ def parse(text: str) -> list[i.Intent]:
     if isinstance(whole, (i.Help, i.Tour, i.Compact, i.ConnectModel, i.Recall, i.InsertCell)):
         return [whole]
     if isinstance(whole, i.Aggregate) and re.match(r"(?:group|aggregate)\b", clean(stripped), re.I):
-        return [whole]  # "group by a and compute b" is one thing
+        return [whole]  # "group by a and compute b" is a single intent
     clauses = _split(stripped)
     if len(clauses) > 1:
         parsed = [_clause(clause) for clause in clauses]
@@ -82,9 +82,9 @@ _VERBS = (
     "create|visuali[sz]e|explain|group|analy[sz]e|explore|what(?:'s| is| are)|how many|find|check|"
     "search|delete|move|print|edit|in cell"
 )
-# Behind a mere "and" or comma a clause begins with a verb; nouns that are also aggregations
-# ("count", "mean") begin one only behind "then" and the like, or "mean and count of x" would be
-# cut in two.
+# After a plain "and" or comma a clause begins with a verb. Nouns that are also aggregations
+# ("count", "mean") begin one only after "then" and the like; otherwise "mean and count of x" would
+# be split.
 _NOUNS = "count|mean|average|median|sum|top|histogram|scatter|correlations?|missing|value counts"
 _SPLIT = re.compile(
     rf"(?:\s*,?\s+and\s+|\s*,\s*(?:and\s+)?)(?=(?:also\s+|please\s+)?(?:{_VERBS})\b)|"
@@ -99,7 +99,7 @@ def _split(text: str) -> list[str]:
 
 
 def _with_code(text: str, fence: re.Match[str]) -> i.Intent:
-    """A message with a fenced block: the words around it say what to do with it."""
+    """Parse a message with a fenced block; the text around the block says what to do with it."""
     language, code = fence[1].lower(), fence[2]
     prose = clean(text[: fence.start()] + " " + text[fence.end() :]).rstrip(":").strip()
     if _traceback(code):
@@ -116,7 +116,7 @@ def _with_code(text: str, fence: re.Match[str]) -> i.Intent:
 
 
 def _direct_code(text: str) -> str | None:
-    """The code in ``run: …``, in ``run `…` `` or in a message that is nothing but Python."""
+    """Return the code in ``run: …``, in ``run `…` `` or in a message that is only Python."""
     run = _RUN.match(text)
     if run is not None:
         code = text[run.end() :].strip()
@@ -133,7 +133,7 @@ def _direct_code(text: str) -> str | None:
 
 
 def _is_python(text: str) -> bool:
-    """Whether a message is code beyond doubt: "thanks, bye" and "not good" parse as Python too."""
+    """Whether a message is clearly code; "thanks, bye" and "not good" are valid Python as well."""
     if re.fullmatch(rf"[\w./ -]+\.{DATA_FILE}", text):
         return False
     try:
@@ -146,7 +146,7 @@ def _is_python(text: str) -> bool:
 
 
 def _is_work(statement: ast.stmt) -> bool:
-    if isinstance(statement, ast.AnnAssign):  # "note: this" is an annotation to Python
+    if isinstance(statement, ast.AnnAssign):  # "note: this" parses as an annotation
         return statement.value is not None
     if not isinstance(statement, ast.Expr):
         return not isinstance(statement, (ast.Pass, ast.Continue, ast.Break))

@@ -1,4 +1,4 @@
-"""From a conversation to the next step: parse the question, run its plans, replay what was done."""
+"""Computes the next step of a conversation: parse the question, then replay its plans."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NO_QUESTION = (
 
 
 def next_step(conversation: Conversation) -> Step:
-    """What to say and call next. A step without calls ends the turn; its text is never blank."""
+    """Return what to say and call next. A step without calls ends the turn, and has a text."""
     if not conversation.question and not conversation.attachments:
         return Step(NO_QUESTION)
     intents = _intents(conversation)
@@ -35,14 +35,15 @@ def next_step(conversation: Conversation) -> Step:
 
 
 def _replay(plan: Plan, recalled: Sequence[Round], rounds: Sequence[Round]) -> Step:
-    """Send a plan the results there are; what it asks for next.
+    """Send the recorded results to a plan and return the next step that it asks for.
 
     Parameters
     ----------
     recalled:
-        Calls that a summary lists. It may lack some, so they are matched by what was called.
+        Calls that a summary lists. Some may be missing, so they are matched by name and
+        arguments.
     rounds:
-        Calls in the messages, all of them and in order.
+        Calls in the messages, complete and in order.
     """
     known = list(recalled)
     live = iter(rounds)
@@ -78,19 +79,19 @@ def _intents(conversation: Conversation) -> list[i.Intent]:
 
 
 def _completed(conversation: Conversation) -> str:
-    """The question; where it only answers "which one?", the one before with that answer in it."""
+    """Return the question, or the previous one completed by the answer to "Which one?"."""
     question, (before, answer) = conversation.question, conversation.previous
     asked = re.search(rf"“(.+)”{AMBIGUOUS}.*Which one\?$", answer)
     is_name = re.fullmatch(r"[`'\"]?[\w. ]+[`'\"]?", question) is not None
     if asked is None or asked[1] not in before or not is_name:
         return question
     name = question.strip("`'\"")
-    # Only one of the names that were offered is an answer; anything else is a new question.
+    # Only one of the offered names counts as an answer; anything else is a new question.
     return before.replace(asked[1], name) if f"`{name}`" in answer else question
 
 
 def _recall(intent: i.Recall, bench: Bench) -> Plan:
-    """Search the record; "what was the mean of a" can also ask for what nobody computed yet."""
+    """Search the record; if it has nothing, read "what was the mean of a" as a new question."""
     found = yield from notebook.recall(intent, bench)
     if found is not None:
         return found
@@ -103,7 +104,7 @@ def _recall(intent: i.Recall, bench: Bench) -> Plan:
 
 
 def _all(intents: list[i.Intent], bench: Bench) -> Plan:
-    """One plan after the other; what a plan said at its end goes before the next one's words."""
+    """Run the plans in order; the closing text of one precedes the first text of the next."""
     said: list[str] = []
     for number, intent in enumerate(intents):
         plan = _PLANS[type(intent)](intent, bench)

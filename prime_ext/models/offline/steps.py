@@ -1,7 +1,7 @@
-"""How a plan is written: a generator that asks for calls and is sent their results.
+"""Types of a plan: a generator that yields steps with tool calls and is sent their results.
 
-A plan keeps nothing between requests. For each request it runs again from its beginning and is
-sent the results that the messages record, until it asks for something new.
+A plan keeps no state between requests. For each request it runs again from the beginning and is
+sent the results recorded in the messages, until it asks for a call that was not made yet.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from prime_ext.models.offline.conversation import Call, Result
 
 @dataclass(frozen=True)
 class Step:
-    """What to say now and which calls to make; without calls it is the end of the turn."""
+    """Text to say and calls to make; a step without calls ends the turn."""
 
     text: str = ""
     calls: tuple[Call, ...] = ()
@@ -23,13 +23,13 @@ class Step:
 
 T = TypeVar("T")
 Asking = Generator[Step, "tuple[Result, ...]", T]
-"""A generator that may make calls and comes to a ``T``."""
+"""A generator that may make calls and returns a ``T``."""
 Plan = Asking[str]
-"""Comes to the closing words."""
+"""A generator that returns the closing text."""
 
 
 def speaking(plan: Plan, said: list[str]) -> Plan:
-    """``plan`` with the words in ``said`` before its own first ones; ``said`` is emptied then."""
+    """Run ``plan`` with the texts in ``said`` before its own first text, and clear ``said``."""
     results: tuple[Result, ...] | None = None
     while True:
         try:
@@ -43,7 +43,7 @@ def speaking(plan: Plan, said: list[str]) -> Plan:
 
 
 class Stop(Exception):
-    """The plan cannot go on; the message is what the user is told."""
+    """The plan cannot continue; ``text`` is the reply to the user."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)

@@ -1,4 +1,4 @@
-"""The offline agent's answer to a request for a compaction: an extraction."""
+"""The offline agent's answer to a compaction request: a digest extracted from the messages."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from prime_ext.models.model import ModelRequest
 from prime_ext.models.offline.conversation import blocks
 
 CHARS_PER_TOKEN = 3
-"""Lower bound for English and code."""
+"""Lower bound for English text and code."""
 
 
 def summarise(request: ModelRequest) -> str:
-    """The digest of everything in ``request`` but the instruction to summarise it."""
+    """Return the digest of the messages in ``request``, without the instruction to summarise."""
     messages = list(request.messages)
     if messages:
         last = _without_instruction(messages[-1])

@@ -1,4 +1,4 @@
-"""The facts of a traceback: type, message, place, and the name it is about."""
+"""Parser for tracebacks: type, message, location, and the name that the error is about."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ _ARROW = re.compile(r"^-+>\s*(?P<line>\d+)\s?(?P<code>.*)$")
 
 @dataclass(frozen=True)
 class Traceback:
-    """What a traceback states."""
+    """The contents of a traceback."""
 
     type: str
     message: str
     cell: int | None = None
     """Execution count of the cell, ``In[n]``."""
     line: int | None = None
-    """Line in that cell, from 1."""
+    """Line number in that cell, from 1."""
     code: str = ""
-    """The line itself, if the traceback shows it."""
+    """Source of that line, if the traceback shows it."""
     raised_in: str = ""
-    """File and line where it was raised, if that is not the cell."""
+    """File and line where the error was raised, if outside of the cell."""
 
     @property
     def subject(self) -> str:
-        """The name, key, attribute, module or path it is about; empty if it names none."""
+        """The name, key, attribute, module or path that the error is about; empty if none."""
         patterns = {
             "NameError": r"name '([^']+)' is not defined",
             "UnboundLocalError": r"variable '([^']+)'",
@@ -52,13 +52,13 @@ class Traceback:
 
     @property
     def owner(self) -> str:
-        """Type whose attribute is missing, in an ``AttributeError``."""
+        """Type or module that lacks the attribute, in an ``AttributeError``."""
         found = re.search(r"(?:'([\w.]+)' object|module '([\w.]+)') has no attribute", self.message)
         return (found[1] or found[2]) if found else ""
 
 
 def parse(text: str) -> Traceback | None:
-    """The last traceback in ``text``, IPython's or Python's own; ``None`` without one."""
+    """Parse the last traceback in ``text``, IPython's or Python's; ``None`` without one."""
     lines = without_escapes(text).splitlines()
     end = next(
         (n for n in range(len(lines) - 1, -1, -1) if _LAST_LINE.match(lines[n])
@@ -69,7 +69,7 @@ def parse(text: str) -> Traceback | None:
         return None
     last = _LAST_LINE.match(lines[end])
     assert last is not None
-    # Of several tracebacks the last one counts: an earlier one may stand in the same text.
+    # The text may contain several tracebacks; the last one counts.
     begin = 0
     for n in range(end - 1, -1, -1):
         if "Traceback (most recent call last)" in lines[n]:
@@ -90,7 +90,7 @@ def parse(text: str) -> Traceback | None:
 
 
 def _place(body: list[str]) -> tuple[int | None, int | None, str]:
-    """The last frame that is in a cell: the user's own code, nearest to the failure."""
+    """Return execution count, line and code of the innermost frame that is in a cell."""
     for start in range(len(body) - 1, -1, -1):
         cell = _CELL.search(body[start])
         if cell is None:
@@ -111,7 +111,7 @@ def _place(body: list[str]) -> tuple[int | None, int | None, str]:
 
 
 def _syntax_code(body: list[str]) -> str:
-    """The line above the caret of a ``SyntaxError``."""
+    """Return the line above the caret of a ``SyntaxError``."""
     for n in range(len(body) - 1, 0, -1):
         if re.fullmatch(r"\s*\^+\s*", body[n]):
             return body[n - 1].strip()
