@@ -1,4 +1,4 @@
-"""What is said to the agent about itself."""
+"""Rules for messages about the agent itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pandas and Matplotlib code as one would write it by hand: pure functions from names to source."""
+"""Pandas and Matplotlib code as if written by hand. Pure functions from names to source."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ WRITERS = {
 
 
 def string(value: str) -> str:
-    """``value`` as a Python literal in double quotes."""
+    """Return ``value`` as a Python string literal in double quotes."""
     return json.dumps(value, ensure_ascii=False)
 
 
 def extension(path: str) -> str:
-    """``csv`` of ``a.csv`` and of ``a.csv.gz``."""
+    """Return the extension without compression: ``csv`` for ``a.csv`` and ``a.csv.gz``."""
     return re.sub(r"\.(?:gz|bz2|zip|xz)$", "", path.lower()).rsplit(".", 1)[-1]
 
 
@@ -57,7 +57,7 @@ def save(frame: str, path: str) -> str:
 
 
 def pick(frame: str, columns: Sequence[str]) -> str:
-    """``df["a"]`` or ``df[["a", "b"]]``."""
+    """Select columns: ``df["a"]`` or ``df[["a", "b"]]``."""
     quoted = ", ".join(string(column) for column in columns)
     return f"{frame}[{quoted}]" if len(columns) == 1 else f"{frame}[[{quoted}]]"
 
@@ -65,7 +65,7 @@ def pick(frame: str, columns: Sequence[str]) -> str:
 def aggregate(
     frame: str, functions: Sequence[str], columns: Sequence[str], by: Sequence[str]
 ) -> str:
-    """Aggregates of ``columns`` (all numeric ones if empty), by group if ``by`` names any."""
+    """Aggregate ``columns`` (all numeric ones if empty), grouped by the columns in ``by``."""
     source = frame
     if by:
         keys = ", ".join(string(column) for column in by)
@@ -76,7 +76,7 @@ def aggregate(
         source += '.select_dtypes("number")'
     if len(functions) > 1:
         if not columns and by:
-            # `agg` has no numeric_only.
+            # `agg` has no parameter numeric_only.
             source = source.replace(frame, f'{frame}.select_dtypes("number")', 1)
             keys = ", ".join(f"{frame}[{string(column)}]" for column in by)
             source = f'{frame}.select_dtypes("number").groupby([{keys}])'
@@ -175,7 +175,7 @@ def duplicates(frame: str) -> str:
 
 
 def add_column(frame: Frame, name: str, expression: str) -> str:
-    """``df["c"] = df["a"] / df["b"]`` for an expression in the names of columns."""
+    """Add a column by an expression in column names: ``df["c"] = df["a"] / df["b"]``."""
     names = sorted(frame.names, key=len, reverse=True)
     pattern = "|".join(re.escape(column) for column in names)
     source = re.sub(
@@ -187,7 +187,7 @@ def add_column(frame: Frame, name: str, expression: str) -> str:
 
 
 def literal(value: str, column: Column) -> str:
-    """``value`` as the column's type would compare with it."""
+    """Return ``value`` as a literal that can be compared with the column."""
     if column.kind == "number" and re.fullmatch(r"-?\d+(?:\.\d+)?(?:e-?\d+)?", value, re.I):
         return value
     if column.kind == "flag" and value.lower() in ("true", "false", "yes", "no"):
@@ -196,7 +196,7 @@ def literal(value: str, column: Column) -> str:
 
 
 def mask(frame: str, condition: Condition, column: Column) -> str:
-    """A condition as a boolean expression."""
+    """Return a condition as a boolean pandas expression."""
     target = f"{frame}[{string(column.name)}]"
     values = [literal(value, column) for value in condition.values]
     return {
@@ -222,7 +222,7 @@ def filtered(frame: str, masks: Sequence[str], join: str, *, name: str | None, c
 
 
 def _closed(expression: str) -> str:
-    """``expression`` in parentheses, if it is a comparison or a junction rather than a call."""
+    """Put ``expression`` in parentheses if it contains an operator outside of calls."""
     outside = re.sub(r"\"(?:\\.|[^\"\\])*\"", "", expression)
     outside = re.sub(r"\([^()]*\)", "", outside)
     return f"({expression})" if " " in outside else expression

@@ -1,4 +1,4 @@
-"""How people ask for numbers and rows: aggregates, counts, conditions, order, missing values."""
+"""Rules for aggregates, counts, conditions, sorting and missing values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FUNCTIONS = {
 _WORDS = "|".join(_FUNCTIONS)
 _MORE = ", [and|&] [the]"
 FUNCTIONS = f"{{f1:{_WORDS}}} [{_MORE} {{f2:{_WORDS}}}] [{_MORE} {{f3:{_WORDS}}}]"
-"""Up to three aggregates, in the slots that ``functions`` reads."""
+"""Template for up to three aggregates; ``functions`` reads its slots."""
 
 _SMALL = ("bottom", "smallest", "lowest", "least", "shortest", "lightest")
 _EXTREME = (
@@ -47,7 +47,7 @@ _EVERYTHING = (
 
 
 def functions(found: Found) -> tuple[str, ...]:
-    """The aggregates that ``FUNCTIONS`` found, as pandas calls them."""
+    """Return the pandas names of the aggregates that ``FUNCTIONS`` matched."""
     words = (found[slot] for slot in ("f1", "f2", "f3"))
     return tuple(_FUNCTIONS[word.lower()] for word in words if word)
 
@@ -100,7 +100,7 @@ def _sort(found: Found) -> i.Intent:
 
 def _top(found: Found) -> i.Intent | None:
     if match("<rows>", found.text("col")):
-        return None  # "top 5 rows" are the first ones
+        return None  # "top 5 rows" means the first rows
     column, frame = column_and_frame(found["col"])
     return i.Top(
         int(found["n"] or found["m"] or 1),

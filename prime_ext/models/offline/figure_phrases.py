@@ -1,4 +1,4 @@
-"""How people ask for figures."""
+"""Rules for requests for figures."""
 
 from __future__ import annotations
 
@@ -66,4 +66,4 @@ RULES = [
 ]
 
 LAST_RULES = [rule(_plot, "{y:words} by {x:words} <color>")]
-"""For when nothing else fits: "body mass by species" alone."""
+"""Tried after all other rules: "body mass by species" on its own."""

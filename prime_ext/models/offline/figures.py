@@ -1,4 +1,4 @@
-"""Matplotlib code for a column, or one column by another; the types choose the kind."""
+"""Matplotlib code for one or two columns; their types determine the kind of figure."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from prime_ext.models.offline.observations import Column
 
 
 def arrange(y: Column, x: Column | None) -> tuple[str, Column, Column | None]:
-    """Kind of figure for two columns, and which of them goes up and which along.
+    """Return the kind of figure for two columns, then the column for the y and for the x axis.
 
-    The kind is ``hist``, ``bar``, ``scatter``, ``line`` or ``box``. In ``box`` and ``hist`` the
-    second column makes the groups.
+    The kind is ``hist``, ``bar``, ``scatter``, ``line`` or ``box``. In ``box`` and ``hist`` the x
+    column defines the groups.
     """
     if x is None:
         return ("hist" if y.kind in ("number", "time") else "bar"), y, None
@@ -27,7 +27,7 @@ def arrange(y: Column, x: Column | None) -> tuple[str, Column, Column | None]:
 
 
 def figure(frame: str, kind: str, y: Column, x: Column | None, color: Column | None) -> str:
-    """Source of a cell that draws one figure with labelled axes and a title."""
+    """Return the source of a cell that draws one figure with labelled axes and a title."""
     if x is None:
         body = _one(frame, kind, y)
     elif kind == "box":
@@ -111,7 +111,7 @@ def _scatter(frame: str, y: Column, x: Column, color: Column | None) -> str:
             f"fig.colorbar(points, label={string(color.name)})\n"
         )
     else:
-        # Without a loop, whose variables would stay behind in the user's namespace.
+        # No loop, since its variables would remain in the user's namespace.
         points = (
             f"{frame}.set_index({string(x.name)}).groupby({string(color.name)})"
             f'[{string(y.name)}].plot(style="o", ax=ax, legend=True)\n'

@@ -1,7 +1,7 @@
-"""What a user can ask of the offline agent: one small type for each intent.
+"""The intents that the offline agent understands, one dataclass each.
 
-Slots hold the user's own words (``"body mass"``, ``"that frame"``, ``"3"``); they are matched
-with real columns, variables and cells only when a plan has seen the notebook.
+Fields hold the user's own words (``"body mass"``, ``"that frame"``, ``"3"``); plans match them with
+existing columns, variables and cells.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ class Greeting:
 
 @dataclass(frozen=True)
 class Thanks:
-    """Thanks, or praise."""
+    """Thanks or praise."""
 
 
 @dataclass(frozen=True)
 class About:
-    """What the agent is, and whether it is a language model."""
+    """Ask what the agent is, and whether it is a language model."""
 
 
 @dataclass(frozen=True)
 class ConnectModel:
-    """How to connect a model."""
+    """Ask how to connect a model."""
 
 
 @dataclass(frozen=True)
 class Tour:
-    """``/tour``; ``step`` counts from 1, ``None`` starts at the beginning."""
+    """``/tour``. ``step`` counts from 1; ``None`` starts at the beginning."""
 
     step: int | None = None
     resume: bool = False
-    """Go on behind the last step that the conversation shows."""
+    """Continue after the last step that the conversation shows."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class RunCode:
 
 @dataclass(frozen=True)
 class ExplainError:
-    """Explain the last traceback, or the one that was pasted."""
+    """Explain the pasted traceback, or the last one if ``None``."""
 
     traceback: str | None = None
 
@@ -83,7 +83,7 @@ class InsertCell:
     source: str
     cell_type: str = "code"
     after: str | None = None
-    """Reference to a cell, ``top``, or ``None`` for the end."""
+    """Reference to the preceding cell, ``top``, or ``None`` for the end."""
     run: bool = False
 
 
@@ -137,7 +137,7 @@ class SearchFiles:
 
 @dataclass(frozen=True)
 class Recall:
-    """A question about what was said or done before; ``query`` is what to search for."""
+    """Ask about something said or done before; ``query`` is the search query."""
 
     query: str
 
@@ -149,12 +149,12 @@ class Recall:
 class Load:
     file: str
     name: str | None = None
-    """Variable asked for."""
+    """Name of the variable to load into; ``None`` derives it from the file."""
 
 
 @dataclass(frozen=True)
 class ListVariables:
-    """What is defined in the kernel."""
+    """List what is defined in the kernel."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class Inspect:
 
 @dataclass(frozen=True)
 class Describe:
-    """What a frame or one of its columns holds."""
+    """Describe a frame or one of its columns."""
 
     target: str | None = None
     frame: str | None = None
@@ -175,14 +175,14 @@ class Describe:
 
 @dataclass(frozen=True)
 class Analyse:
-    """A first look: load if it is a file, describe, missing values, a figure."""
+    """Take a first look: load a file, describe it, count missing values, draw a figure."""
 
     target: str | None = None
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The first, last or some rows."""
+    """Show the first, the last or random rows."""
 
     which: str = "head"
     """``head``, ``tail`` or ``sample``."""
@@ -237,9 +237,9 @@ class Filter:
     join: str = "and"
     frame: str | None = None
     name: str | None = None
-    """Variable to keep the rows in."""
+    """Variable to store the rows in."""
     count: bool = False
-    """Only how many rows there are."""
+    """Return only the number of rows."""
 
 
 @dataclass(frozen=True)
@@ -259,7 +259,7 @@ class Top:
 
 @dataclass(frozen=True)
 class Missing:
-    """Count missing values, or with ``drop`` remove the rows that have any."""
+    """Count missing values or, with ``drop``, remove the rows that have any."""
 
     column: str | None = None
     frame: str | None = None
@@ -277,7 +277,7 @@ class FillMissing:
 @dataclass(frozen=True)
 class Correlation:
     columns: tuple[str, ...] = ()
-    """None: all numeric columns."""
+    """Empty: all numeric columns."""
     frame: str | None = None
     plot: bool = False
 

@@ -1,4 +1,4 @@
-"""How people ask to load data and to look at it."""
+"""Rules for requests to load and inspect data."""
 
 from __future__ import annotations
 

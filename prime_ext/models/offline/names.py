@@ -1,4 +1,4 @@
-"""Matching the user's words with real names: columns, variables, files."""
+"""Matches the user's words with existing names of columns, variables and files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 
 def plain(name: str) -> str:
-    """Letters and digits alone, in lower case: "Body Mass (g)" and ``body_mass_g`` are one."""
+    """Reduce to lower-case letters and digits: "Body Mass (g)" and ``body_mass_g`` are equal."""
     return re.sub(r"[^a-z0-9]", "", name.lower()) or name.lower()
 
 
@@ -20,9 +20,9 @@ def words(name: str) -> list[str]:
 
 
 def matching(wanted: str, known: Sequence[str]) -> list[str]:
-    """Which of ``known`` can be meant by ``wanted``, best reading first.
+    """Return the names in ``known`` that match ``wanted``, using the strictest rule that matches.
 
-    More than one name means that the words fit each equally well; none that nothing fits.
+    More than one name means that ``wanted`` is ambiguous; an empty list that nothing matches.
     """
     if wanted in known:
         return [wanted]
@@ -51,7 +51,7 @@ def _by_words(wanted: str, known: Sequence[str]) -> list[str]:
 
 
 def near(wanted: str, known: Iterable[str], n: int = 3) -> list[str]:
-    """Names that ``wanted`` may be a slip of."""
+    """Return up to ``n`` names similar to ``wanted``, which may be misspelled."""
     by_plain: dict[str, str] = {}
     for name in known:
         by_plain.setdefault(plain(name), name)
@@ -60,7 +60,7 @@ def near(wanted: str, known: Iterable[str], n: int = 3) -> list[str]:
 
 
 def listed(names: Iterable[str], limit: int = 12) -> str:
-    """Names in code marks, separated by commas."""
+    """Format names as inline code, separated by commas, at most ``limit`` of them."""
     all_names = list(names)
     shown = ", ".join(f"`{name}`" for name in all_names[:limit])
     rest = len(all_names) - limit
@@ -68,7 +68,7 @@ def listed(names: Iterable[str], limit: int = 12) -> str:
 
 
 def variable_name(file: str) -> str:
-    """A variable for a file's data: ``data/Sales 2024-Q1.csv`` → ``sales_2024_q1``."""
+    """Return a variable name for a file's data: ``data/Sales 2024-Q1.csv`` → ``sales_2024_q1``."""
     stem = re.split(r"[\\/]", file)[-1].split(".")[0]
     name = re.sub(r"\W+", "_", stem.strip()).strip("_").lower()
     if not name:

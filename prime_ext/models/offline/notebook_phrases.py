@@ -1,4 +1,4 @@
-"""What is said about cells, errors, files and the session's record."""
+"""Rules for messages about cells, errors, files and the session's record."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KIND = "{kind:markdown|text|code}"
 
 
 def _cell(found: Found, slot: str = "cell") -> str | None:
-    """The reference in a slot of type ``cell``: a position, ``In[n]``, first, last or an id."""
+    """Return the cell reference in a slot: a position, ``In[n]``, ``first``, ``last`` or an id."""
     ordinal, name = found[f"{slot}_ordinal"], found[f"{slot}_name"]
     count, it = found[f"{slot}_count"], found[f"{slot}_it"]
     if count:
@@ -56,7 +56,7 @@ _INSERT = (
 
 
 def cell_with_source(prose: str, code: str, *, markdown: bool) -> i.Intent | None:
-    """What to do with the cell whose ``code`` the message fences, if it is about a cell."""
+    """Return the intent of a message about a cell with ``code`` in a fence, if it is about one."""
     for template in _EDIT:
         found = match(template, prose)
         if found is not None:
@@ -93,7 +93,7 @@ def _replace(found: Found) -> i.Intent:
 def _read_file(found: Found) -> i.Intent | None:
     path = unquote(found["path"])
     if re.search(rf"\.{DATA_FILE}$", path, re.I) and not found["raw"]:
-        return None  # it is loaded instead
+        return None  # data files are loaded instead
     return i.ReadFile(path)
 
 

@@ -1,4 +1,4 @@
-"""Taking the user's words apart: courtesies, names of columns and frames, lists."""
+"""Parsers for pieces of a message: polite phrases, names of columns and frames, lists."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _ELEMENT = re.compile(
 
 
 def clean(text: str) -> str:
-    """``text`` without courtesies, doubled spaces and closing punctuation."""
+    """Remove polite phrases, repeated spaces and final punctuation from ``text``."""
     text = " ".join(text.replace("’", "'").replace("“", '"').replace("”", '"').split())
     text = _LEAD.sub("", text)
     return _TAIL.sub("", text).strip()
 
 
 def unquote(text: str | None) -> str:
-    """A name without quotes, articles and the word "column"."""
+    """Remove quotes, articles and the word "column" from a name."""
     text = (text or "").strip().strip(",:").strip()
     text = re.sub(r"^(?:the|a|an|my|our|each|every|all(?: the)?)\s+", "", text, flags=re.I)
     text = re.sub(r"^(?:column|variable|feature|field)s?\s+(?=\S)", "", text, flags=re.I)
@@ -47,9 +47,9 @@ def unquote(text: str | None) -> str:
 
 
 def column_and_frame(text: str | None) -> tuple[str, str | None]:
-    """``"mass in penguins"``, ``"penguins['mass']"`` or ``"penguins.mass"`` taken apart."""
+    """Split ``"mass in penguins"``, ``"penguins['mass']"`` or ``"penguins.mass"``."""
     text = (text or "").strip()
-    # First, or the "a" of "a in df" would be taken for an article.
+    # Before `unquote`, which would remove the "a" of "a in df" as an article.
     inside = _IN_FRAME.search(text)
     if inside is not None:
         return unquote(text[: inside.start()]), frame_name(inside["frame"])
@@ -61,7 +61,7 @@ def column_and_frame(text: str | None) -> tuple[str, str | None]:
 
 
 def frame_name(text: str | None) -> str | None:
-    """A frame as named, or ``None`` for "it", "the data" and the like."""
+    """Return the name of a frame, or ``None`` for "it", "the data" and the like."""
     name = unquote(text)
     name = re.sub(rf"\s+{_FRAME_NOUN}$", "", name, flags=re.I).strip("`'\" ")
     name = re.sub(rf"^{_FRAME_NOUN}\s+(?=\w)", "", name, flags=re.I).strip("`'\" ")
@@ -70,13 +70,13 @@ def frame_name(text: str | None) -> str | None:
 
 
 def names(text: str | None) -> tuple[str, ...]:
-    """``"a, b and c"`` as a tuple."""
+    """Split ``"a, b and c"`` into a tuple."""
     parts = re.split(r"\s*,\s*(?:and\s+)?|\s+and\s+|\s*&\s*|\s+then\s+by\s+", (text or "").strip())
     return tuple(name for name in (unquote(part) for part in parts) if name)
 
 
 def columns_and_frame(text: str | None) -> tuple[tuple[str, ...], str | None]:
-    """Several columns and the frame they are in."""
+    """Split a list of columns, and the frame that contains them if it is named."""
     rest, frame = column_and_frame(text)
     found: list[str] = []
     for name in names(rest):

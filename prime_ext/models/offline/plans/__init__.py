@@ -1,1 +1,1 @@
-"""Plans: for each intent, which calls to make in which order, and what to say at the end."""
+"""Plans: for each intent, the calls to make in order and the closing text."""

@@ -85,7 +85,7 @@ def compact(intent: i.Compact, bench: Bench) -> Plan:
 
 
 def unknown(intent: i.Unknown, bench: Bench) -> Plan:
-    """A single word may be a variable or column; anything else is beyond rules."""
+    """Inspect a single word that names a variable or column; otherwise list examples."""
     word = intent.text.strip().strip("`'\"?.!")
     if re.fullmatch(r"[A-Za-z_]\w*", word):
         with contextlib.suppress(Stop):
@@ -102,7 +102,7 @@ def unknown(intent: i.Unknown, bench: Bench) -> Plan:
 
 
 def examples(bench: Bench) -> Asking[str]:
-    """Three requests that fit what the notebook has now, as a list."""
+    """Return a list of three requests that suit the notebook's current variables and files."""
     try:
         found = yield from _fitting(bench)
     except Stop:

@@ -1,4 +1,4 @@
-"""Plans that compute: each inserts one cell of pandas code, runs it and reports its output."""
+"""Plans that compute: each inserts a cell of pandas code, runs it and reports the output."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _is_count(functions: tuple[str, ...]) -> bool:
 
 
 def _lone(intent: i.Aggregate, bench: Bench) -> Asking[str | None]:
-    """A series or array asked for by its variable's name."""
+    """Return the name of a series or array if the intent names its variable."""
     if len(intent.columns) != 1 or intent.by or intent.frame or len(intent.functions) != 1:
         return None
     known = {variable.name: variable for variable in (yield from bench.variables())}
@@ -119,7 +119,7 @@ def filter_(intent: i.Filter, bench: Bench) -> Plan:
 
 
 def _comparable(bench: Bench, frame: Frame, condition: i.Condition) -> Column:
-    """The condition's column, if its type can be compared with the values."""
+    """Return the condition's column, or stop if a value cannot be compared with it."""
     column = bench.column(frame, condition.column)
     for value in condition.values:
         if column.kind == "number" and not re.fullmatch(r"-?\d+(?:\.\d+)?(?:e-?\d+)?", value, re.I):
@@ -168,7 +168,7 @@ def missing(intent: i.Missing, bench: Bench) -> Plan:
 def _frame_or_column(
     phrase: str | None, hint: str | None, bench: Bench
 ) -> Asking[tuple[Frame, str | None]]:
-    """A phrase that may name a frame or a column of one."""
+    """Return the frame and, if ``phrase`` names a column rather than a frame, the column."""
     if phrase is not None and hint is None:
         known = yield from bench.variables()
         found = matching(phrase, [variable.name for variable in known if variable.is_frame])

@@ -16,11 +16,11 @@ from prime_ext.models.offline.steps import Asking, Plan, Stop
 
 _ANY_DATA = re.compile(r"(?:data|data ?set|file|table|it|this|that|data file)s?", re.I)
 _SUBFOLDERS = 4
-"""Folders beside the notebook that are looked into for a file."""
+"""Maximum number of subfolders that are searched for a file."""
 
 
 def load(intent: i.Load, bench: Bench) -> Plan:
-    """Find the file, insert a cell that reads it, run it, say what came of it."""
+    """Find the file, insert a cell that reads it, run it and report the result."""
     path = intent.file
     if not _is_url(path):
         path = yield from find_file(path, bench)
@@ -40,7 +40,7 @@ def _read(path: str, name: str | None, bench: Bench) -> Asking[tuple[Frame, str]
 
 
 def _free_name(path: str, bench: Bench) -> Asking[str]:
-    """A variable for the file, which overwrites nothing but an earlier reading of it."""
+    """Return a variable name for the file: that of an earlier load of it, else an unused one."""
     name = variable_name(path)
     taken = {variable.name for variable in (yield from bench.variables())}
     read_before = re.compile(rf"(?m)^(\w+) = pd\.read_\w+\({re.escape(code.string(path))}")
@@ -60,16 +60,16 @@ def _free_name(path: str, bench: Bench) -> Asking[str]:
 
 
 def find_file(wanted: str, bench: Bench) -> Asking[str]:
-    """Path from the server's root of the data file meant.
+    """Return the path, from the server's root, of the data file that ``wanted`` means.
 
     Raises
     ------
     Stop
-        None or several fit; the message says which there are.
+        If no file or several match; the message lists the candidates.
     """
     wanted = wanted.replace("\\", "/").removeprefix("./")
     name, named_folder = posixpath.basename(wanted), posixpath.dirname(wanted).strip("/")
-    # The path may be meant from the notebook, as in its code, or from the server's root.
+    # The path may be relative to the notebook, as in its code, or to the server's root.
     beside = posixpath.normpath(posixpath.join(bench.folder, named_folder))
     seen: list[str] = []
     found: list[str] = []
@@ -93,7 +93,7 @@ def find_file(wanted: str, bench: Bench) -> Asking[str]:
 
 
 def _in_folder(folder: str, name: str, bench: Bench, seen: list[str]) -> Asking[list[str]]:
-    """Data files of ``folder`` that ``name`` fits; all that is there is added to ``seen``."""
+    """Return the data files in ``folder`` that match ``name``; add all its entries to ``seen``."""
     result = yield from bench.call("list_files", path=folder or None)
     if result.is_error:
         return []
@@ -119,7 +119,7 @@ def _in_folder(folder: str, name: str, bench: Bench, seen: list[str]) -> Asking[
 
 
 def _is_url(path: str) -> bool:
-    """An address that pandas reads by itself, in the user's kernel."""
+    """Whether ``path`` is a URL, which pandas opens by itself in the user's kernel."""
     return re.match(r"(?:https?|s3|gs|ftp)://", path) is not None
 
 
@@ -148,7 +148,7 @@ def _short(value: str) -> str:
 
 
 def inspect(intent: i.Inspect, bench: Bench) -> Plan:
-    """One variable; a word that names a column of the current frame works too."""
+    """Describe a variable or, if none matches, a column of the current frame."""
     known = yield from bench.variables()
     by_name = {variable.name: variable for variable in known}
     if intent.name.lower() in ("it", "that", "this", "data", "them") and intent.name not in by_name:
@@ -186,7 +186,7 @@ def _inspect_column(intent: i.Inspect, bench: Bench, names: list[str]) -> Plan:
 
 
 def describe(intent: i.Describe, bench: Bench) -> Plan:
-    """A frame's facts and ``describe()``, or those of one of its columns."""
+    """Report shape, columns and ``describe()`` of a frame, or describe one of its columns."""
     target = intent.target
     if target is not None and intent.frame is None:
         known = yield from bench.variables()
@@ -222,7 +222,7 @@ def _describe_frame(frame: Frame, bench: Bench) -> Plan:
 
 
 def analyse(intent: i.Analyse, bench: Bench) -> Plan:
-    """A first look: read the file if it is one, then facts, missing values and a figure."""
+    """Take a first look: load a file if needed, then describe, missing values and a figure."""
     said = []
     known = [v.name for v in (yield from bench.variables()) if v.is_frame]
     target = intent.target
@@ -248,7 +248,7 @@ def analyse(intent: i.Analyse, bench: Bench) -> Plan:
 
 
 def measures(frame: Frame) -> list[Column]:
-    """Numeric columns that are no labels of rows."""
+    """Return the numeric columns, except ids, indices and years."""
     numbers = frame.of_kind("number")
     return [c for c in numbers if not re.fullmatch(r"(?:.*[_ ])?(?:id|index|year)", c.name, re.I)]
 

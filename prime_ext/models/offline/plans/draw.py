@@ -1,4 +1,4 @@
-"""Plans that draw: a column, one by another, or a variable that is no frame."""
+"""Plans that draw one or two columns, a frame, or a variable that is not a frame."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PLOTTABLE = ("ndarray", "Series", "list", "tuple", "array")
 
 
 def plot(intent: i.Plot, bench: Bench) -> Plan:
-    """Insert and run a cell with one figure."""
+    """Insert and run a cell that draws one figure."""
     lone = yield from _lone_variable(intent, bench)
     if lone is not None:
         return (yield from _draw_variable(lone, intent, bench))
@@ -59,7 +59,7 @@ def plot(intent: i.Plot, bench: Bench) -> Plan:
 
 
 def _lone_variable(intent: i.Plot, bench: Bench) -> Asking[Variable | None]:
-    """An array, list or series that is named like a variable rather than a column."""
+    """Return the array, list or series if the intent names a variable rather than a column."""
     if intent.frame is not None:
         return None
     known = {variable.name: variable for variable in (yield from bench.variables())}

@@ -1,4 +1,4 @@
-"""Explaining a failure by its facts; advice is left to those who understand the code."""
+"""Plans that explain an error by its facts; rules cannot give advice on the code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from prime_ext.models.offline.tracebacks import Traceback
 
 
 def explain(intent: ExplainError, bench: Bench) -> Plan:
-    """The traceback that was pasted or attached, else the last of this session or notebook."""
+    """Explain a pasted or attached traceback, else the last one of the session or notebook."""
     text = intent.traceback or next(
         (a.text for a in bench.conversation.attachments if tracebacks.parse(a.text)), None
     )
@@ -29,7 +29,7 @@ def explain(intent: ExplainError, bench: Bench) -> Plan:
 
 
 def _last(bench: Bench) -> Asking[tuple[str | None, str]]:
-    """The newest traceback: in this session's last run, else in the notebook from its end."""
+    """Return the traceback of this session's last run, else the last one in the notebook."""
     ran = next(
         (
             result
@@ -51,10 +51,10 @@ def _last(bench: Bench) -> Asking[tuple[str | None, str]]:
 
 
 def facts(error: Traceback, bench: Bench) -> Plan:
-    """What is known about an error, and the existing names near the one it is about."""
+    """Report the facts of an error, and existing names similar to the one it is about."""
     lines = [f"**{error.type}**" + (f": {error.message}" if error.message else "")]
     if error.line is not None:
-        # Code that was run outside the notebook carries the number of the next cell.
+        # The traceback of code run outside the notebook has the execution count of the next cell.
         in_cell = error.cell is not None and not _ran_outside(error, bench)
         place = f"in `In[{error.cell}]`, " if in_cell else ""
         lines.append(f"- Where: {place}line {error.line}")
@@ -62,13 +62,13 @@ def facts(error: Traceback, bench: Bench) -> Plan:
         lines.append(f"- The line: `{error.code}`")
     if error.raised_in:
         lines.append(f"- Raised in: `{error.raised_in}`")
-    with contextlib.suppress(Stop):  # the kernel may be gone; the facts above stand
+    with contextlib.suppress(Stop):  # the kernel may be gone; keep the facts above
         lines += yield from _names(error, bench)
     return "\n".join(lines)
 
 
 def _ran_outside(error: Traceback, bench: Bench) -> bool:
-    """Whether the failing line is in code of ``run_code``, the last that was run."""
+    """Whether the last run was a ``run_code`` call with the failing line in its code."""
     conversation = bench.conversation
     past = [*conversation.earlier_rounds, *conversation.recalled, *conversation.rounds]
     runs = [call for one in past for call in one.calls if call.name in ("run_code", "run_cell")]
@@ -110,7 +110,7 @@ def _about_variable(name: str, bench: Bench) -> Asking[list[str]]:
 
 
 def _about_key(error: Traceback, bench: Bench) -> Asking[list[str]]:
-    """Columns of the frames that the failing line names."""
+    """Look for the missing name among the columns of the frames in the failing line."""
     frames = [v.name for v in (yield from bench.variables()) if v.is_frame]
     named = [name for name in frames if re.search(rf"\b{re.escape(name)}\b", error.code)]
     lines: list[str] = []
@@ -140,7 +140,7 @@ def _about_file(path: str, bench: Bench) -> Asking[list[str]]:
 
 
 def failed_run(result: Result, bench: Bench, what: str = "The cell") -> Plan:
-    """Words for a run that raised: its facts, and no second try."""
+    """Report the error of a run that raised, without running it again."""
     found = tracebacks.parse(result.text)
     if found is None:
         return f"{what} failed:\n\n{quoted(result.text)}"

@@ -45,7 +45,7 @@ def read_notebook(intent: i.ReadNotebook, bench: Bench) -> Plan:
 
 
 def _first_line(source: str) -> str:
-    """What a cell begins with, its imports aside."""
+    """Return the first line of a cell that is not an import."""
     lines = [line.strip() for line in source.splitlines() if line.strip()] or ["(empty)"]
     line = next((line for line in lines if not line.startswith(("import ", "from "))), lines[0])
     line = line if len(line) <= 70 else line[:69] + "…"
@@ -151,7 +151,7 @@ def _run_all(bench: Bench) -> Plan:
 
 
 def find(reference: str, bench: Bench, *, code_only: bool = False) -> Asking[CellSeen]:
-    """The cell that ``reference`` means, as the notebook is now."""
+    """Read the notebook and return the cell that ``reference`` means."""
     read = yield from bench.must("read_notebook")
     cells = observations.cells(read.text)
     total = observations.cell_count(read.text)
@@ -168,16 +168,16 @@ def find(reference: str, bench: Bench, *, code_only: bool = False) -> Asking[Cel
 
 
 _LAST = 20
-"""Cells at the end of a long notebook among which the last one with code is looked for."""
+"""Number of cells at the end of a long notebook to read when looking for the last one."""
 
 
 def _among(cells: list[CellSeen], reference: str) -> bool:
-    """Whether the cell that is meant is one of the first of a long notebook."""
+    """Whether the cell that ``reference`` means is in ``cells``, the start of a long notebook."""
     return reference == "first" or any(_is(cell, reference) for cell in cells)
 
 
 def _part(reference: str, total: int) -> dict[str, int | str]:
-    """Arguments that read the part of a long notebook in which the cell that is meant is."""
+    """Return ``read_notebook`` arguments for the part of a long notebook with that cell."""
     if reference == "last":
         return {"start": max(1, total - _LAST + 1)}
     if reference.isdigit():
@@ -192,12 +192,12 @@ def _is(cell: CellSeen, reference: str) -> bool:
 
 
 def pick(cells: list[CellSeen], reference: str) -> CellSeen:
-    """One of ``cells`` by position, ``In[n]``, ``first``, ``last`` or id.
+    """Return one of ``cells`` by position, ``In[n]``, ``first``, ``last`` or id.
 
     Raises
     ------
     Stop
-        No cell fits.
+        If no cell matches.
     """
     if not cells:
         raise Stop("The notebook has no cells yet.")
@@ -237,7 +237,7 @@ RECALLED = "From the session's record"
 
 
 def recall(intent: i.Recall, bench: Bench) -> Asking[str | None]:
-    """Search the record, with no hit for all words for one; ``None`` without any."""
+    """Search the record for the query, else for its longest words; ``None`` without any hit."""
     found = yield from _search_record(intent.query, bench)
     words = intent.query.split()
     for word in sorted(words, key=len, reverse=True)[:3] if len(words) > 1 else ():
@@ -264,7 +264,7 @@ _KINDS = {
 
 
 def _search_record(query: str, bench: Bench) -> Asking[list[RecordSeen]]:
-    """Hits but for the question itself and earlier answers of this kind."""
+    """Return the hits, except the question itself and earlier answers from the record."""
     result = yield from bench.must("session_search", query=query)
     question = " ".join(bench.conversation.question.split())
     return [

@@ -1,7 +1,7 @@
-"""``/tour``: the features one after the other, on the user's own notebook.
+"""``/tour``: a demonstration of the features, step by step, on the user's own notebook.
 
-Where the tour stands is read off the messages: each step's words begin with its number, and a
-summary keeps the last one shown. So the tour goes on behind a compaction, its own included.
+The messages tell how far the tour has come: the text of each step begins with its number, and a
+summary keeps the last number. So the tour continues after a compaction, including its own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from prime_ext.models.offline.plans.data import measures, shape
 from prime_ext.models.offline.steps import Asking, Plan, Stop, speaking
 
 KEPT = "tour_result"
-"""Variable that the tour makes and finds again after the crash."""
+"""Variable that the tour creates, and that must exist again after the crash."""
 CRASH = "import os\n\nos.kill(os.getpid(), 9)"
 MAX_SETBACKS = 2
 
@@ -31,13 +31,13 @@ _MARK = re.compile(r"\bTour (\d+) of \d+\b")
 class TourStep:
     title: str
     words: str
-    """Said with the first call, so that the messages show the step from then on."""
+    """Text that accompanies the first call, so that the messages show the current step."""
     play: Callable[[Bench], Asking[str]]
-    """Makes the calls; comes to what the next step says first."""
+    """Makes the calls of the step; returns the text with which the next step begins."""
 
 
 def tour(intent: i.Tour, bench: Bench) -> Plan:
-    """Play the steps from where the conversation says the tour stands."""
+    """Play the remaining steps, as determined from the conversation."""
     conversation = bench.conversation
     first = _first_step(intent, conversation)
     under_way = conversation.question_from_summary and _marked(conversation) is None
@@ -45,7 +45,7 @@ def tour(intent: i.Tour, bench: Bench) -> Plan:
     note = ""
     for number in range(first, len(STEPS) + 1):
         step = STEPS[number - 1]
-        # Each step looks for itself: behind a compaction the tour begins in the middle.
+        # No step relies on an earlier one: after a compaction the tour resumes in the middle.
         bench.forget()
         said = [note] if note else []
         if not (under_way and number == first):
@@ -82,10 +82,10 @@ The cells that the tour inserted are yours: keep them or delete them."""
 
 
 def rounds_to_replay(conversation: Conversation) -> tuple[Sequence[Round], Sequence[Round]]:
-    """Calls of the steps from ``_first_step`` on: those a summary lists, those in the messages.
+    """Return the calls from ``_first_step`` on: those in the summary, then those in the messages.
 
-    Of the summary's only those that changed something: looking again does no harm, and what was
-    seen before the step is out of date.
+    From the summary, only calls that changed something are replayed. The others can be repeated,
+    and what they saw before the current step is outdated.
     """
     if not conversation.question_from_summary:
         return (), conversation.rounds
@@ -97,7 +97,7 @@ def rounds_to_replay(conversation: Conversation) -> tuple[Sequence[Round], Seque
 
 
 def _marked(conversation: Conversation) -> int | None:
-    """Index of the first round that begins a step."""
+    """Return the index of the first round that begins a step."""
     for index, past in enumerate(conversation.rounds):
         if _MARK.search(past.text):
             return index
@@ -132,7 +132,7 @@ def _read(bench: Bench) -> Asking[str]:
 
 
 def _load(bench: Bench) -> Asking[str]:
-    """Read the data file beside the notebook; without one, make a small frame."""
+    """Load a data file from the notebook's folder; without one, create a small frame."""
     listing = yield from bench.call("list_files", path=bench.folder or None)
     found = [] if listing.is_error else [
         file for file in observations.files(listing.text)
