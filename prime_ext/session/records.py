@@ -304,7 +304,8 @@ class Restore(Record, frozen=True, kw_only=True, omit_defaults=True, tag="restor
     """``ok``, ``partial``, ``unchanged``, ``failed``, ``skipped`` (with ``reason``) or ``offered``.
 
     ``offered`` means that the kernel is fresh, that ``snapshot_id`` can be restored, and that the
-    user has not decided yet."""
+    user has not decided yet. If a restore was stopped, ``reason`` says so, and some variables may
+    be defined."""
     mode: str
     """``hot`` or ``cold``."""
     trigger: str
