@@ -62,7 +62,7 @@ def explanation(endpoint: str, model: str, *, encrypted: bool) -> str:
     warning = (
         ""
         if encrypted or is_local(endpoint)
-        else " **The connection is plain http: whoever is on the way can read all of it.**"
+        else " **The connection is plain http: anyone on the network path can read all of it.**"
     )
     return (
         f"To answer, Prime sends this conversation to the model `{model}` at **{endpoint}**: your "

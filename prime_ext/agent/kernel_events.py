@@ -10,7 +10,7 @@ CAUSES = {
     "crash": "The kernel died and was started anew.",
     "restart": "The kernel was restarted.",
     "shutdown": "The kernel was shut down.",
-    "resume": "The kernel of before is gone.",
+    "resume": "The earlier kernel is gone.",
 }
 
 MAX_NAMES = 200
@@ -24,9 +24,9 @@ notebook."""
 RESTORE_STOPPED = "restoring was stopped before it had ended"
 """Reason in the record of an offer that follows a cancelled restore."""
 
-_FRESH = "No variable of before is defined in the kernel"
+_FRESH = "None of the earlier variables is defined in the kernel"
 _UNKNOWN = (
-    "Restoring the variables of before was stopped: look which are defined before you use them"
+    "Restoring the earlier variables was stopped: check which are defined before you use them"
 )
 
 
@@ -90,7 +90,7 @@ def _told(record: Restore, offer_taken: bool) -> list[str]:
         # Only snapshots of the fresh process are newer, and that process keeps its own names.
         text.append(
             "The kernel's variables were restored from the snapshot that the user was offered: the "
-            f"last one of the process before, saved {record.saved}."
+            f"last one of the previous process, saved {record.saved}."
         )
         text += _not_in_it(record.behind)
     else:

@@ -255,9 +255,9 @@ def revert_event(record: Revert) -> str:
     """Return the text that reports a revert to the model with the user's next message."""
     groups: dict[str, tuple[str, list[str]]] = {
         "removed": ("Removed", []),
-        "restored": ("Back to their source of before", []),
+        "restored": ("Restored to what they held before", []),
         "inserted": ("Deleted by you, inserted again", []),
-        "moved": ("Back at their place", []),
+        "moved": ("Moved back to where they were", []),
         "left": ("Left as they are, because they were changed since", []),
     }
     for entry in [*record.cells, *record.files]:

@@ -241,7 +241,9 @@ class SessionContext:
         """
         if self.asked is not None or self._compacting:
             raise PrimeError(
-                "A compaction is already on its way.", code="compaction_pending", status=409
+                "A compaction is already pending or running.",
+                code="compaction_pending",
+                status=409,
             )
         self.asked = AskedCompaction(uuid.uuid4().hex, instructions, user)
         return self.asked.id

@@ -141,5 +141,5 @@ def _read(path: Path) -> set[str]:
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
             f"{path} is damaged, so it is not known which notebooks' variables must not be "
-            f"saved: {error}. Mend it, or delete it to save those of every notebook."
+            f"saved: {error}. Repair it, or delete it to save the variables of every notebook"
         ) from error

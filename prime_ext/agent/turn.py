@@ -443,7 +443,7 @@ class Turn:
 WINDOW_FULL = "model_context_window_exceeded"
 _CUT_OFF = ("max_tokens", WINDOW_FULL)
 _CALL_CUT_OFF = (
-    "Not run: the reply reached its largest length inside this call, so its input is incomplete. "
+    "Not run: the reply reached its maximum length inside this call, so its input is incomplete. "
     "Send it again in smaller parts."
 )
 
@@ -454,7 +454,7 @@ def _not_json(raw: str) -> str:
 
 _STOPPED_SHORT = {
     "max_tokens": (
-        "The reply reached its largest length and was cut off.",
+        "The reply reached its maximum length and was cut off.",
         "Ask to continue, or raise ModelConfig.max_output_tokens.",
     ),
     WINDOW_FULL: (

@@ -101,7 +101,7 @@ def why_no_summary(text: str, stop_reason: str, called: bool) -> str | None:
         return (
             "The model went on with the work instead of summarising."
             if called
-            else "The summary was cut off at its largest length."
+            else "The summary was cut off at its maximum length."
         )
     return None
 

@@ -229,7 +229,7 @@ class PrimeHandler(APIHandler):
             return PrimeError(
                 f"{self.request.method} is not possible at {self.request.path}.",
                 code="method_not_allowed",
-                hint=f"Possible are: {', '.join(self.verbs())}.",
+                hint=f"Use one of: {', '.join(self.verbs())}.",
                 status=status,
             )
         if status < HTTPStatus.INTERNAL_SERVER_ERROR:

@@ -156,7 +156,7 @@ function ConnectionBanner(props: { state: IPanelState }): JSX.Element | null {
           : props.state.failure?.code === 'session_locked'
             ? trans.__('This session is open in another server or run.')
             : trans.__(
-                'Disconnected from the server. The agent works on; reconnecting…'
+                'Disconnected from the server. The agent keeps working; reconnecting…'
               )}
       </span>
       <button

@@ -60,7 +60,7 @@ function outcomeLine(item: IRestoreItem, trans: TranslationBundle): string {
       crash: trans.__('The kernel died and was started again'),
       restart: trans.__('The kernel was restarted'),
       shutdown: trans.__('The kernel was shut down'),
-      resume: trans.__('The kernel of before is gone')
+      resume: trans.__('The earlier kernel is gone')
     }[item.trigger] ?? trans.__('Kernel state');
   switch (item.outcome) {
     case 'failed':

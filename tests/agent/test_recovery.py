@@ -203,7 +203,7 @@ async def test_never_leaves_the_fresh_kernel_and_says_so(
     left = await session.record("restore")
     assert left.outcome == "skipped"
     assert "NameError" in await ran(session, "print(x)")
-    assert "No variable of before is defined" in str(session.api.requests[-1].messages)
+    assert "None of the earlier variables is defined" in str(session.api.requests[-1].messages)
     # A person can still have it.
     (entry, *_) = await service.snapshots(session.session)
     done = await service.restore(session.session, entry["id"], ["x"], False, "ada")

@@ -444,7 +444,7 @@ async def test_writing(call: Call, root: Path) -> None:
     replaced = text(await call("write_file", path="new/deep/a.txt", content="one\nthree"))
     assert "-two\n+three" in replaced
     same = text(await call("write_file", path="new/deep/a.txt", content="one\nthree"))
-    assert "exactly this already" in same
+    assert "already has exactly this content" in same
     assert (await refused(call, "write_file", path="new", content="x")).code == "not_a_file"
 
 

@@ -73,7 +73,7 @@ async def _write_file(context: ToolContext, arguments: dict[str, Any]) -> ToolOu
             return f"Wrote {shown}: {lines} lines, {size_text(len(content.encode()))}."
         existing = read_text(target, shown)
         if existing.text == content:
-            return f"{shown} holds exactly this already."
+            return f"{shown} already has exactly this content."
         writing.write(target, content, shown, existing)
         return f"Replaced {shown}:\n{unified_diff(existing.text, content, shown)}"
 

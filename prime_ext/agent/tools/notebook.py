@@ -118,7 +118,7 @@ async def _edit_cell(context: ToolContext, arguments: dict[str, Any]) -> ToolOut
     )
     before = change.op.before or {}
     if before.get("source") == change.cell.source:
-        return _changed(change, f"Cell [{change.cell.id}] holds exactly this already.")
+        return _changed(change, f"Cell [{change.cell.id}] already has exactly this source.")
     return _changed(
         change,
         f"Edited cell [{change.cell.id}]"
@@ -167,7 +167,7 @@ async def _preview_edit(context: ToolContext, arguments: dict[str, Any]) -> Ques
     diff = unified_diff(cell.source, clean_source(arguments["source"]), f"cell {cell.id}")
     return Question(
         f"Edit {_named(cell)}",
-        fence(diff, "diff") if diff else "The cell holds exactly this already.",
+        fence(diff, "diff") if diff else "The cell already has exactly this source.",
     )
 
 

@@ -280,7 +280,7 @@ class Runs:
         if run is None or not self.is_left or run.is_told:
             return None
         run.is_told = True
-        return f"{run.standing}. {run.how_to_end} Its end will be told."
+        return f"{run.standing}. {run.how_to_end} You will be told when it ends."
 
     def answered(self, call_id: str) -> None:
         """Note that the result of a call has been recorded."""

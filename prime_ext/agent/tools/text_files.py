@@ -105,7 +105,7 @@ def write_text(path: Path, text: str, shown: str, *, like: TextFile | None = Non
         path.parent.mkdir(parents=True, exist_ok=True)
         if like is not None and path.stat().st_mtime_ns != like.modified_ns:
             raise PrimeError(
-                f"{shown!r} was changed by someone else this moment; nothing was written.",
+                f"{shown!r} was just changed by someone else; nothing was written.",
                 code="file_changed",
                 hint="Read it again.",
                 status=409,

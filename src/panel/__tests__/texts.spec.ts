@@ -79,7 +79,7 @@ describe('restoreLine', () => {
     [
       'failed',
       'resume',
-      'The kernel of before is gone; its variables could not be restored.'
+      'The earlier kernel is gone; its variables could not be restored.'
     ],
     [
       'skipped',
