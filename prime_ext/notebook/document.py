@@ -1,4 +1,4 @@
-"""One notebook by path, whoever writes it: the browser that has it open, or the server."""
+"""One notebook by path, written by the browser that has it open or else by the server."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Outputs = list[dict[str, Any]]
 
 
 class Kernel(Protocol):
-    """The part of a notebook's kernel that a run needs: see ``NotebookKernel.execute``."""
+    """The method of a notebook's kernel that a run needs; see ``NotebookKernel.execute``."""
 
     async def execute(
         self,
@@ -64,30 +64,30 @@ class Change:
 
     op: NotebookOp
     cell: Cell
-    """The cell after the operation; for a deletion the cell that is gone."""
+    """The cell after the operation; for a deletion, the deleted cell."""
     unsaved: str | None = None
-    """Why the change, though applied to the open notebook, is not on disk yet."""
+    """Why the change was applied to the open notebook but is not saved yet, if so."""
 
 
 @dataclass(frozen=True)
 class CellRun:
-    """A run of a cell that went as far as the kernel."""
+    """A run of a cell that reached the kernel."""
 
     op: NotebookOp
     cell: Cell
     """The cell as it was run."""
     execution: Execution
-    """What the run came to, outputs in full."""
+    """Result of the run, with full outputs."""
     unsaved: str | None = None
-    """Why the outputs are not in the notebook, or not on disk."""
+    """Why the outputs are not in the notebook or not saved, if so."""
 
 
 class NotebookDocument:
-    """The notebook of one session.
+    """A notebook as one session sees and changes it.
 
-    Operations name cells by id and carry the hash of the source they expect: by default the hash
-    of what this session has seen, so that an edit by anyone else in between is a conflict. Each
-    operation, applied or not, is recorded as a ``notebook_op``.
+    Operations name cells by id and carry the hash of the expected source. The default is the hash
+    that this session has last seen, so that an edit by anyone else in between is a conflict.
+    Each operation is recorded as a ``notebook_op``, whether it was applied or not.
 
     Raises ``PrimeError`` with the codes ``cell_not_found``, ``cell_conflict``, ``cell_running``,
     ``notebook_not_found``, ``notebook_invalid``, ``notebook_not_saved`` and ``notebook_busy``.
@@ -106,28 +106,28 @@ class NotebookDocument:
         self._operations = operations
         self._log = log
         self.seen = seen
-        """What the session knows of the cells."""
+        """The cell sources that the session has seen."""
 
     @property
     def path(self) -> str:
         return self._notebook.path
 
     async def cells(self) -> list[Cell]:
-        """All cells, unsaved edits of an open notebook included."""
+        """Return all cells, including unsaved edits of an open notebook."""
         for late in list(self._notebook.late.values()):
             await late.flush()
         async with self._notebook.lock:
             return await self._writer.read(self.path, None)
 
     async def cell(self, cell_id: str) -> Cell:
-        """One cell; ``cell_not_found`` names the cells that may have been meant."""
+        """Return one cell; a ``cell_not_found`` error lists the cells that may have been meant."""
         async with self._notebook.lock:
             return await self._cell(cell_id)
 
     async def insert(
         self, source: str, cell_type: CellType = "code", after: str | None = None
     ) -> Change:
-        """Insert a cell behind ``after``: at the end if ``None``, at the top if ``""``."""
+        """Insert a cell after the cell ``after``; at the end if ``None``, at the top if ``""``."""
         return await self._change(
             {
                 "op": "insert_cell",
@@ -141,7 +141,7 @@ class NotebookDocument:
     async def bring_back(
         self, cell_id: str, source: str, cell_type: str, after: str, cell: dict[str, Any] | None
     ) -> Change:
-        """Insert a cell that was deleted under its old id, with what ``cell`` has beside that."""
+        """Insert a deleted cell under its old id; ``cell`` (nbformat) has its outputs etc."""
         return await self._change(
             {
                 "op": "insert_cell",
@@ -161,9 +161,9 @@ class NotebookDocument:
         *,
         shown: dict[str, Any] | None = None,
     ) -> Change:
-        """Replace the source of a cell that still holds what is expected, and is not being run.
+        """Replace the source of a cell that has the expected source and is not running.
 
-        ``shown``, ``{outputs, execution_count, trusted}``, replaces what it shows as well.
+        ``shown``, ``{outputs, execution_count, trusted}``, replaces the outputs as well.
         """
         return await self._change(
             {
@@ -176,13 +176,13 @@ class NotebookDocument:
         )
 
     async def delete(self, cell_id: str, expected_hash: str | None = None) -> Change:
-        """Delete a cell that still holds what is expected, and is not being run."""
+        """Delete a cell that has the expected source and is not running."""
         return await self._change(
             {"op": "delete_cell", "cell_id": cell_id, "expected_hash": expected_hash}
         )
 
     async def move(self, cell_id: str, after: str) -> Change:
-        """Move a cell behind ``after``, or to the top if that is ``""``."""
+        """Move a cell after the cell ``after``, or to the top if that is ``""``."""
         return await self._change({"op": "move_cell", "cell_id": cell_id, "after": after})
 
     async def run(
@@ -195,12 +195,12 @@ class NotebookDocument:
         on_begun: Callable[[Interrupt], None] | None = None,
         expected_hash: str | None = None,
     ) -> CellRun:
-        """Run a code cell in ``kernel``, showing outputs in the notebook as they come.
+        """Run a code cell in ``kernel``, showing outputs in the notebook as they arrive.
 
-        The run belongs to the server: it goes on, and its outputs are complete, whatever becomes
-        of the browser. Until the kernel begins with it, the cell keeps what it showed before.
-        ``on_begun`` is given what interrupts it, and the cell goes on showing what it puts out
-        until it has ended. Cancelling gives it up; what was put out by then stays.
+        The run belongs to the server: it continues, and its outputs are complete, even if the
+        browser disconnects. Until the kernel starts the run, the cell keeps its old outputs.
+        ``on_begun`` is then called with a function that interrupts the run. Cancelling abandons
+        the run; the outputs so far stay in the cell.
         """
         async with self._notebook.run_lock(cell_id):
             self._notebook.running[cell_id] = self.seen
@@ -238,7 +238,7 @@ class NotebookDocument:
                         hint="Only code cells are run.",
                     )
                 if await hub.attached(self.path):
-                    # A browser that goes away this moment is as good as none from the start.
+                    # A browser that disconnects now is treated as if none had been attached.
                     with contextlib.suppress(LeaseLost):
                         started = await mirror.start(operation["expected_hash"])
                         was = (started.before or {}).get("cell")
@@ -285,7 +285,7 @@ class NotebookDocument:
         if execution.status != "aborted":
             mirror.begin()
         mirror.update(execution.outputs)
-        # One that dies gives no answer; one that is given nothing, the count of the run before.
+        # A kernel that dies sends no reply; one that runs an empty cell replies with the old count.
         count = (execution.execution_count or count) if cell.source.strip() else None
         op, unsaved = await uninterrupted(
             self._finish(
@@ -312,11 +312,11 @@ class NotebookDocument:
         return explain_missing(error.cell_id, await self._writer.read(self.path, None))
 
     def _expect(self, operation: dict[str, Any], cell: Cell) -> None:
-        """Settle the hash the operation expects, and refuse it if the cell differs already.
+        """Set the hash that the operation expects; raise if the cell differs already.
 
-        Left out, it is that of the source this session has seen. What a new session has not seen
-        it takes as it is; what one that goes on has not seen may be known to the model from
-        before, as something else.
+        The default is the hash of the source that this session has seen. A new session accepts an
+        unseen cell as it is. In a resumed session the model may remember another source of the
+        cell, so that changing an unseen cell raises ``CellUnread``.
         """
         expected = operation["expected_hash"] or self.seen.hash(cell.id)
         if expected is None:
@@ -379,7 +379,7 @@ class NotebookDocument:
         status: str,
         late: LateOutputs | None = None,
     ) -> tuple[NotebookOp, str | None]:
-        """Put the outcome of a run into the notebook and record it; what comes late follows."""
+        """Write the result of a run into the notebook, record it, and follow late outputs."""
         operation = {"op": "run_cell", "cell_id": cell.id}
         unsaved: Unsaved | None = None
         writer = BrowserWriter.name
@@ -429,7 +429,7 @@ class NotebookDocument:
             self._notebook.late[cell.id] = follower
             follower.start()
         if self._notebook.ran_in.get(cell.id) == self._operations.turn:
-            was = None  # kept already
+            was = None  # an earlier run of this turn has kept it
         self._notebook.ran_in[cell.id] = self._operations.turn
         op = self._operations.ran(
             op_id,
@@ -444,7 +444,7 @@ class NotebookDocument:
         return op, unsaved and f"The notebook is not saved: {unsaved.reason}"
 
     def _refused(self, op_id: str, operation: dict[str, Any], error: PrimeError) -> None:
-        """Record an operation that changed nothing; the model is told the source of a conflict."""
+        """Record an operation that changed nothing; a conflict has shown the current source."""
         if isinstance(error, CellConflict | CellUnread):
             self.seen.told(error.cell_id, error.current)
         self._operations.refused(op_id, operation, error, writer=self._writer.name(self.path))

@@ -1,4 +1,4 @@
-"""Show a run in the notebook while it goes on, whoever writes the notebook by then."""
+"""Shows a running cell's outputs in the open notebook, even if its writer changes meanwhile."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from prime_ext.notebook.writer_browser import BrowserWriter
 INTERVAL_S = 0.2
 """Shortest time between two updates of a cell's outputs."""
 SHARE = 4.0
-"""An update that took the browser t seconds is followed by SHARE * t seconds of rest, …"""
+"""After an update that took the browser t seconds, the mirror pauses for SHARE * t seconds, …"""
 LONGEST_S = 5.0
-"""… but by no more than this. To a page that has just taken over, all is sent without rest."""
+"""… but for at most this time. A page that has just taken over is sent everything at once."""
 ATTEMPTS = 8
-"""Times the end of a run is sent while one page after another takes over."""
+"""Maximum number of attempts to send the end of a run while pages keep taking over."""
 
 
 class RunMirror:
-    """Keeps one cell of an open notebook in step with its run.
+    """Keeps one cell of an open notebook in sync with its run.
 
-    The outputs live on the server: a browser that goes away misses nothing, and one that comes
-    back, or opens the notebook in the middle of the run, is sent all of them.
+    The outputs are kept on the server. A browser that disconnects misses nothing: one that
+    reconnects, or opens the notebook in the middle of the run, is sent all outputs.
 
     Parameters
     ----------
     path:
-        Called for the notebook's path, which may change during the run.
+        Returns the current path of the notebook, which may change during the run.
     """
 
     def __init__(
@@ -54,10 +54,10 @@ class RunMirror:
         self._run_id = uuid.uuid4().hex
         self._outputs: list[dict[str, Any]] = []
         self._shown: list[dict[str, Any]] | None = None
-        """What the page shows of the run; ``None``: still what the cell showed before."""
+        """Outputs of the run that the page shows; ``None`` while it still shows the old outputs."""
         self._sending = asyncio.Lock()
         self._epoch: int | None = None
-        """Epoch of the lease whose holder knows of the run."""
+        """Epoch of the lease in which the holder was told of the run."""
         self._has_begun = False
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -68,23 +68,23 @@ class RunMirror:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the cell shows the run. Until then it keeps what it showed before."""
+        """Whether the cell shows the run. Until then it keeps its old outputs."""
         return self._has_begun
 
     def begin(self) -> None:
-        """The kernel has begun with the run: what the cell showed before goes."""
+        """Replace the cell's old outputs, because the kernel has started the run."""
         self._has_begun = True
         self._news.set()
 
     def update(self, outputs: list[dict[str, Any]]) -> None:
-        """The outputs so far, all of them: a new list, of members that do not change."""
+        """Set all outputs so far: a new list each time, whose items are never modified."""
         self._outputs = outputs
         self._news.set()
 
     async def start(self, expected_hash: str | None) -> Applied:
-        """Claim the cell for this run, and show it as running.
+        """Claim the cell for this run and show it as running.
 
-        Raises ``LeaseLost``, ``CellNotFound`` or ``CellConflict`` with nothing changed.
+        Raises ``LeaseLost``, ``CellNotFound`` or ``CellConflict``; then nothing has changed.
         """
         epoch = self._hub.epoch(self._path())
         applied = await self._browser.apply(
@@ -100,14 +100,14 @@ class RunMirror:
         return applied
 
     def follow(self) -> None:
-        """Send outputs as they come, from now until ``finish``."""
+        """Send outputs as they arrive, from now until ``finish``."""
         self._hub.on_granted.add(self._on_granted)
         self._task = asyncio.create_task(self._follow())
 
     async def finish(self, execution_count: int | None, status: str) -> bool:
-        """Send what is missing and the end of the run; ``False``: no browser was there to take it.
+        """Send the remaining outputs and the end of the run; ``False`` if no browser is attached.
 
-        Raises ``PrimeError`` if the cell is gone.
+        Raises ``PrimeError`` if the cell is gone or no browser accepts the outputs.
         """
         await self._stop()
         for _ in range(ATTEMPTS):
@@ -141,8 +141,8 @@ class RunMirror:
         self._hub.on_granted.discard(self._on_granted)
         if self._task is None:
             return
-        # What is on its way is waited for. Sent again it would be drawn again, and its scripts
-        # would run twice.
+        # Wait for the update in flight. If it were sent again, the outputs would be rendered again
+        # and their scripts would run twice.
         async with self._sending:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -167,10 +167,10 @@ class RunMirror:
             except LeaseLost:
                 continue
             except CellNotFound:
-                # Somebody deleted it. `finish` says so, unless it is back by then.
+                # The cell was deleted. `finish` reports that, unless the cell is back by then.
                 return
             except PrimeError as error:
-                # A broken client must not break the run; `finish` tries again.
+                # A failing client must not break the run; `finish` tries again.
                 self._log.warning("%s: outputs were not shown: %s", self._path(), error)
             if is_clearing:
                 continue  # so that the first output is shown at once
@@ -180,7 +180,7 @@ class RunMirror:
             await asyncio.sleep(rest)
 
     async def _show(self) -> None:
-        """Bring the open notebook up to date."""
+        """Send the outputs that the page does not show yet."""
         if self._hub.epoch(self._path()) != self._epoch:
             self._shown = None
             await self.start(None)
@@ -208,7 +208,7 @@ class RunMirror:
         except PrimeError as error:
             if error.code != "run_unknown":
                 raise
-            # Another page has taken over since: it has to be told of the run first.
+            # Another page has taken over and must be told of the run first.
             self._epoch = None
             self._news.set()
         else:

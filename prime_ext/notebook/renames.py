@@ -1,4 +1,4 @@
-"""Hear of notebooks and folders that are renamed through the server."""
+"""Notification of notebooks and folders that are renamed through the server."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ CONTENTS_EVENTS = "https://events.jupyter.org/jupyter_server/contents_service/v1
 def follow_renames(
     event_logger: Any, on_rename: Callable[[str, str], Awaitable[None]]
 ) -> Callable[[], None]:
-    """Await ``on_rename(old, new)`` after each rename; returns a function that ends it.
+    """Await ``on_rename(old, new)`` after each rename; return a function that unsubscribes.
 
-    A rename that bypasses the contents manager (``mv``, git) is not heard of.
+    A rename that bypasses the contents manager (``mv``, git) is not reported.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a session knows of a notebook: the sources the model was shown, and what changed since."""
+"""The cell sources that a session's model was shown, and what others have changed since."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from prime_ext.notebook.cell import Cell, source_hash
 
 @dataclass(frozen=True)
 class Changes:
-    """What others did since the model last looked. Empty if it never did."""
+    """Changes by others since the model last read the notebook; empty at the first reading."""
 
     edited: list[Cell]
     inserted: list[Cell]
     deleted: list[tuple[str, str]]
-    """Id and first line of each."""
+    """Id and first line of each deleted cell."""
     moved: bool = False
 
     def __bool__(self) -> bool:
@@ -29,12 +29,13 @@ class _Known:
 
 
 class SeenCells:
-    """Kept in memory: after a restart the first reading starts afresh.
+    """The cells that a session has seen. Kept in memory only, so it is empty after a restart.
 
     Parameters
     ----------
     resumed:
-        The session goes on from before: the model may know cells that are not known here.
+        Whether the session continues from before: the model may know cells that are not listed
+        here.
     """
 
     def __init__(self, *, resumed: bool = False) -> None:
@@ -44,15 +45,15 @@ class SeenCells:
         self._order: list[str] = []
 
     def hash(self, cell_id: str) -> str | None:
-        """Hash of the source the model was shown last, or wrote itself."""
+        """Return the hash of the source that the model was last shown or wrote itself."""
         return self._shown.get(cell_id)
 
     def shown(self, cell: Cell) -> None:
-        """The model is shown this cell's source in full."""
+        """Record that the model is shown this cell's full source."""
         self._shown[cell.id] = cell.hash
 
     def wrote(self, cell: Cell) -> None:
-        """The model itself brought the cell to this source and place."""
+        """Record that the model itself wrote this source or moved the cell here."""
         self._shown[cell.id] = cell.hash
         if self._known is not None:
             self._known[cell.id] = _Known(cell.hash, cell.first_line)
@@ -61,11 +62,11 @@ class SeenCells:
             self._order.insert(cell.index, cell.id)
 
     def told(self, cell_id: str, current: str) -> None:
-        """An error has told the model what the cell holds now."""
+        """Record that an error message has shown the model the cell's current source."""
         self._shown[cell_id] = source_hash(current)
 
     def forget(self, cell_id: str) -> None:
-        """The model itself deleted the cell."""
+        """Forget a cell that the model itself has deleted."""
         self._shown.pop(cell_id, None)
         if self._known is not None:
             self._known.pop(cell_id, None)
@@ -73,15 +74,15 @@ class SeenCells:
                 self._order.remove(cell_id)
 
     def look(self, cells: list[Cell], shown: Iterable[Cell]) -> Changes:
-        """The model looks at the notebook; returns what others changed since it last did.
+        """Record a reading of the notebook and return what others have changed since the last one.
 
         Parameters
         ----------
         cells:
-            All cells as they are.
+            All current cells.
         shown:
-            Those whose source the model is about to be shown in full. The others keep the hash
-            they were last shown with, so that editing one blindly is a conflict.
+            The cells whose full source the model is about to be shown. The others keep the hash
+            with which they were last shown, so that editing an unread change is a conflict.
         """
         known = self._known
         if known is None:

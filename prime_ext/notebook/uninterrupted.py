@@ -1,4 +1,4 @@
-"""Operations that Stop does not cut in half."""
+"""Operations that are completed even if the turn is stopped."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Coroutine
 from typing import Any
 
 STOP_S = 2.0
-"""Seconds that stopping waits for an operation under way."""
+"""Maximum time that a cancelled caller waits for an operation in progress, in seconds."""
 
 _AT_WORK: set[asyncio.Task[Any]] = set()
-"""Operations under way; the event loop itself keeps no hold of them."""
+"""Operations in progress; the event loop itself only holds weak references to tasks."""
 
 
 async def uninterrupted(work: Coroutine[Any, Any, Any]) -> Any:
-    """Bring ``work`` to its end even if the caller is cancelled meanwhile.
+    """Await ``work``, and let it complete even if the caller is cancelled meanwhile.
 
-    Half an operation is worse than one too many: what a browser was sent, it applies. But
-    whoever stops the agent does not wait long for a browser that does not answer; the work
-    goes on, and is recorded, behind their back.
+    A browser applies an operation that it was sent, so the operation must also be recorded. A
+    cancelled caller waits at most ``STOP_S`` seconds, in case the browser does not answer; the work
+    then continues in the background.
     """
     task = _begin(work)
     try:
@@ -29,7 +29,7 @@ async def uninterrupted(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 async def brought_to_end(work: Coroutine[Any, Any, Any], *, stopped: bool) -> None:
-    """Wait for ``work``, whatever comes of it; not for long if the caller was stopped."""
+    """Wait for ``work`` and ignore its outcome; at most ``STOP_S`` seconds if ``stopped``."""
     await asyncio.wait([_begin(work)], timeout=STOP_S if stopped else None)
 
 
@@ -43,5 +43,5 @@ def _begin(work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
 def _done(task: asyncio.Task[Any]) -> None:
     _AT_WORK.discard(task)
     if not task.cancelled():
-        # Seen, whether anybody still waits for it or not.
+        # Retrieve the exception, so that asyncio does not log it if nobody awaits the task.
         task.exception()
