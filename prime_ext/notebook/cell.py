@@ -1,4 +1,4 @@
-"""A cell as the agent knows it, and the errors that concern one."""
+"""A notebook cell as the agent sees it, and the errors that concern one."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from prime_ext.errors import PrimeError
 CellType = Literal["code", "markdown", "raw"]
 
 NEAR = 2
-"""Cells named on either side of the place an index points to."""
+"""Number of cells listed on either side of an index that was given instead of an id."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a notebook (nbformat 4.5) at the time it was read."""
+    """Snapshot of one cell of a notebook (nbformat 4.5)."""
 
     id: str
     cell_type: str
     source: str
     index: int
-    """Position from 0, at the time it was read. Never an argument of an operation."""
+    """Position from 0 at the time of reading. Operations never use it to name a cell."""
     execution_count: int | None = None
     outputs: list[dict[str, Any]] = field(default_factory=list)
-    """nbformat outputs in short: long text cut, rich data as ``{mime: {"chars": n}}``."""
+    """Shortened nbformat outputs: long text truncated, rich data as ``{mime: {"chars": n}}``."""
     metadata: dict[str, Any] = field(default_factory=dict)
     running: bool = False
-    """A run of it is under way or waits for the kernel."""
+    """Whether it is running or queued in the kernel."""
 
     @property
     def hash(self) -> str:
@@ -41,7 +41,7 @@ class Cell:
 
     @property
     def first_line(self) -> str:
-        """First line that is not blank, cut to 60 characters."""
+        """First line that is not blank, truncated to 60 characters."""
         line = next((line.strip() for line in self.source.splitlines() if line.strip()), "(empty)")
         return line if len(line) <= 60 else line[:59] + "…"
 
@@ -61,25 +61,25 @@ class Cell:
 
 
 def source_hash(source: str) -> str:
-    """SHA-256, in hex, of the source as UTF-8.
+    """Return the SHA-256 of the source in UTF-8, in hex.
 
-    A lone surrogate counts as U+FFFD: that is what a browser's ``TextEncoder`` makes of it.
+    Lone surrogates are replaced by U+FFFD, as a browser's ``TextEncoder`` does.
     """
     return hashlib.sha256(well_formed(source).encode()).hexdigest()
 
 
 def clean_source(source: str) -> str:
-    """Source as an editor holds it: well-formed, lines ended by ``\\n`` alone."""
+    """Normalise a source as an editor does: no lone surrogates, line endings ``\\n``."""
     return well_formed(source).replace("\r\n", "\n").replace("\r", "\n")
 
 
 def new_cell_id() -> str:
-    """A fresh id of the length nbformat itself uses."""
+    """Return a random id of the same length as nbformat's."""
     return secrets.token_hex(4)
 
 
 class CellNotFound(PrimeError):
-    """No cell has this id. ``explain_missing`` makes the message worth reading."""
+    """No cell has this id. ``explain_missing`` creates one that lists similar cells."""
 
     def __init__(self, cell_id: str, message: str = "", hint: str = "") -> None:
         super().__init__(
@@ -92,7 +92,7 @@ class CellNotFound(PrimeError):
 
 
 class CellConflict(PrimeError):
-    """The cell does not hold the source that the operation expected. Nothing was changed."""
+    """The source of the cell differs from the expected one. Nothing was changed."""
 
     def __init__(self, cell_id: str, current: str, proposed: str | None) -> None:
         parts = [
@@ -113,9 +113,10 @@ class CellConflict(PrimeError):
 
 
 class CellRunning(PrimeError):
-    """What the cell will show comes from the source that it has now. Nothing was changed.
+    """The cell is running, so its source must not be changed. Nothing was changed.
 
-    ``own``: the session that wanted to change it runs it, and can end that.
+    ``own``: whether the session that wanted to change the cell also runs it, and so can interrupt
+    the run.
     """
 
     def __init__(self, cell_id: str, *, own: bool) -> None:
@@ -133,7 +134,7 @@ class CellRunning(PrimeError):
 
 
 class CellUnread(PrimeError):
-    """An edit without a notion of what it replaces: the cell was read before a restart, if ever."""
+    """The session has not read the cell since the server started. Nothing was changed."""
 
     def __init__(self, cell_id: str, current: str) -> None:
         super().__init__(
@@ -149,7 +150,7 @@ class CellUnread(PrimeError):
 
 
 def fence(text: str, language: str = "") -> str:
-    """``text`` as a fenced Markdown block, whatever backticks it holds."""
+    """Return ``text`` as a Markdown code block, with a fence longer than any inside it."""
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     marks = "`" * (longest + 1)
     end = "" if text.endswith("\n") or not text else "\n"
@@ -157,7 +158,7 @@ def fence(text: str, language: str = "") -> str:
 
 
 def explain_missing(cell_id: str, cells: Sequence[Cell]) -> CellNotFound:
-    """The error for an id that no cell has, naming the cells that may have been meant."""
+    """Return the error for an unknown cell id, listing the cells that may have been meant."""
     if not cells:
         return CellNotFound(cell_id, "The notebook has no cells.", "Insert one with insert_cell.")
     number = re.fullmatch(r"(?:In|Out)?\s*\[?\s*(-?\d{1,6})\s*\]?:?", cell_id.strip())

@@ -1,4 +1,4 @@
-"""What a session's operations on a notebook came to, as records of the session."""
+"""Records the outcome of operations on a notebook in the session's log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Log(Protocol):
 
 
 class Recorder(Protocol):
-    """The part of a session that a document needs: where its operations are recorded."""
+    """The part of a session that records the operations of a document."""
 
     @property
     def log(self) -> Log: ...
@@ -27,26 +27,26 @@ class Recorder(Protocol):
 
 
 MOST_KEPT = 2_000_000
-"""Characters of JSON of a cell that is kept because it is run; as ``PIECE`` in
+"""Maximum size of a cell that is kept before a run, in characters of JSON; the same as ``PIECE`` in
 ``src/notebook/operations.ts``."""
 
 
 class Unsaved(NamedTuple):
-    """Why a change of the open notebook is not on disk."""
+    """Why a change of the open notebook is not saved."""
 
     reason: str
     code: str
 
 
 class OperationLog:
-    """Records operations, applied or not, each as one ``notebook_op``.
+    """Records each operation, applied or not, as one ``notebook_op``.
 
     Parameters
     ----------
     turn:
-        The turn the operations belong to.
+        Turn that the operations belong to.
     reverts:
-        The turn they undo.
+        Turn that the operations undo, if any.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class OperationLog:
         after: dict[str, Any] | None,
         unsaved: Unsaved | None = None,
     ) -> NotebookOp:
-        """An operation changed the cell from ``before`` to ``after``, both as in ``Applied``."""
+        """Record an operation that changed a cell from ``before`` to ``after``; see ``Applied``."""
         before = None if before is None else dict(before)
         kept = self._keep(op_id, before.pop("cell", None)) if before else None
         return self._record(
@@ -92,8 +92,10 @@ class OperationLog:
         was: dict[str, Any] | None = None,
         unsaved: Unsaved | None = None,
     ) -> NotebookOp:
-        """A cell was run, and shows what came of it; ``was`` is all of it from before (nbformat),
-        whose outputs are kept if there are any."""
+        """Record a run whose result the cell shows.
+
+        ``was`` is the whole cell before the run (nbformat); it is kept if it has outputs.
+        """
         before = cell_state(cell)
         kept = self._keep(op_id, was, MOST_KEPT) if was and was.get("outputs") else None
         after = {**before, "execution_count": execution_count, "status": status}
@@ -118,7 +120,7 @@ class OperationLog:
         reason: str,
         code: str,
     ) -> NotebookOp:
-        """A cell was run, and the notebook could not take what came of it."""
+        """Record a run whose result could not be written into the notebook."""
         return self._record(
             op_id,
             operation,
@@ -132,7 +134,7 @@ class OperationLog:
     def not_begun(
         self, op_id: str, operation: dict[str, Any], cell: Cell, *, writer: str
     ) -> NotebookOp:
-        """A cell was to be run, and the kernel never began with it: it is as it was."""
+        """Record a run that the kernel never started; the cell is unchanged."""
         before = cell_state(cell)
         return self._record(
             op_id, operation, "failed", writer=writer, before=before, code="not_begun"
@@ -141,7 +143,7 @@ class OperationLog:
     def refused(
         self, op_id: str, operation: dict[str, Any], error: PrimeError, *, writer: str
     ) -> NotebookOp:
-        """An operation changed nothing; of a conflict, both sides are recorded."""
+        """Record an operation that changed nothing; for a conflict, with both sources."""
         before = after = None
         if isinstance(error, CellConflict):
             before = {"source": error.current}
@@ -158,9 +160,9 @@ class OperationLog:
         )
 
     def _keep(self, op_id: str, cell: dict[str, Any] | None, most: int | None = None) -> str | None:
-        """Keep a cell beside the log, outputs and all; the name it is kept under.
+        """Keep a whole cell in a file beside the log and return the name of the file.
 
-        Not if it has more than ``most`` characters.
+        Return ``None`` if the cell was not kept, for example if it exceeds ``most`` characters.
         """
         if cell is None:
             return None
@@ -186,7 +188,7 @@ class OperationLog:
 
 
 def cell_state(cell: Cell) -> dict[str, Any]:
-    """A cell as a record holds it, as far as the cell itself tells: not its neighbours."""
+    """Return the state of a cell as in a record, without its neighbours."""
     return {"source": cell.source, "cell_type": cell.cell_type, "index": cell.index}
 
 
@@ -195,5 +197,5 @@ def _why(unsaved: Unsaved | None) -> dict[str, Any]:
 
 
 def _hashed(state: dict[str, Any] | None) -> dict[str, Any] | None:
-    """``state`` with the hash of its source: a record may hold the source with a key taken out."""
+    """Add the hash of the original source, since the record may contain a redacted source."""
     return None if state is None else {**state, "hash": source_hash(state["source"])}

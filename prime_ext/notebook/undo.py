@@ -1,8 +1,8 @@
-"""How to undo what was done to cells: worked out from the operations alone. Pure, no I/O.
+"""Plans the undo of operations on cells, from the recorded operations alone. Pure, no I/O.
 
-Others may have changed the notebook since. What they did elsewhere is not touched: places are
-told by neighbours, not by positions. A cell that does not hold what the operations left in it is a
-conflict and stays as it is.
+Others may have changed the notebook since. Their changes to other cells stay: the place of a cell
+is determined by its neighbours, not by its position. A cell whose content differs from what the
+operations left in it is a conflict and stays as it is.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from prime_ext.notebook.cell import Cell, source_hash
 from prime_ext.session.records import NotebookOp
 
 EDITS = frozenset({"insert_cell", "edit_cell", "delete_cell", "move_cell"})
-"""Operations that can be undone. What the kernel has run it has run; but where a source goes back,
-what a run of the undone one has put out goes with it."""
+"""Operations that can be undone. A run in the kernel cannot be undone; but if the source of a cell
+is restored, the outputs of runs of the undone source are replaced as well."""
 
 CHANGED = "changed_since"
 DELETED = "deleted_since"
@@ -31,80 +31,80 @@ REASONS = {
     CHANGED_BETWEEN: "Somebody else changed it while the agent did.",
     NOT_KEPT: "It held a key, and keys are not kept.",
 }
-"""Code of a conflict → what it means."""
+"""Code of a conflict → explanation for the user."""
 
 State = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Step:
-    """One operation of an undo; they are carried out in the order of the plan."""
+    """One operation of an undo; the steps are applied in the order of the plan."""
 
     action: Literal["remove", "restore", "insert", "move"]
     cell_id: str
     expected_hash: str | None = None
-    """Of the source the cell still holds: for ``remove`` and ``restore``."""
+    """For ``remove`` and ``restore``: hash of the cell's current source."""
     source: str = ""
-    """For ``restore`` and ``insert``."""
+    """For ``restore`` and ``insert``: source to write."""
     cell_type: str = "code"
     after: str = ""
-    """Id of the cell it goes behind, ``""`` for the top: for ``insert`` and ``move``."""
+    """For ``insert`` and ``move``: id of the preceding cell, ``""`` for the top."""
     kept: str | None = None
-    """What ``notebook_op.kept`` says of a deleted cell."""
+    """For ``insert``: ``notebook_op.kept`` of the deletion, where the deleted cell is stored."""
     shows: Shown | None = None
-    """For ``restore`` and ``insert``: what it shows besides, if that is undone as well."""
+    """For ``restore`` and ``insert``: outputs to restore; ``None`` leaves the outputs alone."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What a cell showed before the operations ran it."""
+    """Outputs of a cell before the operations ran it."""
 
     kept: str | None
-    """As ``notebook_op.kept`` of its first run; ``None``: nothing, or it was not kept."""
+    """``notebook_op.kept`` of its first run; ``None`` if there were none or they were not kept."""
 
 
 @dataclass(frozen=True)
 class Conflict:
-    """A cell that is left as it is."""
+    """A cell that the undo does not touch."""
 
     cell_id: str
     code: str
     """One of ``REASONS``."""
     current: str | None
-    """Its source; ``None`` if it is gone."""
+    """Current source; ``None`` if the cell is gone."""
     earlier: str | None
-    """What it held before the operations; ``None`` if it was not there."""
+    """Source before the operations; ``None`` if the cell did not exist."""
 
 
 @dataclass(frozen=True)
 class Undo:
-    """Nothing in either: the notebook is already as it was before the operations."""
+    """A plan. If both lists are empty, the notebook is already as it was before the operations."""
 
     steps: list[Step]
     conflicts: list[Conflict]
 
 
 def undoable(ops: Iterable[NotebookOp]) -> list[NotebookOp]:
-    """The operations that changed a cell, without those that undid others."""
+    """Return the operations that changed a cell, except those that undid others."""
     return [op for op in ops if op.status == "applied" and op.op in EDITS and op.reverts is None]
 
 
 def runs_among(ops: Iterable[NotebookOp]) -> list[NotebookOp]:
-    """The runs that a cell shows, or has shown."""
+    """Return the runs whose outputs a cell shows or has shown."""
     return [op for op in ops if op.status == "applied" and op.op == "run_cell"]
 
 
 def plan_undo(
     ops: Iterable[NotebookOp], cells: Sequence[Cell], runs: Sequence[NotebookOp] = ()
 ) -> Undo:
-    """What leads from ``cells`` back to how they were before ``ops``.
+    """Plan how to bring ``cells`` back to their state before ``ops``.
 
     Parameters
     ----------
     ops:
-        In the order they were applied; what ``undoable`` leaves out is not undone.
+        Operations in the order they were applied; those that ``undoable`` excludes are ignored.
     cells:
-        The notebook as it is.
+        Current cells of the notebook.
     runs:
         Runs of the same turn, in order.
     """
@@ -139,15 +139,15 @@ def plan_undo(
 
 @dataclass
 class _Change:
-    """What the operations did to one cell, taken together."""
+    """Combined effect of the operations on one cell."""
 
     first: State | None
     last: State | None
     deleted: State | None = None
-    """As it was when it was deleted, if it was."""
+    """State when it was deleted, if it was."""
     kept: str | None = None
     broken: bool = False
-    """Somebody else changed it between two of the operations."""
+    """Whether somebody else changed it between two of the operations."""
 
 
 def _changes(edits: Sequence[NotebookOp]) -> dict[str, _Change]:
@@ -165,13 +165,13 @@ def _changes(edits: Sequence[NotebookOp]) -> dict[str, _Change]:
 
 
 def _verdict(cell_id: str, change: _Change, cell: Cell | None) -> Step | Conflict | None:
-    """What becomes of the cell's content and of whether it is there; ``None``: nothing."""
+    """Decide how to undo the change of a cell's content or existence; ``None`` if not needed."""
     first, last = change.first, change.last
     if last is None:
         return _undeleted(cell_id, change, cell)
     earlier = None if first is None else str(first["source"])
     if cell is None:
-        # Of what was inserted, or only moved, nothing is missing that was there before.
+        # An inserted or merely moved cell is gone: no earlier content is missing.
         if first is None or _same(first, last):
             return None
         return Conflict(cell_id, DELETED, None, earlier)
@@ -189,8 +189,8 @@ def _verdict(cell_id: str, change: _Change, cell: Cell | None) -> Step | Conflic
 def _undeleted(cell_id: str, change: _Change, cell: Cell | None) -> Step | Conflict | None:
     first, deleted = change.first, change.deleted
     if first is None and not change.broken:
-        return None  # made and deleted by the same operations
-    # Where somebody else had a hand in it, what was deleted is partly theirs.
+        return None  # inserted and deleted by the same operations
+    # If somebody else changed it in between, the deleted source is partly theirs: restore that.
     goal = deleted if change.broken or first is None else first
     assert goal is not None
     if cell is None:
@@ -203,7 +203,7 @@ def _undeleted(cell_id: str, change: _Change, cell: Cell | None) -> Step | Confl
             cell_type=str(goal["cell_type"]),
             kept=change.kept,
         )
-    # Somebody has undone the deletion by hand.
+    # Somebody has brought the cell back by hand.
     if _holds(cell, goal):
         return None
     if deleted is not None and _holds(cell, deleted):
@@ -212,12 +212,12 @@ def _undeleted(cell_id: str, change: _Change, cell: Cell | None) -> Step | Confl
 
 
 def _with_outputs(step: Step, runs: Sequence[NotebookOp], cell: Cell | None) -> Step:
-    """The step that also brings back what the cell showed, if it shows a run of another source.
+    """Extend ``step`` to restore the outputs if the cell shows a run of another source.
 
     Parameters
     ----------
     runs:
-        Those of the cell, in order.
+        Runs of the cell, in order.
     """
     if step.action not in ("restore", "insert") or not runs:
         return step
@@ -225,7 +225,7 @@ def _with_outputs(step: Step, runs: Sequence[NotebookOp], cell: Cell | None) -> 
     if _hash(ran) == source_hash(step.source):
         return step
     if cell is not None and cell.execution_count != result.get("execution_count"):
-        return step  # it was run since
+        return step  # it was run again since
     return replace(step, shows=Shown(runs[0].kept))
 
 
@@ -235,7 +235,7 @@ def _restored(cell: Cell, state: State) -> Step | Conflict:
     return Step("restore", cell.id, cell.hash, source=str(state["source"]))
 
 
-# --- where cells stand -----------------------------------------------------------------------
+# --- places of cells -------------------------------------------------------------------------
 
 
 def _places(
@@ -244,15 +244,15 @@ def _places(
     left_alone: set[str],
     stay: set[str],
 ) -> tuple[list[str], set[str], list[str]]:
-    """Undo the operations one by one, the last first, on the ids alone.
+    """Compute the target order by undoing the operations on the list of ids, last one first.
 
-    ``stay`` are the cells that are there and are to be.
+    ``stay`` are the present cells that will not be removed.
 
     Returns
     -------
     tuple
-        The order to come to, the cells that were moved back in it, and those that somebody has
-        moved since and that stay where they are.
+        The target order, the cells that were moved back in it, and the cells that somebody has
+        moved since, which stay where they are.
     """
     target = list(order)
     origins: dict[str, State] = {}
@@ -272,7 +272,7 @@ def _places(
             if cell_id not in target:
                 _put(target, cell_id, op.before or {})
         elif op.op == "move_cell" and cell_id in target and op.before != op.after:
-            # Only of a cell that is there, and is to be, can somebody have moved it.
+            # Only a cell that is present and stays can have been moved by somebody else.
             ours = cell_id in moved or cell_id not in stay
             if not ours and not _stands(target, cell_id, op.after or {}):
                 left_alone = left_alone | {cell_id}
@@ -286,7 +286,7 @@ def _places(
 
 
 def _stands(order: list[str], cell_id: str, state: State) -> bool:
-    """Whether the cell still has a neighbour it was given; others may have come between."""
+    """Whether the cell still has one of its recorded neighbours on the same side."""
     index = order.index(cell_id)
     if "prev" not in state:
         return bool(state.get("index") == index)
@@ -296,7 +296,7 @@ def _stands(order: list[str], cell_id: str, state: State) -> bool:
 
 
 def _put(order: list[str], cell_id: str, state: State) -> None:
-    """Insert the cell where it was: behind or before a neighbour that is still there."""
+    """Insert the cell at its recorded place, next to a neighbour that is still present."""
     prev, behind = state.get("prev"), state.get("next")
     if prev in order:
         index = order.index(prev) + 1
@@ -313,9 +313,9 @@ def _placing(
     moved: set[str],
     back: dict[str, Step],
 ) -> list[Step]:
-    """Steps that bring the cells that come back, or move, to their places in ``target``.
+    """Return the steps that bring reinserted and moved cells to their places in ``target``.
 
-    From the top down: the cell that each goes behind is in its own place by then.
+    The steps go from the top down, so that the preceding cell is already in its place.
     """
     order = list(order)
     target = [cell_id for cell_id in target if cell_id in order or cell_id in back]
@@ -333,7 +333,7 @@ def _placing(
     return steps
 
 
-# --- what cells hold -------------------------------------------------------------------------
+# --- content of cells ------------------------------------------------------------------------
 
 
 def _hash(state: State) -> str:
@@ -341,7 +341,7 @@ def _hash(state: State) -> str:
 
 
 def _intact(state: State) -> bool:
-    """Whether the source in the record is the one the cell had."""
+    """Whether the record has the cell's source unredacted."""
     return _hash(state) == source_hash(str(state["source"]))
 
 
