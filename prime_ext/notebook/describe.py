@@ -1,4 +1,4 @@
-"""A cell as text for the model: what it holds, its state, and its outputs in short."""
+"""Formats a cell as text for the model: source, state and shortened outputs."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from prime_ext.clean_text import without_escapes
 from prime_ext.notebook.cell import Cell, fence
 
 OUTPUT_CHARS = 1000
-"""Characters of text shown of one output, half of them from each end."""
+"""Maximum number of characters shown of one output, half of them from each end."""
 OUTPUTS_SHOWN = 10
 END_CHARS = 2000
-"""As in ``src/notebook/outputs.ts``: characters of text kept at either end of an output."""
+"""Number of characters kept at either end of a long output; same as in
+``src/notebook/outputs.ts``."""
 
 
 def describe_cell(cell: Cell, total: int | None = None, *, outputs: bool = True) -> str:
-    """The cell with a heading line, its source in full and its outputs in short.
+    """Return a heading line, the full source of the cell and its shortened outputs.
 
     Parameters
     ----------
     total:
-        Cells of the notebook, if that is known.
+        Number of cells in the notebook, if known.
     """
     place = f"cell {cell.index + 1}" if cell.index >= 0 else "a cell"
     if total is not None:
@@ -52,7 +53,7 @@ def _output(output: dict[str, Any]) -> str:
     if kind == "error":
         traceback = "\n".join(output.get("traceback") or [])
         what = f"{output.get('ename', 'Error')}: {output.get('evalue', '')}"
-        # The end of a traceback says what went wrong, and where.
+        # Shown with its end, which says what went wrong and where.
         return f"error: {short(what)}\n{short(traceback)}".rstrip()
     data = output.get("data") or {}
     rich = [_rich(mime, value) for mime, value in data.items() if mime != "text/plain"]
@@ -67,7 +68,7 @@ def _rich(mime: str, value: Any) -> str:
 
 
 def short(text: str, limit: int = OUTPUT_CHARS) -> str:
-    """``text`` without terminal colours, its middle left out if it is long."""
+    """Remove terminal escapes from ``text``, and its middle if it exceeds ``limit`` characters."""
     text = without_escapes(text).rstrip()
     if len(text) <= limit:
         return text
@@ -76,7 +77,7 @@ def short(text: str, limit: int = OUTPUT_CHARS) -> str:
 
 
 def shorten_outputs(outputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Outputs as a browser reports them: long text cut, rich data replaced by its size.
+    """Shorten outputs as a browser does: truncate long text, replace rich data by its size.
 
     The counterpart of ``shortenOutputs`` in ``src/notebook/outputs.ts``.
     """

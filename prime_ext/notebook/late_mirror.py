@@ -1,4 +1,4 @@
-"""Show in a cell what its run puts out behind its end, whoever writes the notebook by then."""
+"""Shows outputs that arrive after the end of a run in its cell, through the current writer."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ if TYPE_CHECKING:
 OPEN_INTERVAL_S = 0.2
 """Shortest time between two updates of a cell in an open notebook, …"""
 CLOSED_INTERVAL_S = 5.0
-"""… and in a file, all of which is written each time."""
+"""… and in a closed one, whose whole file is written each time."""
 SHARE = 4.0
-"""An update that took t seconds is followed by SHARE * t seconds of rest, …"""
+"""After an update that took t seconds, the mirror pauses for SHARE * t seconds, …"""
 LONGEST_S = 60.0
-"""… but by no more than this."""
+"""… but for at most this time."""
 ATTEMPTS = 3
-"""Times an update is tried that fails for another reason than that it is not wanted any more."""
+"""Maximum number of attempts for an update, unless its error is in ``_NOT_WANTED``."""
 CLOSE_S = 2.0
-"""Seconds that the end of the server waits for an update."""
+"""Maximum time that the shutdown of the server waits for an update, in seconds."""
 
 _NOT_WANTED = frozenset({"cell_not_found", "cell_conflict", "not_a_code_cell", "run_superseded"})
 
 
 class LateMirror:
-    """Keeps a cell in step with what comes behind the end of its run, while it shows that run.
+    """Adds late outputs of a run to its cell, as long as the cell shows that run.
 
-    An open page is sent operations and saves them with its next saving, as Lab does with what
-    comes late for the person's own cells. Nothing is recorded: the turn may be long over.
+    An open page is sent operations and saves them with its next save, as JupyterLab does with late
+    outputs of the user's own runs. Nothing is recorded, since the turn may have ended long ago.
 
     Parameters
     ----------
     execution_count:
-        Of the run, by which the cell is known to show it.
+        Execution count of the run, which identifies the run that the cell shows.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class LateMirror:
         self._late = late
         self._log = log
         self._operation: dict[str, Any] | None = None
-        """On its way, or to be tried again."""
+        """Operation in flight or to be retried."""
         self._attempts = 0
         self._rest = 0.0
         self._has_news = False
@@ -70,12 +70,12 @@ class LateMirror:
         self._is_stopped = False
 
     def start(self) -> None:
-        """The cell shows what there was at the end of the run: what comes from then on follows."""
+        """Start to add outputs; the cell already shows those from before the end of the run."""
         self._late.on_news = self._on_news
         self._on_news()
 
     def stop(self) -> None:
-        """Nothing more gets into the cell, but what a page is being sent this moment."""
+        """Stop adding outputs; an update in flight to a page is still applied."""
         self._is_stopped = True
         self._late.on_news = lambda: None
         self._late.stop()
@@ -84,7 +84,7 @@ class LateMirror:
             del self._notebook.late[self._cell_id]
 
     async def flush(self) -> None:
-        """Return when what has come so far is in the notebook, or could not be brought there."""
+        """Wait until the outputs so far have been written to the notebook or failed to be."""
         if self._writing is not None:
             await asyncio.wait({self._writing})
         if self._has_news and self._writing is None and not self._is_stopped:
@@ -92,8 +92,7 @@ class LateMirror:
             await asyncio.wait({self._begin()})
 
     async def close(self) -> None:
-        """The server stops: bring what has come into the notebook, if that takes no longer than
-        seconds, and nothing more."""
+        """Write the outputs so far, waiting at most ``CLOSE_S`` seconds, and stop."""
         flushing = asyncio.create_task(self.flush())
         await asyncio.wait({flushing}, timeout=CLOSE_S)
         self.stop()
@@ -105,7 +104,7 @@ class LateMirror:
     def _on_news(self) -> None:
         self._has_news = True
         if self._late.is_over:
-            self._stop_timer()  # There is nothing to wait for.
+            self._stop_timer()  # No more outputs will arrive.
         if self._timer is None and self._writing is None:
             is_open = self._writer.hub.held(self._notebook.path)
             interval = OPEN_INTERVAL_S if is_open else CLOSED_INTERVAL_S
@@ -137,7 +136,7 @@ class LateMirror:
 
     async def _write(self) -> None:
         if self._operation is None:
-            # Only now: what is tried again does not hold what has come since.
+            # Not when retrying: that operation lacks the outputs that have arrived since.
             self._has_news = False
             self._operation = self._next()
         operation = self._operation
@@ -181,7 +180,7 @@ class LateMirror:
         }
 
     async def _apply(self, operation: dict[str, Any]) -> Applied | None:
-        """What became of the operation; ``None``: the cell was run again meanwhile."""
+        """Apply the operation through the current writer; ``None`` if stopped meanwhile."""
         repeated = False
         if await self._writer.hub.attached(self._notebook.path):
             if self._is_stopped:

@@ -1,7 +1,7 @@
 """Operations on the cells of a notebook, applied to its JSON. Pure: no I/O, no clock.
 
-An operation is a dict as in ``src/api/frames.ts``. Applying one twice comes to the same as
-applying it once, so that it can be sent again when nobody knows whether it arrived.
+An operation is a dict as defined in ``src/api/frames.ts``. Operations are idempotent, so that one
+can be sent again if it is unknown whether it arrived.
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ _VALID_ID = re.compile(r"[a-zA-Z0-9\-_]{1,64}")
 
 @dataclass(frozen=True)
 class Applied:
-    """The cell as ``{source, cell_type, index, prev, next}`` before and after, the last two being
-    the ids of its neighbours; ``None``: it was not there. Before a deletion, and before the
-    result of a run, also ``cell``, all of it as nbformat has it. After late outputs also
-    ``outputs``, how many the cell shows, and its ``execution_count``."""
+    """The cell before and after an operation, as ``{source, cell_type, index, prev, next}``.
+
+    ``prev`` and ``next`` are the ids of the neighbours. ``None`` means that the cell did not exist.
+    For a deletion and for the result of a run, ``before`` also has ``cell``, the whole cell in
+    nbformat. For late outputs, ``after`` also has ``outputs``, the number of outputs that the cell
+    shows, and its ``execution_count``.
+    """
 
     before: dict[str, Any] | None
     after: dict[str, Any] | None
@@ -36,15 +39,15 @@ def apply_operation(
     Parameters
     ----------
     repeated:
-        The operation was sent before and may have been applied.
+        Whether the operation was sent before and may already have been applied.
 
     Raises
     ------
     CellNotFound, CellConflict
         Nothing was changed.
     PrimeError
-        ``not_a_code_cell``: the cell cannot have the outputs of a run. ``run_superseded``: it shows
-        another one by now.
+        With the code ``not_a_code_cell`` if the cell cannot have outputs, or ``run_superseded`` if
+        it shows another run by now. Nothing was changed.
     """
     cells: list[dict[str, Any]] = notebook["cells"]
     kind = operation["op"]
@@ -55,7 +58,7 @@ def apply_operation(
         if index is None:
             index = _index_behind(cells, operation["after"])
             fresh = new_cell(cell_id, operation["cell_type"], operation["source"])
-            # A cell that comes back brings along what it had beside its source.
+            # A cell that is brought back keeps its outputs, metadata and execution count.
             kept = operation.get("cell") or {}
             own = {key: fresh[key] for key in ("id", "cell_type", "source")}
             cells.insert(index, {**fresh, **kept, **own})
@@ -82,7 +85,7 @@ def apply_operation(
         return Applied({**before, "cell": cell}, None)
     elif kind == "move_cell":
         if operation["after"] != cell_id:
-            # Look first: a place that does not exist must leave the cell where it is.
+            # Check first: if `after` does not exist, the cell must stay where it is.
             _index_behind(cells, operation["after"])
             del cells[index]
             index = _index_behind(cells, operation["after"])
@@ -95,7 +98,7 @@ def apply_operation(
     elif kind == "run_result":
         _expect_code(cell)
         was = {**cell, "metadata": dict(cell.get("metadata") or {})}
-        # As when a person runs it: these outputs come from the person's own kernel.
+        # Trusted like a run by the user: the outputs come from the user's own kernel.
         _show(cell, operation, trusted=True)
         return Applied({**before, "cell": was}, _state(cells, index))
     else:
@@ -119,17 +122,17 @@ def _expect_code(cell: dict[str, Any]) -> None:
 
 
 def superseded(cell_id: str) -> PrimeError:
-    """The refusal of what a run puts out behind its end, when its cell shows another run."""
+    """Return the error for late outputs whose cell shows another run by now."""
     return PrimeError(
         f"Cell {cell_id} shows another run by now.", code="run_superseded", status=409
     )
 
 
 def _add_late(cell: dict[str, Any], operation: dict[str, Any], *, repeated: bool) -> None:
-    """Add what the run that the cell shows has put out behind its end.
+    """Add late outputs of the run that the cell shows.
 
-    The run is told by its execution count, of which a kernel gives none twice. A cell without
-    outputs and count was cleared by a person, and takes further ones all the same, as in
+    The execution count identifies the run, since a kernel never uses a count twice. A cell without
+    outputs and count was cleared by the user; it accepts further outputs nevertheless, as in
     JupyterLab.
     """
     outputs: list[dict[str, Any]] = list(cell.get("outputs") or [])
@@ -173,13 +176,13 @@ def new_cell(cell_id: str, cell_type: str, source: str) -> dict[str, Any]:
 
 
 def upgrade_ids(notebook: dict[str, Any]) -> bool:
-    """Bring an nbformat 4 notebook to 4.5 in place, giving an id to each cell that has none.
+    """Upgrade an nbformat 4 notebook to 4.5 in place, adding missing cell ids.
 
-    The ids follow from position and content, so that reading an old notebook twice without
-    writing it gives the same ids. Returns whether anything changed.
+    The ids are derived from position and content, so that reading an old notebook twice without
+    writing it gives the same ids. Return whether anything changed.
     """
     cells: list[dict[str, Any]] = notebook["cells"]
-    # A notebook of nbformat 3 arrives converted, with random ids.
+    # A notebook of nbformat 3 has been converted on reading, with random ids.
     converted = int(notebook.get("metadata", {}).get("orig_nbformat", 4)) < 4
     changed = converted or int(notebook.get("nbformat_minor", 0)) < 5
     taken: set[str] = set()
@@ -215,7 +218,7 @@ def _find(cells: list[dict[str, Any]], cell_id: str) -> int | None:
 
 
 def _index_behind(cells: list[dict[str, Any]], after: str | None) -> int:
-    """Where a cell goes that follows ``after``: ``None`` at the end, ``""`` at the top."""
+    """Return the index after the cell ``after``: ``None`` is the end, ``""`` the top."""
     if after is None:
         return len(cells)
     if after == "":

@@ -1,8 +1,8 @@
-"""Which versions of notebook files the server has written itself, one upon the other.
+"""Versions of notebook files that the server itself has written one after the other.
 
-A page that was away asks what became of the file it shows. Where nobody but the server has written
-it since, that is the agent's work and none of a person's: the page can put it together with what
-was typed there meanwhile.
+A page that was disconnected asks what became of the file that it shows. If only the server has
+written the file since, all changes are the agent's, and the page can merge them with what was typed
+there meanwhile.
 """
 
 from __future__ import annotations
@@ -10,19 +10,21 @@ from __future__ import annotations
 from prime_ext.notebook.lease import moved_path
 
 REMEMBERED = 20_000
-"""Versions of one file: late outputs make one every few seconds, for hours."""
+"""Maximum number of versions per file: late outputs create one every few seconds, for hours."""
 
 
 class OwnWrites:
-    """Versions by path; each is named by the hash that the contents manager gives."""
+    """Versions by path, identified by the content hash from the contents manager."""
 
     def __init__(self) -> None:
-        # The newest is the last.
+        # Ordered from the oldest to the newest version.
         self._versions: dict[str, dict[str, None]] = {}
 
     def note(self, path: str, before: str | None, after: str | None) -> None:
-        """The server has replaced the version ``before`` by ``after``; without hashes nothing is
-        known of either."""
+        """Record that the server has replaced version ``before`` by ``after``.
+
+        If a hash is missing, all versions of the file are forgotten.
+        """
         if before is None or after is None:
             self._versions.pop(path, None)
             return
@@ -37,12 +39,12 @@ class OwnWrites:
         self._versions[path] = versions
 
     def since(self, path: str, version: str | None) -> str | None:
-        """The version that the server has made of ``version``, by itself; ``None``: it has not."""
+        """Return the latest version if only the server has written since ``version``."""
         versions = self._versions.get(path, {})
         return next(reversed(versions)) if version in versions else None
 
     def rename(self, old: str, new: str) -> None:
-        """A notebook, or a folder above it, was renamed."""
+        """Follow the rename of a notebook or of a folder above it."""
         for path in list(self._versions):
             moved = moved_path(path, old, new)
             if moved is not None:

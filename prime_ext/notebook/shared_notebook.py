@@ -1,4 +1,4 @@
-"""What the documents of one notebook share, whichever session they are for."""
+"""State of one notebook that the documents of all sessions share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class SharedNotebook:
-    """What all documents of one path share. ``path`` follows renames."""
+    """Shared state of all documents with the same path. ``path`` follows renames."""
 
     path: str
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -24,25 +24,25 @@ class SharedNotebook:
         default_factory=weakref.WeakKeyDictionary
     )
     ran_in: dict[str, str | None] = field(default_factory=dict)
-    """Cell → turn that ran it last; what it showed before that turn is kept."""
+    """Cell id → turn that ran it last. The outputs from before that turn are already kept."""
     running: dict[str, SeenCells] = field(default_factory=dict)
-    """Cell → what the session that runs it knows of the cells."""
+    """Cell id → cells seen by the session that is running it."""
     late: dict[str, LateMirror] = field(default_factory=dict)
-    """Cell → what its last run puts out behind its end, if the agent made that run."""
+    """Cell id → mirror of the late outputs of its last run, if the agent made that run."""
     _runs: weakref.WeakValueDictionary[str, asyncio.Lock] = field(
         default_factory=weakref.WeakValueDictionary
     )
 
     def run_lock(self, cell_id: str) -> asyncio.Lock:
-        """Held during a run of the cell: it can show only one at a time."""
+        """Return the lock that is held during a run of the cell, which shows one run at a time."""
         return self._runs.setdefault(cell_id, asyncio.Lock())
 
     def is_running(self, cell_id: str) -> bool:
-        """Whether a session runs the cell, or waits for that."""
+        """Whether a session is running the cell or about to."""
         return self.run_lock(cell_id).locked()
 
     def supersede(self, cell_id: str) -> None:
-        """What the cell shows is no longer that of its last run: nothing more of that gets in."""
+        """Stop late outputs of the cell's last run, because the cell no longer shows that run."""
         late = self.late.get(cell_id)
         if late is not None:
             late.stop()
