@@ -1,4 +1,4 @@
-"""One process at a time works on a notebook: a lock that servers and runs take by its real path."""
+"""Locks by which one process at a time works on a notebook, identified by its real path."""
 
 from __future__ import annotations
 
@@ -26,27 +26,28 @@ if TYPE_CHECKING:
 OPEN_ELSEWHERE = "open_elsewhere"
 
 RETRY_SECONDS = 1.0
-"""How often a turn that waits for another process looks whether that has ended."""
+"""Interval at which a turn that waits for another process tries the lock, in seconds."""
 
 LOOK_SECONDS = 0.3
-"""How long ``held`` tries: whoever looks whether a holder lives has the lock for a moment."""
+"""How long ``held`` tries to take the lock, in seconds: a process that checks whether a holder is
+alive takes the lock for a moment."""
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """The process that works on a notebook, as it has noted itself beside its lock."""
+    """Description of the process that works on a notebook, in a file beside its lock."""
 
     file: str
     """Real path of the notebook."""
     pid: int
     host: str
     since: str
-    """When it began, ISO 8601 in UTC."""
+    """Start of its work, ISO 8601 in UTC."""
     url: str | None = None
-    """Address of the Jupyter server; ``None`` for a `jupyter prime run`."""
+    """URL of the Jupyter server; ``None`` for a `jupyter prime run`."""
 
     @property
     def is_here(self) -> bool:
-        """Whether it runs on this machine."""
+        """Whether the process runs on this machine."""
         return self.host == socket.gethostname()
 
     def __str__(self) -> str:
@@ -60,22 +61,22 @@ class Holder(msgspec.Struct, frozen=True):
 class _Held:
     file: str
     lock: FileLock | None
-    """``None`` where the file system has no locks."""
+    """``None`` if the file system does not support locks."""
     times: int = 1
 
 
 class NotebookLocks:
-    """The notebooks that this process works on, held against all others of the same user.
+    """The notebooks that this process works on, locked against the same user's other processes.
 
-    Locks end with their process, however it ends. What holds one lock can take it again. To be
-    used from the event loop's thread, but for ``elsewhere``.
+    A lock is released when its process ends, even if the process is killed. Locks are reentrant
+    within a process. Except for ``elsewhere``, call the methods on the event loop's thread.
 
     Parameters
     ----------
     folder:
-        Of the locks; made if need be. The same for every server and run.
+        Folder of the locks, created if needed; the same for every server and run.
     url:
-        The server's address, for others to name it by.
+        Returns the URL of this server, which other processes show to their users.
     """
 
     def __init__(
@@ -88,17 +89,18 @@ class NotebookLocks:
         self._folder = folder
         self._log = log
         self._held: dict[str, _Held] = {}
-        """By the name of the lock."""
+        """Name of the lock → the lock."""
         self._has_warned = False
 
     @contextmanager
     def held(self, notebook: Path) -> Iterator[None]:
-        """Hold the notebook for as long as the block takes.
+        """Hold the notebook's lock for the duration of the ``with`` block.
 
         Raises
         ------
         PrimeError
-            ``open_elsewhere`` (409): another process does. It says which.
+            With the code ``open_elsewhere`` (409) if another process holds the lock; the message
+            names that process.
         """
         held = self._take(notebook, LOOK_SECONDS)
         if held is None:
@@ -117,10 +119,10 @@ class NotebookLocks:
     async def awaited(
         self, notebook: Path, on_wait: Callable[[Holder | None], None]
     ) -> AsyncIterator[None]:
-        """As ``held``, once other processes have ended their work.
+        """Like ``held``, but wait until other processes have released the lock.
 
-        ``on_wait`` is called if that takes any time, with the process that is waited for if it is
-        known, and again if that changes.
+        If the lock is not free, ``on_wait`` is called with its holder, or ``None`` if unknown, and
+        again whenever the holder changes.
         """
         told: list[Holder | None] = []
         while (held := self._take(notebook, 0)) is None:
@@ -135,13 +137,13 @@ class NotebookLocks:
             self._leave(held)
 
     def holder(self, notebook: Path) -> Holder | None:
-        """Who holds the notebook, or held it last and was killed; ``None`` if nobody has said."""
+        """Return the holder as noted beside the lock, which may have been killed since."""
         return _read(self._note(_name_of(os.path.realpath(notebook))))
 
     def elsewhere(self, root: Path) -> dict[str, Holder]:
-        """The other processes that work on notebooks, by the notebooks' paths below ``root``.
+        """Return other processes that work on notebooks, keyed by the path relative to ``root``.
 
-        What killed ones have left is removed.
+        Notes that killed processes have left behind are removed.
         """
         base = os.path.realpath(root)
         found: dict[str, Holder] = {}
@@ -164,8 +166,8 @@ class NotebookLocks:
         return found
 
     def rename(self, old: Path, new: Path) -> None:
-        """A notebook, or a folder above it, was renamed: a lock that is held moves along."""
-        # The old path is not there any more; its folder still is.
+        """Move held locks after the rename of a notebook or of a folder above it."""
+        # The old path no longer exists, but its folder does.
         before = os.path.join(os.path.realpath(old.parent), old.name)  # noqa: PTH118
         for name, held in list(self._held.items()):
             moved = moved_path(held.file, before, os.path.realpath(new))
@@ -175,7 +177,7 @@ class NotebookLocks:
                 lock = self._lock(_name_of(moved), LOOK_SECONDS)
             except OSError:
                 continue
-            if lock is None:  # somebody works there already
+            if lock is None:  # another process works on the new path already
                 continue
             self._end(name, held)
             held.file, held.lock = moved, lock
@@ -214,7 +216,7 @@ class NotebookLocks:
         if held.lock is not None:
             now = datetime.now(timezone.utc).isoformat(timespec="seconds")
             holder = Holder(held.file, os.getpid(), socket.gethostname(), now, self.url())
-            with contextlib.suppress(OSError):  # others are kept out all the same
+            with contextlib.suppress(OSError):  # the lock works without its note
                 _write(self._note(name), msgspec.json.encode(holder))
 
     def _end(self, name: str, held: _Held) -> None:
@@ -228,12 +230,12 @@ class NotebookLocks:
         return self._folder / f"{name}.json"
 
     def _lock(self, name: str, seconds: float) -> FileLock | None:
-        """The lock, acquired; ``None`` if another process has it.
+        """Acquire the lock; return ``None`` if another process holds it.
 
         Raises
         ------
         OSError
-            There are no locks here.
+            If the file system does not support locks.
         """
         from filelock import FileLock, Timeout
 
@@ -259,7 +261,7 @@ def _read(note: Path) -> Holder | None:
 
 
 def _write(note: Path, content: bytes) -> None:
-    """Whole or not at all: it is read without a lock."""
+    """Replace the note atomically, since it is read without holding the lock."""
     draft = note.with_suffix(".new")
     draft.touch(mode=0o600)
     draft.write_bytes(content)
