@@ -153,11 +153,7 @@ function ConnectionBanner(props: { state: IPanelState }): JSX.Element | null {
       <span>
         {unavailable
           ? unavailableText(serverFailure, trans)
-          : props.state.failure?.code === 'session_locked'
-            ? trans.__('This session is open in another server or run.')
-            : trans.__(
-                'Disconnected from the server. The agent keeps working; reconnecting…'
-              )}
+          : brokenText(props.state.failure, trans)}
       </span>
       <button
         type="button"
@@ -170,6 +166,22 @@ function ConnectionBanner(props: { state: IPanelState }): JSX.Element | null {
       </button>
     </div>
   );
+}
+
+function brokenText(
+  failure: IFailure | null,
+  trans: TranslationBundle
+): string {
+  switch (failure?.code) {
+    case 'session_locked':
+      return trans.__('This session is open in another server or run.');
+    case 'session_newer':
+      return trans.__('This session needs a newer version of Prime.');
+    default:
+      return trans.__(
+        'Disconnected from the server. The agent keeps working; reconnecting…'
+      );
+  }
 }
 
 function unavailableText(failure: IFailure, trans: TranslationBundle): string {
