@@ -311,7 +311,7 @@ def long_session() -> list[Measure]:
         timed("projecting it", lambda: Projector(session.context_records).now())
         middle = LONG_RECORDS // 2
         timed("a page of 200 records", lambda: log.lines(middle, PAGE_RECORDS))
-        timed("the search index, made anew", session.recall.catch_up, 1)
+        timed("the search index, rebuilt", session.recall.catch_up, 1)
         searches = {
             "a name": f"run_{middle}",
             "the middle of a name": f"un_{middle}",

@@ -332,7 +332,7 @@ def how_fast(planted: Sequence[Fact]) -> list[Measure]:
         recall = Recall(Path(folder), log)
         started = time.perf_counter()
         recall.catch_up()
-        measures.append(Measure("index of 100 MB, made anew", time.perf_counter() - started, "s"))
+        measures.append(Measure("index of 100 MB, rebuilt", time.perf_counter() - started, "s"))
         for kind, queries in searches(planted).items():
             took = [_milliseconds(recall, query) for query in queries]
             name = f"search for {kind}"

@@ -181,7 +181,7 @@ class Compactor:
         except asyncio.CancelledError:
             spent = self._spent_in_vain(projection, terms)
             # By the user, or because the session is closed or the server stops.
-            end("cancelled", before, reason="It was stopped before it was done.", **spent)
+            end("cancelled", before, reason="It was stopped before it finished.", **spent)
             raise
         except Exception as failure:  # Whatever failed, the conversation goes on unchanged.
             self._log.exception("Compaction of session %s failed", self._session.id)
@@ -207,7 +207,7 @@ class Compactor:
         if replaceable == 0:
             return end("skipped", before, reason="Only the newest message is in the context.")
         if start.trigger == "model" and sum(sizes[:replaceable]) < LEAST_FOR_MODEL:
-            return end("skipped", before, reason="There is little to summarise yet.")
+            return end("skipped", before, reason="There is too little to summarise yet.")
         replacing = Replacing(
             self._session,
             projection,

@@ -42,14 +42,14 @@ def refusal(block: Mapping[str, Any]) -> str | None:
         return None
     data = str(source.get("data", ""))
     if len(data) > MAX_CHARS:
-        return f"it is {len(data) * 3 // 4:,} bytes, {MAX_CHARS * 3 // 4:,} at most can be shown"
+        return f"it has {len(data) * 3 // 4:,} bytes; the maximum is {MAX_CHARS * 3 // 4:,}"
     size = decoded_size(data) if len(data) % 4 == 0 and _BASE64.fullmatch(data) else None
     if size is None or image_format(_head(data)) != source.get("media_type"):
-        return "it is no PNG, JPEG, GIF or WebP, or it is damaged"
+        return "it is not a PNG, JPEG, GIF or WebP image, or it is damaged"
     if max(size) > MAX_SIDE:
         return (
-            f"it is {size[0]} × {size[1]} pixels, {MAX_SIDE} on a side at most can be shown; draw "
-            "it smaller or with fewer dots per inch"
+            f"it has {size[0]} × {size[1]} pixels; the maximum is {MAX_SIDE} on each side: draw it "
+            "smaller or with fewer dots per inch"
         )
     return None
 

@@ -184,8 +184,8 @@ class _Notes:
             back = [str(e[key]) for e in entries if e.get("outcome") not in ("conflict", "failed")]
             if back:
                 text = (
-                    f"Taken back by the user, as it was before record {record.seq}: "
-                    + ", ".join(back)
+                    f"Reverted by the user; entries before record {record.seq} may no longer hold "
+                    f"for {', '.join(back)}"
                 )
                 self._note(heading, text, record.seq, text, CHANGE_CHARS)
 

@@ -18,7 +18,7 @@ _LOG_PATH = re.compile(
 )
 
 LEDGER_INTRODUCTION = (
-    "Kept by code, letter for letter; the number in brackets is the record that session_read gives."
+    "Copied verbatim by code; the number in brackets is the record to read with session_read."
 )
 
 _TAGS = re.compile(

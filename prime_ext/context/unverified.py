@@ -107,8 +107,8 @@ def flagged(text: str, values: Sequence[str]) -> str:
     listed = ", ".join(f"`{value}`" for value in values[:MAX_LISTED])
     more = ", and other values in it as well" if len(values) > MAX_LISTED else ""
     return (
-        f"{text}\n\n{OPEN}\nIn none of the records that were summarised; confirm with "
-        f"session_search or by looking before you rely on them: {listed}{more}\n{CLOSE}"
+        f"{text}\n\n{OPEN}\nThese values are in none of the summarised records; confirm them "
+        f"with session_search or at their source before you rely on them: {listed}{more}\n{CLOSE}"
     )
 
 

@@ -108,9 +108,9 @@ class Recall:
         for kind in kinds or ():
             if kind not in SEARCHABLE_KINDS:
                 raise PrimeError(
-                    f"Records of kind {kind!r} are not searched.",
+                    f"Records of kind {kind!r} cannot be searched.",
                     code="unknown_kind",
-                    hint=f"Kinds that are: {', '.join(SEARCHABLE_KINDS)}.",
+                    hint=f"Searchable kinds: {', '.join(SEARCHABLE_KINDS)}.",
                 )
         wanted = Wanted(query, tuple(kinds or SEARCHABLE_KINDS), before or 2**62, limit)
         found = (

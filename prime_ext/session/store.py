@@ -102,7 +102,7 @@ class SessionStore:
                 _sync_folder(self.folder)
             except OSError as error:
                 raise PrimeError(
-                    f"No session could be made in {self.folder}: {error.strerror or error}.",
+                    f"A session could not be created in {self.folder}: {error.strerror or error}.",
                     code="session_not_written",
                     hint="Check free space and permissions of that folder.",
                     status=507,

@@ -205,7 +205,7 @@ async def test_a_server_that_stops_is_nobody_who_stopped_it(
     await session.service.compact(session.session, None, "ada")
     await reached.wait()
     await session.service.close_session(session.session)
-    assert (await stopped(session)).reason == "It was stopped before it was done."
+    assert (await stopped(session)).reason == "It was stopped before it finished."
 
 
 class TestLeap:

@@ -37,7 +37,7 @@ def test_a_long_session(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "COMPACT_EVERY", 100)
     found = {measure.name: measure.value for measure in planning.long_session()}
     assert found["300 records: opening the log"] > 0
-    assert found["300 records: projecting it"] < found["300 records: the search index, made anew"]
+    assert found["300 records: projecting it"] < found["300 records: the search index, rebuilt"]
 
 
 def test_planning(monkeypatch: pytest.MonkeyPatch) -> None:
