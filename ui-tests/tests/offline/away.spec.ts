@@ -60,10 +60,12 @@ test('what the server wrote while the page was away is put together with what wa
   const run = new SteppedRun(folderOf(tmpPath), 'away');
   await panel.send(run.message);
   await expect(outputOf(panel)).toContainText(run.steps[0]);
+  await panel.send('delete cell 3');
   await panel.send('insert a cell with `while_away = 1`');
 
   await connection.cut();
   await typeInto(page, 1, 'typed_while_away = 1');
+  await typeInto(page, 2, 'typed_and_deleted = 1');
   await run.go(1);
   await run.go(2);
   await expect
@@ -73,6 +75,7 @@ test('what the server wrote while the page was away is put together with what wa
   connection.restore();
   const expected = [
     { source: 'typed_while_away = 1', output: '', count: null },
+    { source: 'typed_and_deleted = 1', output: '', count: null },
     {
       source: expect.stringContaining('def step'),
       output: run.output,
@@ -82,18 +85,28 @@ test('what the server wrote while the page was away is put together with what wa
   ];
   const seen = async () => {
     const cells = await cellsOf(page, tour);
-    return [cells[1], ...cells.slice(-2)];
+    return [cells[1], cells[2], ...cells.slice(-2)];
   };
   await expect.poll(seen, { timeout: 60_000 }).toEqual(expected);
   const prompts = panel.cells.locator('.jp-InputArea-prompt');
   await expect(prompts.filter({ hasText: '[*]' })).toHaveCount(0);
   await expect(page.locator('.jp-mod-dirty')).toHaveCount(1);
 
-  // Lab asks nothing when it is saved.
+  // Lab tells of the lost connection in a dialog.
   const dialog = page.locator('.jp-Dialog');
   while (await dialog.isVisible()) {
     await dialog.getByRole('button').last().click();
   }
+  await expect(
+    page.getByText('you and the agent both changed a cell of tour.ipynb')
+  ).toBeVisible();
+  await page.getByRole('button', { name: 'Compare' }).click();
+  await expect(dialog).toContainText('typed_and_deleted = 1');
+  await expect(dialog).toContainText('(deleted)');
+  await dialog.getByRole('button', { name: 'Close' }).last().click();
+  await expect(dialog).toHaveCount(0);
+
+  // Lab asks nothing when it is saved.
   await command(page, 'docmanager:save');
   await expect
     .poll(() => savedCells(file)[1].source)
@@ -101,7 +114,7 @@ test('what the server wrote while the page was away is put together with what wa
   await expect(dialog).toHaveCount(0);
   expect(savedCells(file)).toEqual(await cellsOf(page, tour));
 
-  await panel.answered(2);
+  await panel.answered(3);
   await panel.ask('insert a cell with `after_that = 1`');
   await expect(panel.failure).toHaveCount(0);
   expect(savedCells(file).at(-1)!.source).toBe('after_that = 1');
