@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if not arguments.session and not arguments.notebook:
         raise PrimeError(
-            "Which session?",
+            "No session was given.",
             code="no_session_named",
             hint="Give its id, or --notebook with a path. `jupyter prime sessions` lists them.",
         )
@@ -122,7 +122,7 @@ def table(sums: dict[str, Any]) -> list[str]:
             f"{sums['notes_wasted']:,} wasted",
         ),
         (
-            "Rolled on",
+            "Notes rolled",
             f"{sums['rolls_made']:,} times, {sums['wasted_rolls']:,} wasted",
         ),
     ]

@@ -187,7 +187,7 @@ class GatewaySocket:
                 self._log.info("The connection to kernel %s is there again", self._kernel_id)
                 self.on_reconnected()
                 return
-        raise ConnectionLost("The connection to the gateway broke and could not be made anew.")
+        raise ConnectionLost("The connection to the gateway was lost and could not be restored.")
 
     async def close(self) -> None:
         socket, self._socket = self._socket, None

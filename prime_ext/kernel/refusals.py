@@ -18,7 +18,7 @@ def connection_lost() -> PrimeError:
     return PrimeError(
         "The connection to the kernel broke before it answered.",
         code="kernel_connection_lost",
-        hint="Try again; if it goes on, look into the gateway's log.",
+        hint="Try again; if it keeps happening, check the gateway's log.",
         status=503,
     )
 
@@ -70,7 +70,7 @@ def kernel_silent(seconds: float) -> PrimeError:
     return PrimeError(
         f"The kernel has not answered for {seconds:.0f} seconds.",
         code="kernel_no_answer",
-        hint="Restart the kernel, or look into the server's log.",
+        hint="Restart the kernel, or check the server's log.",
         status=503,
     )
 
@@ -79,6 +79,6 @@ def kernel_unreachable(error: Exception) -> PrimeError:
     return PrimeError(
         f"The kernel cannot be reached: {str(error) or type(error).__name__}.",
         code="kernel_no_answer",
-        hint="Look into the server's log, and the gateway's if there is one.",
+        hint="Check the server's log, and the gateway's if there is one.",
         status=503,
     )

@@ -293,8 +293,8 @@ class Restoring:
 def _refuse_older(newest: Newest, manifest: Manifest) -> None:
     if newest.is_replaced_by(manifest):
         raise PrimeError(
-            "In the place of the newest snapshot lies an older one"
-            f"{_of_when(manifest)}, so it was not loaded.",
+            "The newest snapshot was replaced by an older one"
+            f"{_of_when(manifest)}, which was not loaded.",
             code="snapshot_replaced",
             hint="Restore it from the list of snapshots if it is the one you want.",
             status=409,

@@ -85,7 +85,7 @@ class KernelState:
         try:
             await acquire_within(wait, self._moving)
         except asyncio.TimeoutError:
-            raise kernel_busy("The snapshot before is still on its way from it.") from None
+            raise kernel_busy("Its previous snapshot is still being transferred.") from None
         saving = uuid.uuid4().hex
         try:
             report = await self._capture(place, folder, key, options, still, saving)

@@ -78,7 +78,7 @@ def test_it_prints_json_and_draws(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "Which session?"),
+        ([], "No session was given."),
         (["nonesuch"], "There is no session 'nonesuch'"),
         (["--notebook", "other.ipynb"], "There is no session about 'other.ipynb'"),
     ],

@@ -394,7 +394,7 @@ async def test_where_there_is_nothing_but_an_older_snapshot_nothing_is_restored(
     await crash(kernel)
     restored = await keeper.restore("crash", "cold")
     assert (restored.outcome, restored.snapshot_id) == ("failed", None)
-    assert "lies an older one, of 20" in (restored.reason or "")
+    assert "replaced by an older one, of 20" in (restored.reason or "")
     assert await value(kernel, "'number' in dir()") == "False"
 
 

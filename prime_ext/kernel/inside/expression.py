@@ -90,7 +90,7 @@ class _Evaluation:
     def value(self, node: ast.AST) -> Any:
         method = getattr(self, f"on_{type(node).__name__.lower()}", None)
         if method is None:
-            raise _refused(f"a {type(node).__name__} expression is not looking")
+            raise _refused(f"a {type(node).__name__} expression is not supported here")
         return method(node)
 
     def on_constant(self, node: ast.Constant) -> Any:
@@ -111,7 +111,7 @@ class _Evaluation:
 
     def on_dict(self, node: ast.Dict) -> Any:
         if any(key is None for key in node.keys):
-            raise _refused("`**` is not looking")
+            raise _refused("`**` is not supported here")
         keys = [self.value(key) for key in node.keys if key is not None]
         methods.plain(tuple(keys))
         return dict(zip(keys, map(self.value, node.values)))  # noqa: B905 - Python 3.9
@@ -144,7 +144,7 @@ class _Evaluation:
 
     def on_compare(self, node: ast.Compare) -> Any:
         if len(node.ops) != 1:
-            raise _refused("a chain of comparisons is not looking")
+            raise _refused("a chain of comparisons is not supported here")
         return self.binary(node.ops[0], self.value(node.left), self.value(node.comparators[0]))
 
     def on_unaryop(self, node: ast.UnaryOp) -> Any:
@@ -157,12 +157,12 @@ class _Evaluation:
 
     def on_call(self, node: ast.Call) -> Any:
         if any(isinstance(argument, ast.Starred) for argument in node.args):
-            raise _refused("`*` is not looking")
+            raise _refused("`*` is not supported here")
         arguments = [self.value(argument) for argument in node.args]
         named: dict[str, Any] = {}
         for keyword in node.keywords:
             if keyword.arg is None:
-                raise _refused("`**` is not looking")
+                raise _refused("`**` is not supported here")
             named[keyword.arg] = self.value(keyword.value)
         return self.function(node.func, arguments, named)(*arguments, **named)
 
@@ -183,7 +183,7 @@ class _Evaluation:
         methods.plain(left)
         methods.plain(right)
         if isinstance(op, ast.Mod) and isinstance(left, (str, bytes)):
-            raise _refused("`%` of a text asks its operands for theirs")
+            raise _refused("`%` of a string runs code of its operands")
         if _size_of(op, left, right) > MAX_ELEMENTS:
             raise _refused("the result may not fit into memory")
         return _BINARY[type(op)](left, right)
@@ -192,7 +192,7 @@ class _Evaluation:
 def attribute(value: Any, name: str) -> Any:
     """Read an attribute without running a property that the user has written."""
     if name.startswith("__"):
-        raise _refused("names with two underscores are the language's own")
+        raise _refused("names that begin with two underscores are reserved for Python")
     if issubclass(type(value), types.ModuleType):
         contents = object.__getattribute__(value, "__dict__")
         if name in contents:
@@ -200,7 +200,7 @@ def attribute(value: Any, name: str) -> Any:
         raise AttributeError(f"The module {contents.get('__name__')} has no {name!r}.")
     if is_known(value) and not issubclass(type(value), type):
         if _is_added(inspect.getattr_static(type(value), name, None)):
-            raise _refused(f"{name} is an accessor of your own")
+            raise _refused(f"{name} is a user-defined accessor")
         return getattr(value, name)
     found = summary.static_attribute(value, name)
     if found is summary.MISSING:

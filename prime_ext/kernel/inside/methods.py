@@ -144,7 +144,7 @@ def method(owner: Any, name: str, arguments: list[Any], named: dict[str, Any]) -
     if library is None or summary.is_instance(owner, type, types.ModuleType) or callable(owner):
         raise Refused(f"calling {name}() runs code")
     if name not in METHODS[library]:
-        raise Refused(f"{name}() is not known to leave its object as it is")
+        raise Refused(f"{name}() is not known to leave its object unchanged")
     if name in _COMPARING:
         plain(owner)
     elif name == "get":
@@ -152,19 +152,19 @@ def method(owner: Any, name: str, arguments: list[Any], named: dict[str, Any]) -
     for item in [*arguments, *named.values()]:
         plain(item)
     if not {"inplace", "out", "into", "key"}.isdisjoint(named):
-        raise Refused("the arguments inplace, out, into and key do more than look")
+        raise Refused("the arguments inplace, out, into and key do more than read")
     if library == "numpy" and any(library_of(item) == "numpy" for item in arguments[1:]):
-        raise Refused("an array may be what the result is written to; name the argument")
+        raise Refused("an array may be the output argument; pass it by keyword")
     if library == "pandas":
         if any(item is True for item in arguments[1:]):
-            raise Refused("a True may stand for inplace; name the argument")
+            raise Refused("a positional True may mean inplace; pass it by keyword")
         if name in _PATTERNS and named.get("regex") is not False:
             _check_patterns([*arguments, *named.values()])
         if name == "agg":
             _check_aggregates(arguments, named)
         if name == "pivot_table" and (len(arguments) > 3 or "aggfunc" in named):
             if len(arguments) > 3:
-                raise Refused("aggfunc must be named")
+                raise Refused("aggfunc must be passed by keyword")
             _check_aggregate(named["aggfunc"])
     return getattr(owner, name)
 
@@ -183,7 +183,7 @@ def function(name: str, arguments: list[Any], named: dict[str, Any]) -> Any:
     deep = name not in ("len", "type", "round")
     for item in [*arguments, *named.values()]:
         if library_of(item) is None and not summary.has(item, "__next__"):
-            raise Refused(f"{name}() of an object of your own runs its code")
+            raise Refused(f"{name}() of a user-defined object runs its code")
         plain(item, deep=deep)
     return FUNCTIONS[name]
 
@@ -209,7 +209,7 @@ def plain(value: Any, *, deep: bool = True) -> None:
             continue
         seen += 1
         if seen > _MAX_CONTAINERS:
-            raise Refused("it holds more containers than can be looked through")
+            raise Refused("it holds too many containers to check")
         parts = list(item)
         if summary.is_one_of(type(item), _MAPPINGS):
             parts += item.values()
@@ -222,13 +222,13 @@ def plain(value: Any, *, deep: bool = True) -> None:
 def _check_one(item: Any) -> None:
     if summary.is_instance(item, type):
         if not summary.is_one_of(item, TYPES.values()) and not _is_dtype(item):
-            raise Refused("an argument that is a class runs it")
+            raise Refused("a class as an argument may be called")
     elif callable(item):
-        raise Refused("an argument that is a function runs it")
+        raise Refused("a function as an argument may be called")
     elif summary.has(item, "__next__"):
-        raise Refused("looking at an iterator uses it up")
+        raise Refused("reading an iterator uses it up")
     elif item is not None and library_of(item) is None:
-        raise Refused(f"an object of your own ({summary.type_name(item)}) may run its code")
+        raise Refused(f"a user-defined object ({summary.type_name(item)}) may run its code")
 
 
 def _is_dtype(item: type) -> bool:
@@ -242,7 +242,7 @@ def _is_dtype(item: type) -> bool:
 def _check_patterns(values: list[Any]) -> None:
     for value in values:
         if isinstance(value, str) and not _REPEATING.isdisjoint(value):
-            raise Refused("a pattern that repeats may not end; pass regex=False, or a plain text")
+            raise Refused("a pattern with repetition may never end; pass regex=False or plain text")
         if isinstance(value, (list, tuple)):
             _check_patterns(list(value))
         if isinstance(value, dict):
@@ -251,12 +251,12 @@ def _check_patterns(values: list[Any]) -> None:
 
 def _check_aggregates(arguments: list[Any], named: dict[str, Any]) -> None:
     if len(arguments) > 1:
-        raise Refused("more than one argument of agg() goes to what it calls")
+        raise Refused("agg() passes further arguments on to what it calls")
     for item in arguments:
         _check_aggregate(item)
     for item in named.values():
         if not (type(item) is tuple and len(item) == 2):
-            raise Refused("agg() takes a column and the name of a function here")
+            raise Refused("agg() needs a pair of a column and a function's name here")
         _check_aggregate(item[1])
 
 
