@@ -1,5 +1,5 @@
 /**
- * The plugins of this extension, one for each thing that can be switched off on its own.
+ * The plugins of this extension. Each can be disabled separately.
  */
 import { activeSessions, sessions, streams } from './api/plugins';
 import { notebookWriter } from './notebook';
@@ -11,7 +11,7 @@ import { panel } from './panel/plugin';
 import { status } from './status/plugin';
 
 export * from './tokens';
-// What the tokens' interfaces speak of.
+// Types that the interfaces of the tokens refer to.
 export type * from './api/attachments';
 export type * from './api/frames';
 export type * from './api/rest';

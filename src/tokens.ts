@@ -1,5 +1,6 @@
 /**
- * What the plugins of this extension offer to each other, and to other extensions.
+ * Tokens of the services that the plugins of this extension provide to each other and to other
+ * extensions.
  *
  * Notebook paths are always relative to the server's root, without a drive
  * (`DocumentRegistry.Context.localPath`).
@@ -19,44 +20,49 @@ import {
 } from './api/rest';
 import { IConversation } from './model/items';
 
-/** The sessions on the server, and which of them belongs to which open notebook. */
+/** The sessions on the server, and the session selected for each open notebook. */
 export interface ISessions {
-  /** Something about the sessions of a notebook changed: one was made, chosen, renamed, deleted. */
+  /** Emitted when a session of a notebook was created, selected, changed or deleted. */
   readonly changed: ISignal<ISessions, ISessions.IChange>;
 
-  /** Sessions of one notebook, or all of them, newest first. */
+  /** List the sessions of one notebook, or of all notebooks, newest first. */
   list(notebook?: string): Promise<ISessionSummary[]>;
 
-  /** Start a session and choose it for its notebook. */
+  /** Start a session and select it for its notebook. */
   create(options: INewSession): Promise<ISessionDetail>;
 
   get(id: string): Promise<ISessionDetail>;
   patch(id: string, changes: ISessionChanges): Promise<ISessionDetail>;
   delete(id: string): Promise<void>;
 
-  /** A session was deleted, here or elsewhere: show its notebook's next one. */
+  /**
+   * Drop a session that was deleted, by this page or another, and select the next session of its
+   * notebook.
+   */
   forget(id: string): Promise<void>;
 
   /**
-   * The session chosen for a notebook; `null` if it has none. `undefined` until `resolve` has
-   * looked it up.
+   * Return the session selected for a notebook: `null` if there is none, `undefined` if `resolve`
+   * has not looked it up yet.
    */
   current(notebook: string): string | null | undefined;
 
-  /** Look the session of a notebook up: the one chosen before, else the newest, else `null`. */
+  /**
+   * Look up the session of a notebook: the one selected before, else the newest, else `null`.
+   */
   resolve(notebook: string): Promise<string | null>;
 
-  /** Choose a session for a notebook. The choice is remembered. */
+  /** Select a session for a notebook and remember the selection. */
   select(notebook: string, id: string | null): Promise<void>;
 
-  /** The notebook was renamed: its sessions follow. */
+  /** Move the sessions of a renamed notebook to its new path. */
   rename(from: string, to: string): Promise<void>;
 }
 
 export namespace ISessions {
   export interface IChange {
     readonly notebook: string;
-    /** The session chosen now. */
+    /** The session that is selected now. */
     readonly current: string | null;
   }
 }
@@ -66,13 +72,13 @@ export const ISessions = new Token<ISessions>(
   'The sessions of the Prime agent, and which one belongs to which notebook.'
 );
 
-/** Sessions in which the agent works or waits for a person, of whatever notebook. */
+/** Sessions of all notebooks in which the agent is working or waiting for the user. */
 export interface IActiveSessions {
-  /** The one written last first. */
+  /** The active sessions, most recently updated first. */
   readonly sessions: readonly ISessionSummary[];
-  /** Notebooks that agents in other processes work on. */
+  /** Notebooks that agents in other processes are working on. */
   readonly elsewhere: readonly INotebookInUse[];
-  /** Ask the server now. */
+  /** Query the server now. */
   refresh(): void;
   readonly changed: ISignal<IActiveSessions, void>;
 }
@@ -86,36 +92,40 @@ export type ConnectionStatus =
   'connecting' | 'connected' | 'disconnected' | 'gone';
 
 /**
- * One holder's view of a session's stream. The socket behind it is shared, reconnects by itself
- * and resumes after the last record: every record arrives once, in order. Should the server have
- * lost the end of its log in a crash, a `reset` frame comes and then all records anew.
+ * One consumer's handle on the stream of a session. All handles of a session share one websocket,
+ * which reconnects automatically and resumes after the last record, so that every record arrives
+ * exactly once and in order. If the server lost the end of its log in a crash, the stream emits a
+ * `reset` frame and then all records again.
  */
 export interface ISessionStream extends IDisposable {
   readonly sessionId: string;
 
-  /** A frame arrived. Frames from before this holder came are in `replay()`. */
+  /** Emitted for each frame. `replay()` returns the frames that arrived before `acquire`. */
   readonly frameReceived: ISignal<ISessionStream, ServerFrame>;
 
-  /** The connection came or went. The argument is the new status. */
+  /** Emitted with the new status when the status of the connection changes. */
   readonly connectionChanged: ISignal<ISessionStream, ConnectionStatus>;
 
   readonly connected: boolean;
 
-  /** `gone`: the session no longer exists on the server; no more attempts are made. */
+  /** `gone`: the session no longer exists on the server, and reconnecting has stopped. */
   readonly status: ConnectionStatus;
 
-  /** Resolves when all records there were have arrived for the first time. */
+  /** Resolves when the initial replay of the existing records is complete. */
   readonly ready: Promise<void>;
 
   /**
-   * The frames that bring a newcomer to now: all records, what was streamed of the message in
-   * progress, and the last `ready` or `state`.
+   * Return the frames that bring a new consumer up to date: all records, the deltas of the message
+   * being streamed, the progress of running calls, and the last `ready` or `state`.
    */
   replay(): ServerFrame[];
 
   /**
-   * Send a frame. `false`: not connected, the frame is dropped; the server asks again (or the
-   * lease must be claimed again) once `connectionChanged` says `connected`.
+   * Send a frame.
+   *
+   * @returns `false` if the frame was dropped because the stream is not connected. Once
+   * `connectionChanged` emits `connected`, the server repeats its request; a lease must be claimed
+   * again.
    */
   send(frame: ClientFrame): boolean;
 
@@ -123,9 +133,9 @@ export interface ISessionStream extends IDisposable {
   reconnect(): void;
 }
 
-/** Streams by session, one socket for each however many hold it. */
+/** The streams of the sessions. The consumers of a session share one websocket. */
 export interface ISessionStreams {
-  /** Hold the stream of a session. Dispose what is returned to let it go. */
+  /** Get a handle on the stream of a session. Dispose of the handle to release the stream. */
   acquire(sessionId: string): ISessionStream;
 }
 
@@ -134,14 +144,14 @@ export const ISessionStreams = new Token<ISessionStreams>(
   'Live streams of the sessions of the Prime agent.'
 );
 
-/** Lets the agent's operations into the notebooks that are open in this page. */
+/** Applies the agent's operations to the notebooks that are open in this page. */
 export interface INotebookWriter {
   /**
-   * Resolves once the server knows that this page has the notebook open: what the agent is asked
-   * for before goes past it, into the file. Does not wait for ever for a server that is silent,
-   * nor for a notebook that is not open here.
+   * Wait until the server knows that this page has the notebook open. Until then the agent's
+   * operations are written to the file and bypass the open notebook. Resolves at once if the
+   * notebook is not open here, and after a timeout if the server does not answer.
    *
-   * Rejects, with a message for the person, where this page could not show what is changed.
+   * Rejects, with a message for the user, if this page cannot show changes to the notebook.
    */
   claimed(notebook: string): Promise<void>;
 }
@@ -155,34 +165,35 @@ export const INotebookWriter = new Token<INotebookWriter>(
 export interface IChatPanel {
   /** The notebook the panel follows; `null` if none is open. */
   readonly notebook: string | null;
-  /** The session shown; `null` before the first message. */
+  /** Id of the session that is shown; `null` before the first message. */
   readonly sessionId: string | null;
-  /** What the panel shows of it; `null` while there is nothing. */
+  /** The conversation that is shown; `null` if there is none. */
   readonly conversation: IConversation | null;
-  /** The panel can be seen: it is neither closed nor behind another one. */
+  /** Whether the panel is visible, that is, neither closed nor hidden by another panel. */
   readonly isVisible: boolean;
   readonly changed: ISignal<IChatPanel, void>;
 
-  /** What is being written. */
+  /** Text in the composer. */
   readonly draft: string;
 
   /** Show the panel and put the cursor into the composer. */
   open(): void;
 
-  /** Send a message as if the person had typed it; starts a session if there is none. */
+  /** Send a message as if the user had typed it. Starts a session if there is none. */
   submit(text: string, attachments?: readonly IAttachment[]): Promise<void>;
 
   /**
-   * Put text into the composer, for the person to edit and send.
+   * Put text into the composer, for the user to edit and send.
    *
-   * @param attachments - Go with it. Cells without `source` are read when the message is sent.
+   * @param attachments - Attachments to add to the message. The server reads cells without
+   * `source` when the message is sent.
    */
   compose(text: string, attachments?: IAttachment[]): void;
 
-  /** Attach to the message that is being written. */
+  /** Add attachments to the message in the composer. */
   attach(...attachments: IAttachment[]): void;
 
-  /** Stop what the agent is doing. */
+  /** Interrupt the agent's current turn. */
   interrupt(): Promise<void>;
 }
 

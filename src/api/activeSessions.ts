@@ -10,11 +10,11 @@ import {
   PrimeApi
 } from './rest';
 
-/** The server's events tell when to ask; this makes up for one that was missed. */
+/** Poll interval in milliseconds. Server events trigger refreshes; polling covers missed events. */
 const INTERVAL = 60_000;
 const LONGEST_INTERVAL = 300_000;
 
-/** Asks the server at once when it is told to, and by itself now and then; not while hidden. */
+/** Queries the server on `refresh` and at intervals, but does not poll while the page is hidden. */
 export class ActiveSessions implements IActiveSessions, IDisposable {
   constructor(api: PrimeApi) {
     this._poll = new Poll({
@@ -40,9 +40,9 @@ export class ActiveSessions implements IActiveSessions, IDisposable {
     return this._changed;
   }
 
-  /** Ask now. The answer to an earlier question, should it be under way, no longer counts. */
+  /** Query the server now. The response to a request that is still pending is discarded. */
   refresh(): void {
-    // Not `Poll.refresh`, which does nothing while a refresh is under way.
+    // `Poll.refresh` would do nothing while a refresh is pending.
     void this._poll.schedule({ interval: Poll.IMMEDIATE, phase: 'refreshed' });
   }
 

@@ -1,24 +1,24 @@
 /**
- * What is attached to a message. `file` and `notebook` have the shape they have in
- * `@jupyter/chat`; a notebook's cells can carry what the browser has of them.
+ * The attachments of a message. `file` and `notebook` have the same shape as in `@jupyter/chat`;
+ * the cells of a notebook can also carry their content in the browser.
  */
 import type { IOutput } from './frames';
 
-/** Part of a text; line and column count from 0. */
+/** A selected range of a text, as 0-based line and column. */
 export interface ISelection {
   start: [number, number];
   end: [number, number];
-  /** Left out in records. */
+  /** Selected text; absent in records. */
   content?: string;
 }
 
 export interface IAttachedCell {
   id: string;
   input_type?: 'code' | 'markdown' | 'raw';
-  /** Position, from 0. */
+  /** Position in the notebook, from 0. */
   index?: number;
   execution_count?: number | null;
-  /** Left out: the server reads the cell. */
+  /** If absent, the server reads the cell. */
   source?: string;
   outputs?: IOutput[];
   selection?: ISelection;
@@ -27,32 +27,32 @@ export interface IAttachedCell {
 }
 
 interface IBase {
-  /** Path, or name. */
+  /** Path of a file or notebook, else a name. */
   value: string;
-  /** What stands for it in the text, e.g. `@df`. */
+  /** The mention of this attachment in the text, for example `@df`. */
   mention?: string;
 }
 
-/** A file or folder below the server's root, or what is selected in it. */
+/** A file or folder under the server's root, or the selected part of a file. */
 export interface IFileAttachment extends IBase {
   type: 'file';
   mimetype?: string;
   selection?: ISelection;
 }
 
-/** Cells of a notebook; all of them if none are named. */
+/** Cells of a notebook; all of them if `cells` is absent. */
 export interface INotebookAttachment extends IBase {
   type: 'notebook';
   cells?: IAttachedCell[];
 }
 
-/** A cell whose run has failed. */
+/** A cell that raised an error. */
 export interface IErrorAttachment extends IBase {
   type: 'error';
   cells: IAttachedCell[];
 }
 
-/** A variable of the kernel; the server looks at it when the message is sent. */
+/** A variable of the kernel; the server inspects it when the message is sent. */
 export interface IVariableAttachment extends IBase {
   type: 'variable';
 }
@@ -60,9 +60,9 @@ export interface IVariableAttachment extends IBase {
 export interface IImageAttachment extends IBase {
   type: 'image';
   mimetype: string;
-  /** Base64; left out in records. */
+  /** Base64; absent in records. */
   data?: string;
-  /** In records only: which block of the message's content it is. */
+  /** In records only: index of the image's block in the content of the message. */
   content_index?: number;
 }
 
@@ -73,7 +73,7 @@ export type IAttachment =
   | IVariableAttachment
   | IImageAttachment;
 
-/** A variable of a notebook's kernel, in short. */
+/** Summary of a variable of a notebook's kernel. */
 export interface IVariable {
   name: string;
   type: string;

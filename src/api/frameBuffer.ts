@@ -4,11 +4,11 @@ type DeltaFrame = Extract<ServerFrame, { type: 'delta' }>;
 type ProgressFrame = Extract<ServerFrame, { type: 'progress' }>;
 
 /**
- * The frames of a session, folded to what a newcomer needs: every record once, and of the
- * transient frames those that still hold.
+ * The frames of a session, reduced to those that a new consumer needs: every record once, and the
+ * transient frames that are still valid.
  */
 export class FrameBuffer {
-  /** `seq` of the last record taken; 0 before the first. */
+  /** `seq` of the last record in the buffer; 0 if there is none. */
   get lastSeq(): number {
     return this._records.length === 0
       ? 0
@@ -16,19 +16,19 @@ export class FrameBuffer {
   }
 
   /**
-   * `seq` to ask for the records behind. The last one comes again with them: only if it is still
-   * the same are those before it what the server has.
+   * `seq` after which to resume the stream. It is one less than `lastSeq`, so that the server sends
+   * the last record again: its id shows whether the server's log still matches this buffer.
    */
   get resumeAfter(): number {
     return Math.max(0, this.lastSeq - 1);
   }
 
   /**
-   * Take a frame in.
+   * Add a frame to the buffer.
    *
-   * @returns `new`: pass it on; `duplicate`: it was here before; `gap`: records are missing
-   * before it, nothing was taken; `diverged`: the server has lost records that are here, nothing
-   * was taken.
+   * @returns `new`: pass the frame on; `duplicate`: the record is in the buffer already; `gap`:
+   * records are missing before this one, and it was not added; `diverged`: the server has
+   * lost records that are in the buffer, and the frame was not added.
    */
   push(frame: ServerFrame): 'new' | 'duplicate' | 'gap' | 'diverged' {
     switch (frame.type) {
@@ -60,7 +60,7 @@ export class FrameBuffer {
     return 'new';
   }
 
-  /** A progress frame with all outputs, of which the server sends what is new. */
+  /** Complete the outputs of a progress frame, of which the server sends only the changes. */
   whole(frame: ProgressFrame): ProgressFrame {
     const { from, tail, ...news } = frame;
     if (from === undefined) {
@@ -77,9 +77,9 @@ export class FrameBuffer {
   }
 
   /**
-   * Forget what was streamed, because the server sends it again on a new connection.
+   * Discard the deltas and the progress, which the server sends again on a new connection.
    *
-   * @returns the frames that make the holders forget it too.
+   * @returns the frames that make the consumers discard the deltas too.
    */
   restart(): ServerFrame[] {
     const resets: ServerFrame[] = [];
@@ -120,8 +120,8 @@ export class FrameBuffer {
         ? 'diverged'
         : 'duplicate';
     }
-    // The first record of a connection is the server's answer to "what follows the last one I
-    // have": numbers missing before it cannot be had (a line damaged on disk).
+    // The first record of a connection is the next one that the server has after the last one in
+    // this buffer. Records missing before it are lost (a damaged line on disk), so do not retry.
     if (record.seq > this.lastSeq + 1 && !this._fresh) {
       return 'gap';
     }
@@ -147,7 +147,10 @@ export class FrameBuffer {
     return 'new';
   }
 
-  /** A call has its result, or a run its end. The server forgets the same. */
+  /**
+   * Discard the progress of a call that has its result, or of a run that has ended. The server
+   * does the same.
+   */
   private _forgetCall(record: IRecord): void {
     const call = `tool:${record.tool_use_id}`;
     const run = record.run === undefined ? null : `tool:${record.run}`;
@@ -162,7 +165,7 @@ export class FrameBuffer {
     }
   }
 
-  /** Text of one block is kept as one frame, however many it came in. */
+  /** Add a delta. Consecutive deltas of the same block are merged into one frame. */
   private _pushDelta(frame: DeltaFrame): void {
     let frames = this._deltas.get(frame.message);
     if (!frames) {
@@ -189,7 +192,7 @@ export class FrameBuffer {
   private _records: IRecord[] = [];
   private _deltas = new Map<string, DeltaFrame[]>();
   private _progress = new Map<string, ProgressFrame>();
-  /** Of `_progress`, the calls that were answered while what they run goes on. */
+  /** Keys in `_progress` of calls that have a result while their run is still going on. */
   private _going = new Set<string>();
   private _state: ISessionState | null = null;
   private _isReady = false;

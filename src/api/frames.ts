@@ -1,7 +1,7 @@
 /**
- * What travels on a session's stream, and the records it carries.
+ * The frames of a session's stream, and the records that they carry.
  *
- * Records are the server's truth; `delta`, `progress` and `state` frames are transient.
+ * Records are the source of truth; `delta`, `progress` and `state` frames are transient.
  */
 
 export interface IBlock {
@@ -9,7 +9,7 @@ export interface IBlock {
   [key: string]: any;
 }
 
-/** A notebook output (nbformat 4); an image may stand as `{content_index}` into `content`. */
+/** A notebook output (nbformat 4). Image data may be replaced by a `{content_index}` reference. */
 export interface IOutput {
   output_type: string;
   [key: string]: any;
@@ -26,11 +26,11 @@ export interface IRecord {
 }
 
 export type ServerFrame =
-  /** One record; first those after `after`, then live ones. */
+  /** One record: first those after the requested `seq`, then live ones. */
   | { type: 'record'; record: IRecord }
-  /** The replay is over; what follows is live. */
+  /** The replay is complete; the frames that follow are live. */
   | { type: 'ready'; last_seq: number; state: ISessionState }
-  /** Part of the message being streamed. `start` carries the block, the others text to append. */
+  /** Part of the message being streamed: `start` carries a block, the others text to append. */
   | {
       type: 'delta';
       turn: string;
@@ -40,19 +40,19 @@ export type ServerFrame =
       start?: IBlock;
       text?: string;
     }
-  /** What was streamed of this message is void (retry, interrupt before any text). */
+  /** Discard the deltas of this message (after a retry, or an interrupt before any text). */
   | { type: 'delta_reset'; turn: string; message: string }
-  /** A tool call, retry, compaction or kernel has something to say while it goes on. */
+  /** Progress of a tool call, a retry, a compaction or the kernel. */
   | {
       type: 'progress';
       what: 'tool' | 'retry' | 'compaction' | 'kernel' | 'wait';
       turn?: string;
       call_id?: string;
       /**
-       * Outputs of a running tool call so far. Holders of a stream get all of them; the server
-       * sends what is new: with `from` so many of the frame before stay, and `outputs` replace
-       * what followed. With `tail` the output behind those goes on as well, with the first `kept`
-       * characters of its text and then `text`.
+       * Outputs of a running tool call so far. The server sends only the changes, and consumers of
+       * a stream get all outputs: the first `from` outputs of the previous frame are kept, and
+       * `outputs` replace the rest. With `tail`, output number `from` of the previous frame is
+       * kept as well; its text becomes its first `kept` characters followed by `text`.
        */
       outputs?: IOutput[];
       from?: number;
@@ -67,9 +67,9 @@ export type ServerFrame =
   | { type: 'message_complete'; turn: string; seq: number }
   | { type: 'state'; state: ISessionState }
   /**
-   * The client holds, or lost, the lease of a notebook. To the holder: `written` is the version of
-   * the file that the server alone has made of the one named in the claim; `running` are the cells
-   * that it runs.
+   * The client holds, or has lost, the lease of a notebook. The holder also gets `written`, the
+   * version of the file if only the server has changed it since the version in the claim, and
+   * `running`, the ids of the cells that the server is running.
    */
   | {
       type: 'lease';
@@ -78,10 +78,10 @@ export type ServerFrame =
       written?: string | null;
       running?: string[];
     }
-  /** Apply this to the open notebook and acknowledge it. */
+  /** An operation to apply to the open notebook and to acknowledge. */
   | { type: 'op'; op_id: string; notebook: string; op: INotebookOperation }
   | { type: 'error'; code: string; message: string; hint?: string }
-  /** From the connection itself: what came so far is void, all records follow anew. */
+  /** Sent by the connection itself: discard all earlier frames; all records follow again. */
   | { type: 'reset' };
 
 export interface ISessionState {
@@ -94,11 +94,11 @@ export interface ISessionState {
   threshold: number;
   kernel: { id: string | null; state: string };
   snapshots?: {
-    /** The notebook's variables are saved. */
+    /** Whether the notebook's variables are saved. */
     on: boolean;
-    /** When they come back by themselves; `null`: as the server is configured. */
+    /** When variables are restored automatically; `null`: as configured on the server. */
     restore: string | null;
-    /** They come back right now, outside of any turn. */
+    /** Whether variables are being restored right now, outside of a turn. */
     restoring: boolean;
   };
 }
@@ -109,9 +109,9 @@ export type INotebookOperation =
       cell_id: string;
       source: string;
       cell_type: 'code' | 'markdown' | 'raw';
-      /** Cell it goes behind; `null`: at the end. `""`: at the top. */
+      /** Id of the cell to insert after; `null`: at the end; `""`: at the top. */
       after: string | null;
-      /** What a cell that comes back had beside its source (nbformat). */
+      /** The other fields (nbformat) of a deleted cell that is inserted again. */
       cell?: Record<string, unknown>;
     }
   | {
@@ -120,18 +120,18 @@ export type INotebookOperation =
       source: string;
       /** SHA-256 hex of the source this edit expects. */
       expected_hash: string;
-      /** What the cell shows from then on, where that is undone with the source. */
+      /** Outputs that the cell gets, if they are reverted together with the source. */
       outputs?: IOutput[];
       execution_count?: number | null;
       trusted?: boolean;
     }
   | { op: 'delete_cell'; cell_id: string; expected_hash: string }
-  /** `after` as for `insert_cell`, but always given. */
+  /** `after` as for `insert_cell`, but never `null`. */
   | { op: 'move_cell'; cell_id: string; after: string }
   /**
-   * The server is about to run the cell: show it as running. What it shows else stays until the
-   * first `run_outputs`, which tells that the kernel has begun. Without a hash the run is under way
-   * already, and this client is new to it.
+   * The server is about to run the cell: show it as running. Its old outputs stay until the first
+   * `run_outputs`, which means that the kernel has started the run. Without a hash the run has
+   * started already, before this client got the lease.
    */
   | {
       op: 'run_start';
@@ -139,7 +139,7 @@ export type INotebookOperation =
       run_id: string;
       expected_hash: string | null;
     }
-  /** Outputs as they are now; `from` outputs stay, what follows them is replaced. */
+  /** The current outputs: the first `from` outputs are kept, and `outputs` replace the rest. */
   | {
       op: 'run_outputs';
       cell_id: string;
@@ -147,7 +147,7 @@ export type INotebookOperation =
       from: number;
       outputs: IOutput[];
     }
-  /** Without any `run_outputs` before it the kernel never began: the cell is as it was. */
+  /** The run has ended. Without an earlier `run_outputs` it never started: restore the cell. */
   | {
       op: 'run_end';
       cell_id: string;
@@ -156,10 +156,11 @@ export type INotebookOperation =
       status: string;
     }
   /**
-   * What a run has put out behind its end. It goes into the cell only if that still shows the run,
-   * which its execution count tells. `base` is how many outputs the server thinks there are;
-   * `updates` are displays among them that show something else now. With an `ending`, which the
-   * last of them (a stream) ends with, the text of `outputs[0]` takes the place of that.
+   * Outputs that a run produced after its end. They are applied only if the cell still shows that
+   * run, as its execution count tells. `base` is the number of outputs that the server expects in
+   * the cell; `updates` are displays among them whose content has changed. If `ending` is given,
+   * the last of those outputs is a stream whose text ends with `ending`, and the text of
+   * `outputs[0]` replaces that ending.
    */
   | {
       op: 'late_outputs';
@@ -172,21 +173,21 @@ export type INotebookOperation =
       outputs: IOutput[];
     }
   /**
-   * What the notebook holds now (unsaved edits included): one cell, or all from position `start`
-   * on, as many as fit into one frame.
+   * Read the current content of the notebook, unsaved edits included: one cell, or as many cells
+   * from position `start` on as fit into one frame.
    */
   | { op: 'read'; cell_id: string }
   | { op: 'read'; start: number }
   | { op: 'save' };
 
 export type ClientFrame =
-  /** `client`: this page, the same for all its connections and after a reconnection. */
+  /** `client` identifies this page; it is the same on all its connections and reconnections. */
   | {
       type: 'lease';
       action: 'claim' | 'release';
       notebook: string;
       client?: string;
-      /** Hash of the file that the page shows. */
+      /** Hash of the version of the file that the page has loaded. */
       version?: string;
     }
   | {
@@ -194,13 +195,14 @@ export type ClientFrame =
       op_id: string;
       ok: boolean;
       /**
-       * For `read`: `{cells, next}`, the cells as in nbformat 4.5 with `index` and `running` and
-       * with shortened outputs; `next` is the position to go on from, `null` at the end. For
-       * edits and `run_start`: `{before, after}`, each `{source, cell_type, index}` or `null`. For
-       * `late_outputs` `after` also has `outputs`, how many there are, and `execution_count`.
+       * For `read`: `{cells, next}`, where `cells` are nbformat 4.5 cells with `index` and
+       * `running` and with shortened outputs, and `next` is the position to continue from, `null`
+       * at the end. For edits and `run_start`: `{before, after}`, each
+       * `{source, cell_type, index}` or `null`. For `late_outputs`, `after` also has `outputs`, the
+       * number of outputs, and `execution_count`.
        */
       result?: any;
-      /** `cell_id`: the cell that is missing. `source`: what a cell in conflict holds. */
+      /** `cell_id`: id of the missing cell. `source`: current source of the cell in conflict. */
       error?: {
         code: string;
         message: string;

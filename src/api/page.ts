@@ -1,4 +1,4 @@
 import { UUID } from '@lumino/coreutils';
 
-/** How this page names itself to the server, for it to be known again after a reconnection. */
+/** Id of this page, by which the server recognizes it after a reconnection. */
 export const PAGE = UUID.uuid4();

@@ -12,10 +12,10 @@ import { PrimeApi } from './rest';
 import { Sessions } from './sessions';
 import { SessionStreams } from './stream';
 
-/** The server's event of a session that was started, by this page or another. */
+/** Schema of the event that a session was started, by this page or another. */
 const SESSION_START = 'https://events.jupyter.org/prime_ext/session_start/v1';
 
-/** That the agent begins to work in a session, waits for a person, or is done. */
+/** Schema of the event that the agent starts to work, waits for the user, or is done. */
 const SESSION_ACTIVITY =
   'https://events.jupyter.org/prime_ext/session_activity/v1';
 

@@ -1,5 +1,6 @@
 /**
- * The records of a session as the server writes them. Fields at their default are left out.
+ * The records of a session as the server writes them. Fields that have their default value are
+ * omitted.
  */
 import { IAttachment } from './attachments';
 import { IBlock, IOutput } from './frames';
@@ -9,9 +10,9 @@ interface IBase {
   id: string;
   /** UTC, ISO 8601. */
   ts: string;
-  /** Who acted, where a person did. */
+  /** Name of the user, if the record is the action of a person. */
   user?: string;
-  /** The turn it belongs to. */
+  /** Id of the turn that the record belongs to. */
   turn?: string;
 }
 
@@ -39,7 +40,7 @@ export interface ISettingsRecord extends IBase {
   provider?: string;
   notebook?: string;
   restore?: string;
-  /** The notebook's variables are saved, or no longer. */
+  /** Whether the notebook's variables are saved from now on. */
   snapshots?: boolean;
 }
 
@@ -60,31 +61,31 @@ export interface IAssistantMessage extends IBase {
   cost_usd?: number;
 }
 
-/** What a call, or a run behind its call, came to. */
+/** Result of a tool call, or of a run that outlasted its tool call. */
 interface IOutcome extends IBase {
-  /** The call; of a run, the one that began it. */
+  /** Id of the call; for a run, of the call that started it. */
   tool_use_id: string;
   content: IBlock[];
   is_error?: boolean;
   outputs?: IOutput[];
   output_file?: string;
-  /** Characters that the text in `output_file` lacks. */
+  /** Number of characters that were dropped from `output_file`. */
   left_out?: number;
   duration_ms?: number;
-  /** It was cut off, or never carried out. */
+  /** Whether the call was cut off or never executed, so that the server supplied this result. */
   synthetic?: boolean;
 }
 
 export interface IToolResult extends IOutcome {
   kind: 'tool_result';
   name: string;
-  /** The call that began the run this is about, where that outlasted its call. */
+  /** Id of the call that started the run reported here, if the run outlasted that call. */
   run?: string;
-  /** `run` goes on behind this answer. */
+  /** Whether `run` is still going on after this result. */
   goes_on?: boolean;
 }
 
-/** A run that outlasted its call has ended, and no call waited for it: all its outputs. */
+/** End of a run that outlasted its call, with all its outputs, while no call waited for it. */
 export interface IRunEnd extends IOutcome {
   kind: 'run_end';
 }
@@ -109,13 +110,13 @@ export interface ICompactionStart extends IBase {
 export interface IKernelStateInfo {
   status?: 'current' | 'busy' | 'stale' | 'none';
   snapshot_seq?: number;
-  /** Number of names by status. */
+  /** Number of names for each status. */
   names?: Record<string, number>;
   /** Age of the last snapshot in seconds. */
   age_s?: number;
   /** Why there is no snapshot. */
   reason?: string;
-  /** Somebody has switched snapshots off. */
+  /** Whether a user has switched snapshots off. */
   off?: boolean;
 }
 
@@ -131,21 +132,21 @@ export interface ICompactionEnd extends IBase {
   compaction_count?: number;
   kernel_state?: IKernelStateInfo;
   summary?: string;
-  /** The summary, where the model's server has made and signed it. */
+  /** The summary, if it was made and signed by the model API. */
   block?: { content?: string };
   reason?: string;
-  /** In force from here on, if this compaction changed them. */
+  /** Model and provider from here on, if the compaction has changed them. */
   model?: string;
   provider?: string;
 }
 
 /**
- * Why a variable was not loaded although the snapshot holds it, and gives it if it is asked for by
- * name: reading it back hung or ended the process, it was slow, or a person interrupted it.
+ * Why a variable of the snapshot was not loaded: reading it hung, ended the process, was slow, or
+ * was interrupted by the user. Such a variable can still be restored by name.
  */
 export type LeftOut = 'hung' | 'ended' | 'slow' | 'interrupted';
 
-/** What became of one variable. */
+/** Outcome of a restore for one variable. */
 export interface IRestoredName {
   status?: string;
   reason?: string;
@@ -161,26 +162,26 @@ export interface IRestore extends IBase {
   snapshot_id?: string;
   trigger: string;
   names?: Record<string, IRestoredName>;
-  /** The only names that a person wanted. */
+  /** The names that were requested, if not all. */
   asked?: string[];
   behind?: IBehind;
   reason?: string;
 }
 
-/** What ran in a process that is gone after the snapshot had been made. */
+/** Code that ran after the snapshot was made, in a kernel process that no longer exists. */
 export interface IBehind {
   /** When the snapshot was made. */
   as_of: string;
   runs: number;
-  /** First lines of the last of them, in order. */
+  /** First lines of the most recent runs, in order. */
   code: string[];
-  /** The last one ran when the process ended. */
+  /** Whether the last run was still going on when the process ended. */
   cut_off?: boolean;
 }
 
 export interface ISnapshotRecord extends IBase {
   kind: 'snapshot';
-  /** `removed`: all that was saved before is gone. */
+  /** `removed`: all earlier snapshots were deleted. */
   outcome: 'ok' | 'unchanged' | 'skipped' | 'failed' | 'removed';
   trigger: string;
 }
@@ -236,11 +237,11 @@ export interface INotebookOp extends IBase {
   writer: string;
   before?: ICellImage;
   after?: ICellImage;
-  /** Why it failed; of one that was applied, why it is not on disk. */
+  /** Why the operation failed; for an applied one, why the notebook is not saved. */
   reason?: string;
   /** Stable name of the error in `reason`. */
   code?: string;
-  /** Id of the turn that it undoes a part of. */
+  /** Id of the turn that this operation partly reverts. */
   reverts?: string;
 }
 
@@ -249,7 +250,7 @@ export interface IFileChange extends IBase {
   path: string;
 }
 
-/** The user has reverted what the agent changed in the record's turn. */
+/** The user has reverted the agent's changes of the record's turn. */
 export interface IRevertRecord extends IBase {
   kind: 'revert';
   cells?: {
@@ -277,7 +278,7 @@ export interface ITitle extends IBase {
   title: string;
 }
 
-/** The kinds that show in the panel; others are passed over. */
+/** The kinds of records that the panel shows. It ignores the others. */
 export type SessionRecord =
   | ISessionStart
   | ISettingsRecord

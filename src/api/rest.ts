@@ -1,5 +1,5 @@
 /**
- * The server's REST doors, typed.
+ * Typed client of the server's REST API.
  */
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
@@ -11,13 +11,13 @@ import { PAGE } from './page';
 
 export type PermissionMode = 'ask' | 'edit' | 'auto' | 'plan';
 
-/** When variables come back by themselves into a fresh kernel. */
+/** When variables are restored automatically into a fresh kernel. */
 export type RestoreMode = 'auto' | 'always' | 'ask' | 'never';
 
 export interface IStatus {
   version: string;
   provider: string;
-  /** Model of new sessions; `null`: the provider's newest. */
+  /** Model of new sessions; `null`: the newest model of the provider. */
   model: string | null;
   /** Host that conversation content is sent to; `null` if it stays on this machine. */
   endpoint: string | null;
@@ -25,7 +25,7 @@ export interface IStatus {
   credentials: 'none' | 'environment' | 'config' | 'stored';
   permission_modes: PermissionMode[];
   default_permission_mode: PermissionMode;
-  /** Of all sessions; sizes in bytes. */
+  /** Snapshots of all sessions; sizes in bytes. */
   snapshots?: {
     enabled: boolean;
     restore: RestoreMode;
@@ -51,32 +51,32 @@ export interface ISessionSummary {
   updated: string;
   /** Number of records. */
   records: number;
-  /** Questions that wait for a person. */
+  /** Approval requests that wait for the user. */
   approvals: IWaitingApproval[];
-  /** `waiting` is for a person. */
+  /** `waiting`: the agent waits for the user. */
   activity: 'idle' | 'working' | 'waiting';
 }
 
 export interface IWaitingApproval {
   call_id: string;
-  /** What is asked, in a line. */
+  /** The request, in one line. */
   summary: string;
 }
 
-/** A notebook that an agent in another process works on. */
+/** A notebook that an agent in another process is working on. */
 export interface INotebookInUse {
   notebook: string;
   /** Address of the other Jupyter server; `null` for a `jupyter prime run`. */
   url: string | null;
   pid: number;
-  /** The machine it runs on, if it is not the server's own. */
+  /** Host that the process runs on; `null` if it is the server's own. */
   host: string | null;
   since: string;
 }
 
-/** What goes on at the moment. */
+/** The agents that are active at the moment. */
 export interface IAgentsAtWork {
-  /** Sessions in which the agent works, or waits for a decision that can be made here. */
+  /** Sessions of this server in which the agent is working or waiting for the user. */
   sessions: ISessionSummary[];
   elsewhere: INotebookInUse[];
 }
@@ -88,10 +88,10 @@ export interface ISessionDetail extends ISessionSummary {
   state?: ISessionState;
   snapshots: {
     on: boolean;
-    /** Why they are off. */
+    /** Why snapshots are off. */
     reason: string | null;
     restore: RestoreMode;
-    /** Kept on the disk. */
+    /** Size of the snapshots on disk. */
     bytes: number;
   };
 }
@@ -110,7 +110,7 @@ export interface ISessionChanges {
   title?: string;
   notebook?: string;
   restore?: RestoreMode;
-  /** For all sessions of the notebook; `false` deletes what was saved. */
+  /** Applies to all sessions of the notebook; `false` deletes the saved snapshots. */
   snapshots?: boolean;
 }
 
@@ -120,7 +120,7 @@ export interface ISnapshotInfo {
   bytes: number;
 }
 
-/** A request that the server refused, or that never reached it (`status` 0). */
+/** An error response of the server, or a request that never reached it (`status` 0). */
 export class ApiError extends Error {
   constructor(
     readonly status: number,
@@ -149,7 +149,7 @@ export class PrimeApi {
       .models;
   }
 
-  /** Variables of the notebook's kernel, oldest first; none if it has no kernel. */
+  /** List the variables of the notebook's kernel, oldest first; none if it has no kernel. */
   async variables(notebook: string): Promise<IVariable[]> {
     const { variables } = await this._request<{ variables: IVariable[] }>(
       'GET',
@@ -169,7 +169,7 @@ export class PrimeApi {
     return sessions;
   }
 
-  /** This page's claim to write the notebook goes before those of others. */
+  /** Create a session for which this page takes precedence over others as the notebook's writer. */
   createSession(options: INewSession): Promise<ISessionDetail> {
     return this._request('POST', ['sessions'], {
       body: { ...options, client: PAGE }
@@ -198,12 +198,12 @@ export class PrimeApi {
     });
   }
 
-  /** Take back what the agent changed in a turn. */
+  /** Revert the changes that the agent made in a turn. */
   revertTurn(id: string, turn: string): Promise<void> {
     return this._request('POST', ['sessions', id, 'turns', turn, 'revert']);
   }
 
-  /** Sessions whose notebook is no longer where it was. */
+  /** List the sessions whose notebook no longer exists at its path. */
   async sessionsWithoutNotebook(): Promise<ISessionSummary[]> {
     const { sessions } = await this._request<{ sessions: ISessionSummary[] }>(
       'GET',
@@ -213,7 +213,7 @@ export class PrimeApi {
     return sessions;
   }
 
-  /** Where agents work, here and in other processes, or wait for a decision. */
+  /** List the active sessions, and the notebooks in use by agents in other processes. */
   agentsAtWork(): Promise<IAgentsAtWork> {
     return this._request('GET', ['sessions'], { query: { active: 'true' } });
   }
@@ -228,7 +228,7 @@ export class PrimeApi {
     });
   }
 
-  /** What can be restored, newest first. */
+  /** List the snapshots that can be restored, newest first. */
   async snapshots(id: string): Promise<ISnapshotInfo[]> {
     const { snapshots } = await this._request<{ snapshots: ISnapshotInfo[] }>(
       'GET',
@@ -237,7 +237,7 @@ export class PrimeApi {
     return snapshots;
   }
 
-  /** @param names - Only these; all if left out. */
+  /** @param names - Names to restore; all if omitted. */
   restore(id: string, snapshotId: string, names?: string[]): Promise<void> {
     return this._request(
       'POST',
@@ -246,7 +246,7 @@ export class PrimeApi {
     );
   }
 
-  /** Its `restore` then comes to an end. */
+  /** Cancel a restore. The pending `restore` request then completes. */
   giveUpRestore(id: string, snapshotId: string): Promise<void> {
     return this._request('DELETE', [
       'sessions',
@@ -273,8 +273,8 @@ export class PrimeApi {
   }
 
   /**
-   * Give the server an API key to keep, unless the model's server refuses it. It is never sent
-   * back. `unchecked` says why the model's server could not be asked.
+   * Store an API key on the server, unless the model API rejects it. The server never sends the key
+   * back. `unchecked` tells why the key could not be checked with the model API.
    */
   setCredentials(options: {
     provider: string;
@@ -288,7 +288,7 @@ export class PrimeApi {
     return this._request('DELETE', ['credentials']);
   }
 
-  /** URL of a session's stream, with the token where the page has no cookie. */
+  /** Return the URL of a session's stream, with the token if the server settings require it. */
   streamUrl(id: string, after: number): string {
     const { wsUrl, token, appendToken } = this.serverSettings;
     const url = URLExt.join(wsUrl, NAMESPACE, 'sessions', encode(id), 'stream');
@@ -357,7 +357,7 @@ function stringOr(value: unknown, otherwise: string): string {
   return typeof value === 'string' && value !== '' ? value : otherwise;
 }
 
-/** The body as JSON; `undefined` for an empty body or a proxy's error page. */
+/** Parse a body as JSON; `undefined` for an empty body or the error page of a proxy. */
 function parseJson(text: string): any {
   try {
     return JSON.parse(text);

@@ -11,8 +11,8 @@ import {
 } from './rest';
 
 /**
- * Sessions over REST. Which one a notebook shows is a matter of this workspace, and kept in its
- * state database.
+ * Sessions over REST. The session selected for a notebook belongs to the workspace and is kept in
+ * its state database.
  */
 export class Sessions implements ISessions {
   constructor(
@@ -34,7 +34,10 @@ export class Sessions implements ISessions {
     return session;
   }
 
-  /** A session was started, perhaps by another page: it is shown where there was none. */
+  /**
+   * Handle the start of a session, possibly by another page: select it if the notebook had no
+   * session.
+   */
   async started(notebook: string, id: string): Promise<void> {
     if (this._without.has(notebook)) {
       await this.select(notebook, id);
@@ -75,7 +78,7 @@ export class Sessions implements ISessions {
     if (known !== undefined) {
       return Promise.resolve(known);
     }
-    // Panel and notebook writer ask at the same time: one look-up serves both.
+    // The panel and the notebook writer call this at the same time: they share one lookup.
     let pending = this._pending.get(notebook);
     if (!pending) {
       pending = this._lookUp(notebook).finally(() =>
@@ -101,7 +104,7 @@ export class Sessions implements ISessions {
   }
 
   rename(from: string, to: string): Promise<void> {
-    // Each view of the notebook says so, and the notebook writer too.
+    // Every view of the notebook reports the rename, and so does the notebook writer.
     const key = JSON.stringify([from, to]);
     let pending = this._renaming.get(key);
     if (!pending) {
@@ -130,7 +133,7 @@ export class Sessions implements ISessions {
       this._api.sessions(notebook),
       this._stateDB?.fetch(stateKey(notebook))
     ]);
-    // A session that was made or chosen meanwhile comes first.
+    // A session that was created or selected meanwhile takes precedence.
     const chosen = this._current.get(notebook);
     if (chosen !== undefined) {
       return chosen;

@@ -1,5 +1,5 @@
 /**
- * Live streams of sessions: one WebSocket for each session in use, shared by all who hold it.
+ * Live streams of sessions: one websocket for each session in use, shared by its consumers.
  */
 import { PromiseDelegate } from '@lumino/coreutils';
 import { ISignal, Signal } from '@lumino/signaling';
@@ -9,23 +9,23 @@ import { FrameBuffer } from './frameBuffer';
 import { ClientFrame, ServerFrame } from './frames';
 import { ApiError, PrimeApi } from './rest';
 
-/** First and longest wait before a new attempt, in milliseconds. */
+/** First and longest delay before a reconnection attempt, in milliseconds. */
 const FIRST_DELAY = 500;
 const LONGEST_DELAY = 30_000;
 
-/** Close codes for a session that is not there, or not any more. */
+/** Close codes for a session that does not exist, or no longer exists. */
 const GONE_CODES = [4404, 4410];
 
 /**
- * The socket of one session. It reconnects for as long as the session exists, and asks for the
- * records after the last one it has, so that none is missing and none comes twice.
+ * The websocket of one session. It reconnects for as long as the session exists and resumes after
+ * the last record, so that no record is missed or delivered twice.
  */
 export class SessionConnection {
   constructor(
     readonly sessionId: string,
     private readonly _api: PrimeApi
   ) {
-    // Holders may never look at it.
+    // Consumers may never await it; avoid an unhandled rejection.
     this._ready.promise.catch(() => undefined);
     window.addEventListener('online', this._onOnline);
     this._connect();
@@ -115,12 +115,12 @@ export class SessionConnection {
       case 'duplicate':
         return;
       case 'gap':
-        // The server's slices did not follow each other: ask again from the last record held.
+        // The server skipped records: resume after the last one in the buffer.
         this._dropSocket();
         this._retryLater();
         return;
       case 'diverged':
-        // The end of the log was not on the server's disk when it crashed.
+        // The server crashed before the end of its log was on disk: start again from nothing.
         this._buffer = new FrameBuffer();
         this._frameReceived.emit({ type: 'reset' });
         this._connect();
@@ -134,8 +134,11 @@ export class SessionConnection {
   }
 
   /**
-   * A browser does not say why a handshake failed. If it did, or the server says that the session
-   * is gone, ask whether it is still there, so that a deleted one is not called for ever.
+   * Reconnect after a delay, unless the session no longer exists. A browser does not report why a
+   * handshake failed; so after a failed handshake, or a close code for a missing session, query the
+   * session first.
+   *
+   * @param known - Whether the session is known to exist.
    */
   private async _afterClose(known: boolean): Promise<void> {
     this._setStatus('disconnected');
@@ -145,7 +148,7 @@ export class SessionConnection {
       } catch (reason) {
         if (reason instanceof ApiError && reason.status === 404) {
           if (!this._disposed) {
-            // It may have been asked to reconnect meanwhile.
+            // `reconnect` may have been called meanwhile.
             this._dropSocket();
             this._ready.reject(reason);
             this._setStatus('gone');
@@ -163,7 +166,7 @@ export class SessionConnection {
     this._setStatus('disconnected');
     const longest = Math.min(LONGEST_DELAY, FIRST_DELAY * 2 ** this._attempt);
     this._attempt += 1;
-    // Spread, so that not every tab of every user comes back at the same moment.
+    // Jitter, so that the pages of all users do not reconnect at the same moment.
     const delay = longest * (0.5 + Math.random() / 2);
     window.clearTimeout(this._timer);
     this._timer = window.setTimeout(() => this._connect(), delay);
@@ -200,7 +203,7 @@ export class SessionConnection {
   private _connectionChanged = new Signal<this, ConnectionStatus>(this);
 }
 
-/** Hands out streams; a socket closes when its last holder lets go. */
+/** Hands out streams. The websocket of a session closes when its last consumer disposes. */
 export class SessionStreams implements ISessionStreams {
   constructor(private readonly _api: PrimeApi) {}
 
@@ -230,7 +233,7 @@ export class SessionStreams implements ISessionStreams {
   >();
 }
 
-/** What one holder has of a shared connection. */
+/** One consumer's handle on a shared connection. */
 class HeldStream implements ISessionStream {
   constructor(
     private readonly _connection: SessionConnection,

@@ -1,8 +1,9 @@
 /**
- * Records and frames in, what the panel shows out. No UI and no I/O.
+ * Projection of a session's records and frames to the state that the panel shows. No UI, no I/O.
  *
- * Records alone decide what is shown of the past: applied in one go, one by one or twice over they
- * come to the same. Transient frames only fill in what goes on at the moment.
+ * The history depends on records alone, and applying a record is idempotent: applied all at once,
+ * one by one or twice, the records give the same result. Transient frames only add what is going on
+ * at the moment.
  */
 import { IRecord, ServerFrame } from '../api/frames';
 import {
@@ -25,7 +26,7 @@ import { Transcript } from './transcript';
 
 type ProgressFrame = Extract<ServerFrame, { type: 'progress' }>;
 
-/** Nothing goes on. */
+/** The activity while the agent is idle. */
 export const IDLE: IActivity = {
   running: false,
   phase: 'idle',
@@ -36,26 +37,26 @@ export const IDLE: IActivity = {
 
 export class Conversation {
   /**
-   * @param now - Milliseconds since the epoch; durations of what goes on are told from it.
+   * @param now - Returns the current time in milliseconds since the epoch, for running durations.
    */
   constructor(private readonly _now: () => number = Date.now) {}
 
-  /** All records there were when the stream was opened are in. */
+  /** Whether the initial replay of the existing records is complete. */
   get ready(): boolean {
     return this._facts.ready;
   }
 
-  /** A turn goes on. */
+  /** Whether a turn is running. */
   get running(): boolean {
     return this._activity.running;
   }
 
-  /** The state after all frames so far. The same object until a frame changes something. */
+  /** Return the state after all frames so far. The object is reused until a frame changes it. */
   snapshot(): IConversation {
     if (this._snapshot === null) {
       this._snapshot = {
         ...this._facts,
-        // With each word that streams by: a long session is copied in one piece.
+        // This runs for every delta; `concat` copies the items of a long session fast.
         items: this._transcript.items.concat(this._live?.items ?? []),
         queue: this._queue,
         activity: this._activity
@@ -216,7 +217,7 @@ export class Conversation {
     this._facts.permissionMode =
       record.permission_mode ?? this._facts.permissionMode;
     this._facts.chosenModel = record.model ?? this._facts.chosenModel;
-    // What the model was sent stays with that model until a compaction rewrites it.
+    // The context stays with the model that it was sent to until a compaction rewrites it.
     if (!this._begun) {
       this._facts.model = this._facts.chosenModel;
       this._facts.provider = record.provider ?? this._facts.provider;
@@ -290,7 +291,7 @@ export class Conversation {
     }
   }
 
-  /** A call's start by this clock; the server's clock is not trusted to be ahead of it. */
+  /** Start of a call by the browser's clock, limited to now in case the server's clock is ahead. */
   private _startOf(started: string | undefined): number {
     const time = started === undefined ? NaN : Date.parse(started);
     return Number.isNaN(time) ? this._now() : Math.min(time, this._now());
@@ -327,7 +328,7 @@ export class Conversation {
   private _queue: readonly IQueuedMessage[] = [];
   private _activity: IActivity = IDLE;
   private _live: LiveMessage | null = null;
-  /** Assistant messages so far of the turn in hand: numbers the next one's keys. */
+  /** Number of assistant messages of the current turn so far, for the keys of the next one. */
   private _messages = { turn: '', count: 0 };
   private _snapshot: IConversation | null = null;
 }

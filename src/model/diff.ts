@@ -8,7 +8,7 @@ export interface IDiffLine {
   readonly text: string;
 }
 
-/** What changed, line by line, with a little of what did not. */
+/** Return the changed lines, with `CONTEXT_LINES` unchanged lines around each change. */
 export function lineDiff(before: string, after: string): IDiffLine[] {
   const lines: IDiffLine[] = [];
   for (const part of diffLines(endLine(before), endLine(after))) {
@@ -30,7 +30,7 @@ export function lineDiff(before: string, after: string): IDiffLine[] {
   });
 }
 
-/** A last line without its newline would count as changed when one is added below it. */
+/** Terminate the last line; otherwise it would count as changed when a line is added below it. */
 function endLine(text: string): string {
   return text === '' || text.endsWith('\n') ? text : `${text}\n`;
 }
@@ -38,8 +38,8 @@ function endLine(text: string): string {
 const FENCED_DIFF = /^(`{3,})diff\n([^]*?)\n\1\s*$/;
 
 /**
- * The lines of a unified diff that stands in Markdown as a fenced block, and alone; `null` if
- * something else stands there.
+ * Return the lines of a unified diff in Markdown that consists of a single fenced `diff` block, or
+ * `null` for any other Markdown.
  */
 export function fencedDiff(markdown: string): IDiffLine[] | null {
   const patch = FENCED_DIFF.exec(markdown)?.[2].split('\n');
@@ -47,7 +47,7 @@ export function fencedDiff(markdown: string): IDiffLine[] | null {
   if (!patch || first < 0) {
     return null;
   }
-  // Above the first hunk stand names only.
+  // Only the file names precede the first hunk.
   return patch.slice(first).flatMap((line, index): IDiffLine[] => {
     switch (line[0]) {
       case '@':

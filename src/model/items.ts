@@ -1,6 +1,6 @@
 /**
- * What the panel shows, as plain immutable data: an item that changes is replaced by a new object,
- * one that does not keeps its identity.
+ * The state that the panel shows, as immutable data: an item that changes is replaced by a new
+ * object, and an unchanged item keeps its identity.
  */
 import { IAttachment } from '../api/attachments';
 import { IBlock, IOutput } from '../api/frames';
@@ -35,8 +35,8 @@ export interface IThinkingItem extends IItem {
 
 /**
  * - `writing`: the model is still writing the call
- * - `waiting`: written, its turn has not come
- * - `approval`: the person has to decide
+ * - `waiting`: the call is complete but has not started
+ * - `approval`: the call waits for the user's decision
  */
 export type ToolStatus =
   | 'writing'
@@ -55,7 +55,7 @@ export interface ICellChange {
   readonly status: 'applied' | 'conflict' | 'failed';
   readonly before: ICellImage | null;
   readonly after: ICellImage | null;
-  /** Stable name of `reason`; `null` if it has none. */
+  /** Error code of `reason`; `null` if it has none. */
   readonly code: string | null;
   readonly reason: string | null;
 }
@@ -64,24 +64,24 @@ export interface IToolItem extends IItem {
   readonly kind: 'tool';
   readonly callId: string;
   readonly name: string;
-  /** `null` while the model is writing it. */
+  /** Input of the call; `null` while the model is writing it. */
   readonly input: Readonly<Record<string, unknown>> | null;
-  /** JSON text of the input as far as it has been written. */
+  /** JSON text of the input, as far as it has been streamed. */
   readonly inputText: string;
   readonly status: ToolStatus;
   readonly approval: IApprovalState | null;
   readonly outputs: readonly IOutput[];
-  /** What the model was answered. */
+  /** Content of the tool result that the model received. */
   readonly content: readonly IBlock[];
   readonly outputFile: string | null;
-  /** Characters that nothing holds, since there were too many. */
+  /** Number of characters that were dropped because the output was too long. */
   readonly leftOut: number;
   readonly durationMs: number | null;
-  /** When it began to run, in milliseconds since the epoch by the browser's clock. */
+  /** When the call started to run, in milliseconds since the epoch by the browser's clock. */
   readonly startedAt: number | null;
-  /** It was answered, but what it runs goes on. */
+  /** Whether the call has its result but its run is still going on. */
   readonly goesOn: boolean;
-  /** What a running call says of itself. */
+  /** Progress message of a running call. */
   readonly message: string | null;
   readonly change: ICellChange | null;
 }
@@ -98,7 +98,7 @@ export interface IApprovalState {
   readonly user: string | null;
 }
 
-/** Consent, a limit, or the approval of a call that is not on show. */
+/** A request for consent, a turn at its limit, or the approval of a call that has no item. */
 export interface IApprovalItem extends IItem {
   readonly kind: 'approval';
   readonly approval: IApprovalState;
@@ -118,17 +118,20 @@ export interface ICompactionItem extends IItem {
   readonly reason: string | null;
 }
 
-/** A variable that a restore could not bring back as it was. */
+/** A variable that could not be restored, or not completely. */
 export interface IMissingName {
   readonly name: string;
   readonly reason: string;
-  /** It is there in part, or as a stand-in that says what it was when it is used. */
+  /** Whether the name holds a partial value, or a placeholder that says what it was when used. */
   readonly placeholder: boolean;
-  /** Code that made it; `null` if that is not known. */
+  /** Code that created the variable; `null` if unknown. */
   readonly source: string | null;
-  /** Why it was not loaded, if that is for what loading it may do; else `null`. */
+  /** Why loading the variable was skipped although the snapshot has it; `null` otherwise. */
   readonly leftOut: LeftOut | null;
-  /** Snapshot that it can be had from all the same, as long as nothing newer was said of it. */
+  /**
+   * Id of a snapshot that the variable can still be loaded from; `null` if there is none, or once
+   * a later restore has reported the name.
+   */
   readonly loadableFrom: string | null;
 }
 
@@ -136,15 +139,15 @@ export interface IRestoreItem extends IItem {
   readonly kind: 'restore';
   readonly outcome:
     'ok' | 'partial' | 'unchanged' | 'failed' | 'skipped' | 'offered';
-  /** What can be restored, while the offer stands. */
+  /** Id of the snapshot that is offered; `null` if there is no offer, or no longer. */
   readonly snapshotId: string | null;
   readonly trigger: string;
   readonly restored: number;
-  /** Names that did not come back, or not whole. */
+  /** Names that were not restored, or not completely. */
   readonly missing: readonly IMissingName[];
-  /** The only names that a person wanted; empty if all. */
+  /** The names that were requested; empty if all. */
   readonly asked: readonly string[];
-  /** What ran after the snapshot and is not in it. */
+  /** The runs after the snapshot, whose effects it lacks. */
   readonly behind: IBehindState | null;
   readonly reason: string | null;
 }
@@ -153,9 +156,9 @@ export interface IBehindState {
   /** When the snapshot was made (ISO 8601). */
   readonly asOf: string;
   readonly runs: number;
-  /** First lines of the last of them, in order. */
+  /** First lines of the most recent runs, in order. */
   readonly code: readonly string[];
-  /** The last one ran when the process ended. */
+  /** Whether the last run was still going on when the process ended. */
   readonly cutOff: boolean;
 }
 
@@ -167,17 +170,17 @@ export interface IErrorItem extends IItem {
   readonly where: string;
 }
 
-/** A setting of the session changed on the way. */
+/** A change of the session's settings or snapshots during the conversation. */
 export interface INoteItem extends IItem {
   readonly kind: 'note';
   readonly permissionMode: string | null;
   readonly model: string | null;
-  /** The model answers from the next compaction on. */
+  /** Whether the model takes over only after the next compaction. */
   readonly modelPending: boolean;
   readonly notebook: string | null;
-  /** The notebook's variables are saved from here on, or no longer. */
+  /** Whether the notebook's variables are saved from now on; `null` if that did not change. */
   readonly snapshots: boolean | null;
-  /** What was saved is gone, because all sessions together had saved too much. */
+  /** Whether the snapshots were deleted because all sessions together exceeded the size limit. */
   readonly removed: boolean;
   readonly user: string | null;
 }
@@ -189,16 +192,16 @@ export interface ITurnItem extends IItem {
   readonly durationMs: number;
   readonly usage: IUsage;
   readonly costUsd: number | null;
-  /** How many cells and files the agent changed in it. */
+  /** Number of cells and files that the agent changed in the turn. */
   readonly changes: { readonly cells: number; readonly files: number };
-  /** What became of taking that back; `null` if nobody has. */
+  /** Outcome of reverting these changes; `null` if the turn was not reverted. */
   readonly revert: IRevert | null;
 }
 
 export interface IRevert {
   readonly cells: readonly IRevertedCell[];
   readonly files: readonly IRevertedFile[];
-  /** Why the notebook is not on disk yet as it is now. */
+  /** Why the notebook could not be saved; `null` if it was. */
   readonly unsaved: string | null;
 }
 
@@ -207,11 +210,11 @@ export interface IRevertedCell {
   readonly outcome: string;
   readonly code: string | null;
   readonly reason: string | null;
-  /** Of a cell that is left as it is: its source, `null` if it is gone, … */
+  /** For a cell that was not reverted: its current source; `null` if the cell is gone. */
   readonly current: string | null;
-  /** … and the one before the turn, `null` if it was not there. */
+  /** For a cell that was not reverted: its source before the turn; `null` if it did not exist. */
   readonly earlier: string | null;
-  /** `restored` or `cleared`, where the cell showed a run of what was reverted. */
+  /** `restored` or `cleared`, if the cell showed outputs of the reverted source. */
   readonly outputs: string | null;
 }
 
@@ -234,7 +237,7 @@ export type Item =
   | INoteItem
   | ITurnItem;
 
-/** A message that waits for the agent to be free. */
+/** A message that waits in the queue until the agent is idle. */
 export interface IQueuedMessage {
   readonly seq: number;
   readonly text: string;
@@ -250,7 +253,7 @@ export interface IRetryState {
   readonly at: number;
 }
 
-/** What goes on right now. */
+/** The agent's current activity. */
 export interface IActivity {
   readonly running: boolean;
   readonly phase: string;
@@ -265,26 +268,26 @@ export interface IConversation {
   readonly items: readonly Item[];
   readonly queue: readonly IQueuedMessage[];
   readonly activity: IActivity;
-  /** All records there were when the stream was opened are in. */
+  /** Whether the initial replay of the existing records is complete. */
   readonly ready: boolean;
   readonly lastSeq: number;
   readonly notebook: string | null;
   readonly title: string | null;
   readonly provider: string | null;
   readonly model: string | null;
-  /** Model chosen last: another one than `model` until the next compaction. */
+  /** Model that was selected last; it differs from `model` until the next compaction. */
   readonly chosenModel: string | null;
   readonly permissionMode: string | null;
-  /** Tokens of the context; `null` if unknown. */
+  /** Size of the context in tokens; `null` if unknown. */
   readonly contextTokens: number | null;
-  /** Tokens at which the context is compacted; 0 if unknown. */
+  /** Size in tokens at which the context is compacted; 0 if unknown. */
   readonly threshold: number;
   readonly kernelState: string | null;
-  /** The notebook's variables are saved; `null` while that is unknown. */
+  /** Whether the notebook's variables are saved; `null` if unknown. */
   readonly snapshotsOn: boolean | null;
-  /** Variables come back right now, outside of any turn. */
+  /** Whether variables are being restored right now, outside of a turn. */
   readonly restoring: boolean;
-  /** Sum over the replies whose price is known; `null` if none is. */
+  /** Cost of the replies whose price is known, in US dollars; `null` if none is known. */
   readonly costUsd: number | null;
   readonly compactionCount: number;
 }

@@ -3,11 +3,11 @@ import { Item } from './items';
 
 type DeltaFrame = Extract<ServerFrame, { type: 'delta' }>;
 
-/** The message being streamed, as items. */
+/** The assistant message that is being streamed, as items. */
 export class LiveMessage {
   /**
    * @param id - The stream's id of the message.
-   * @param key - Prefix of the items' keys, the one that the record's items will have.
+   * @param key - Prefix of the items' keys; the items of the later record get the same prefix.
    */
   constructor(
     readonly id: string,
@@ -73,7 +73,7 @@ export class LiveMessage {
     return item;
   }
 
-  /** Blocks come one after the other: those before the one that grows are complete. */
+  /** End the streaming of earlier blocks: blocks arrive one after the other. */
   private _settleBefore(index: number): void {
     for (const [other, item] of this._blocks) {
       if (
@@ -100,7 +100,7 @@ export function blockKey(prefix: string, index: number): string {
   return `${prefix}.${index}`;
 }
 
-/** The items of a whole message. Blocks without anything to show have none. */
+/** Return the items of a complete message. Blocks with nothing to show are skipped. */
 export function messageItems(
   prefix: string,
   turn: string | null,

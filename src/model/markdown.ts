@@ -1,8 +1,8 @@
-/** Markdown text in pieces that can be rendered on their own; joined they are the text. */
+/** Markdown text split into pieces that can be rendered separately; joined they are the text. */
 export interface IMarkdownPieces {
-  /** Pieces that more text cannot change any more. */
+  /** Pieces that further text cannot change. */
   readonly finished: readonly string[];
-  /** What may still change. */
+  /** The rest, which further text may change. */
   readonly tail: string;
 }
 
@@ -12,14 +12,14 @@ const HTML_BLOCK = /^ {0,3}<[a-zA-Z/!?]/;
 const DEFINITION = /^ {0,3}\[[^\]]+\]:/m;
 
 /**
- * Split streamed Markdown at blank lines between blocks, so that a long answer is not rendered
- * again for each new word. Fences, display math, lists and HTML blocks stay whole; so does a text
- * with link definitions, which reach over all of it.
+ * Splits streamed Markdown at blank lines between blocks, so that a long answer is not rendered
+ * again for each delta. Fences, display math, lists and HTML blocks are never split. A text with
+ * link definitions is not split at all, since they apply to the whole text.
  */
 export class MarkdownSplitter {
   /**
-   * @param text - The whole text so far. Text that begins with the text of the last call is
-   * scanned from where that one ended.
+   * @param text - The whole text so far. If it begins with the text of the previous call, only the
+   * new part is scanned.
    */
   split(text: string): IMarkdownPieces {
     if (!text.startsWith(this._text)) {
@@ -48,7 +48,7 @@ export class MarkdownSplitter {
     this._hasDefinition = false;
   }
 
-  /** Look at every line that is complete. */
+  /** Scan the new complete lines. */
   private _scan(): void {
     for (;;) {
       const end = this._text.indexOf('\n', this._lineStart);
@@ -105,7 +105,7 @@ export class MarkdownSplitter {
     }
   }
 
-  /** Whether a line behind a blank one still belongs to the piece before it. */
+  /** Whether a line after a blank line still belongs to the current piece. */
   private _belongs(line: string): boolean {
     if (/^(?: {2,}|\t)/.test(line)) {
       return true;
@@ -114,7 +114,7 @@ export class MarkdownSplitter {
       case 'list':
         return LIST_ITEM.test(line);
       case 'html':
-        // Markdown inside <details> and the like: only the end of the text ends it for sure.
+        // Markdown inside <details> and the like: only the end of the text surely ends the block.
         return true;
       case 'no':
         return false;

@@ -1,10 +1,10 @@
 import { IBlock, IOutput } from '../api/frames';
 
 /**
- * Outputs with their images in place.
+ * Return the outputs with their image data filled in.
  *
- * An image that the model was sent too is stored once, in the result's content; its output holds
- * `{content_index}` instead of the data.
+ * An image that was also sent to the model is stored once, in the content of the tool result; the
+ * output then holds `{content_index}` instead of the data.
  */
 export function resolveOutputs(
   outputs: readonly IOutput[],
@@ -32,7 +32,7 @@ export function resolveOutputs(
   });
 }
 
-/** The text blocks of a tool's answer. */
+/** Return the text of the content of a tool result. */
 export function contentText(content: readonly IBlock[]): string {
   return content
     .filter(block => block.type === 'text' && typeof block.text === 'string')
@@ -40,14 +40,14 @@ export function contentText(content: readonly IBlock[]): string {
     .join('\n');
 }
 
-/** What happened, as the first sentence says it, and what follows that. */
+/** Split a text into its first sentence and the rest. */
 export function firstSentence(text: string): [string, string] {
   const end = /[.!?…](?=\s|$)|\n|$/.exec(text)!;
   const length = end.index + end[0].length;
   return [text.slice(0, length).trim(), text.slice(length).trim()];
 }
 
-/** Images of a tool's answer as notebook outputs, for a tool that has no outputs of its own. */
+/** Return the images of a tool result as notebook outputs, for a tool that has no outputs. */
 export function contentImages(content: readonly IBlock[]): IOutput[] {
   const outputs: IOutput[] = [];
   for (const block of content) {

@@ -1,8 +1,8 @@
 /**
- * The object that JSON text cut off anywhere stands for: open strings, arrays and objects are
- * closed, a half-written key, escape or literal is left out.
+ * Parse the JSON text of an object that may be cut off anywhere. Open strings, arrays and objects
+ * are closed; an incomplete key, escape or literal is dropped.
  *
- * @returns `null` if not even the opening brace is there.
+ * @returns `null` if the text has no opening brace yet.
  */
 export function parsePartialObject(
   text: string
@@ -11,9 +11,9 @@ export function parsePartialObject(
   if (whole) {
     return whole;
   }
-  // What closes everything that is open, the innermost first.
+  // Brackets that close all open objects and arrays, innermost first.
   let closers = '';
-  // Where the text may be cut so that it is complete after adding closers, and those closers.
+  // Last position where the text can be cut and completed, and the closers to add there.
   let safeEnd = 0;
   let safeClosers = '';
   let inString = false;

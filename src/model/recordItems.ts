@@ -1,5 +1,5 @@
 /**
- * Items that one record alone makes, or that it makes of the item before.
+ * Pure functions that create an item from a record, or update an existing item with a record.
  */
 import { IAttachment } from '../api/attachments';
 import { IBlock } from '../api/frames';
@@ -52,7 +52,7 @@ export function userItem(record: IUserMessage): IUserItem {
   };
 }
 
-/** An attached image is in the record once, as a block for the model. */
+/** Fill in the data of an attached image, which the record stores once, as a content block. */
 function withImage(attachment: IAttachment, content: IBlock[]): IAttachment {
   if (attachment.type !== 'image' || attachment.content_index === undefined) {
     return attachment;
@@ -62,16 +62,17 @@ function withImage(attachment: IAttachment, content: IBlock[]): IAttachment {
 }
 
 /**
- * `null` if there is nothing to show.
+ * Return a note about changed settings, or `null` if there is nothing to show.
  *
- * @param begun - Something was sent to a model already: another one has to wait.
+ * @param begun - Whether the session has a message already, so that a new model takes over only at
+ * the next compaction.
  */
 export function noteItem(
   record: ISettingsRecord,
   begun: boolean
 ): INoteItem | null {
   const { permission_mode, model, notebook, snapshots } = record;
-  // When variables come back is a preference of the person's, no event of the conversation.
+  // The restore mode is a preference of the user, not an event of the conversation.
   if (
     permission_mode === undefined &&
     model === undefined &&
@@ -93,7 +94,7 @@ export function noteItem(
   };
 }
 
-/** `null` where the person has asked for it: the note of that says it. */
+/** Return a note about deleted snapshots, or `null` if the user asked for it: that has a note. */
 export function removedItem(record: ISnapshotRecord): INoteItem | null {
   return record.trigger === 'limit'
     ? {
@@ -138,7 +139,7 @@ export function turnItem(
   };
 }
 
-/** A turn that was reverted, perhaps not for the first time: what was left is tried again. */
+/** Add a revert to a turn. A repeated revert retries only what conflicted or failed before. */
 export function revertedTurn(
   item: ITurnItem,
   record: IRevertRecord
@@ -201,7 +202,7 @@ export function endedCompaction(record: ICompactionEnd): ICompactionItem {
     waitMs: record.wait_ms ?? null,
     count: record.compaction_count ?? null,
     kernelState: record.kernel_state ?? {},
-    // What the model's server has summarised stands in a block of its own.
+    // A summary made by the model API is in a separate block.
     summary:
       [record.block?.content, record.summary].filter(Boolean).join('\n\n') ||
       null,
@@ -209,7 +210,7 @@ export function endedCompaction(record: ICompactionEnd): ICompactionItem {
   };
 }
 
-/** `null` for a restore that went by itself and as it should: the banner speaks for it. */
+/** Return `null` for a complete restore after a compaction: the compaction banner reports it. */
 export function restoreItem(record: IRestore): IRestoreItem | null {
   if (record.trigger === 'compaction' && record.outcome !== 'partial') {
     return null;
@@ -277,7 +278,7 @@ export function decided(
   };
 }
 
-/** An approval whose turn is over. */
+/** Mark an undecided approval as void because its turn has ended. */
 export function voided(approval: IApprovalState): IApprovalState {
   return approval.decision === null
     ? { ...approval, decision: 'void' }
@@ -291,7 +292,7 @@ function outcomeOf(record: IToolResult | IRunEnd): ToolStatus {
   return record.is_error ? 'error' : 'ok';
 }
 
-/** A call with its result, or with the end of the run that it began. */
+/** Complete a call with its result, or with the end of the run that it started. */
 export function endedTool(
   tool: IToolItem,
   record: IToolResult | IRunEnd
@@ -308,12 +309,12 @@ export function endedTool(
     startedAt: null,
     goesOn: false,
     message: null,
-    // Stopped while it was asked for: there is nothing to decide any more.
+    // If the call was stopped while it waited for approval, there is nothing left to decide.
     approval: tool.approval && voided(tool.approval)
   };
 }
 
-/** A call that was answered while what it runs goes on. */
+/** Update a call that got its result while its run is still going on. */
 export function outlastedTool(tool: IToolItem, record: IToolResult): IToolItem {
   return {
     ...endedTool(tool, record),
@@ -324,7 +325,7 @@ export function outlastedTool(tool: IToolItem, record: IToolResult): IToolItem {
   };
 }
 
-/** The same call, once `record`, the result of another one, has told how the run ended. */
+/** Complete such a call after the result of another call, `record`, has reported its run's end. */
 export function endedElsewhere(
   tool: IToolItem,
   record: IToolResult
@@ -332,7 +333,7 @@ export function endedElsewhere(
   return {
     ...tool,
     status: outcomeOf(record),
-    // What is said of it until now is that it is still running.
+    // The content so far only says that the run is still going on.
     content: record.is_error ? record.content : tool.content,
     startedAt: null,
     goesOn: false,
@@ -340,7 +341,7 @@ export function endedElsewhere(
   };
 }
 
-/** A call whose turn ended before it did. */
+/** Stop a call whose turn has ended before it was complete. */
 export function stoppedTool(tool: IToolItem): IToolItem {
   return {
     ...tool,

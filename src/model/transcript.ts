@@ -25,7 +25,7 @@ import {
   voided
 } from './recordItems';
 
-/** A call in one of these has no result yet, or what it runs goes on. */
+/** Statuses of a call that has no result yet, or whose run is still going on. */
 const OPEN: readonly ToolStatus[] = [
   'writing',
   'waiting',
@@ -34,8 +34,8 @@ const OPEN: readonly ToolStatus[] = [
 ];
 
 /**
- * The items that the records have made so far, in order. A later record finds the item that it is
- * about (a call, an approval, a compaction) and replaces it.
+ * The items of the records so far, in order. A later record about an existing item (a tool call,
+ * an approval, a compaction) replaces that item.
  */
 export class Transcript {
   get items(): readonly Item[] {
@@ -54,9 +54,10 @@ export class Transcript {
   }
 
   /**
-   * A call goes on; without effect once it has its result, unless its run outlasts that.
+   * Update the progress of a call. No effect on a call that has its result, unless its run is still
+   * going on.
    *
-   * @param progress.startedAt - Milliseconds since the epoch; the first one told holds.
+   * @param progress.startedAt - Milliseconds since the epoch; only the first value counts.
    */
   runTool(
     callId: string,
@@ -141,8 +142,9 @@ export class Transcript {
   }
 
   /**
-   * The record does not name the call: it belongs to the first open call of its turn that does
-   * this to this cell. A new cell's id is known only from here.
+   * Attach a change of a cell to its tool call. The record does not name the call: it is the first
+   * open call of the turn with the same operation and cell id. The call that inserts a cell has no
+   * cell id, since only the record knows it.
    */
   changeCell(record: INotebookOp): void {
     if (changesCell(record)) {
@@ -187,7 +189,10 @@ export class Transcript {
     }
   }
 
-  /** Calls and approvals still open end with their turn; what ignored its Stop goes on. */
+  /**
+   * End a turn: stop its open calls and void its open approvals. Runs that outlasted their call
+   * are still going on.
+   */
   endTurn(record: ITurnEnd): void {
     for (const index of this._openTools) {
       const tool = this._items[index];
@@ -238,13 +243,13 @@ export class Transcript {
     return changes;
   }
 
-  /** What was saved is deleted: nothing can be restored from it any more. */
+  /** Withdraw all offers to restore or load, because the snapshots were deleted. */
   settleSaved(): void {
     this._settleOffers();
     this._settleLoadable(() => true);
   }
 
-  /** The last word on a name is the one that says whether it can still be loaded. */
+  /** Withdraw earlier offers to load these names: only the latest restore of a name counts. */
   private _settleLoadable(settles: (name: string) => boolean): void {
     this._items.forEach((item, index) => {
       if (item.kind !== 'restore') {
@@ -261,7 +266,7 @@ export class Transcript {
     });
   }
 
-  /** What came after an offer to restore has answered it. */
+  /** Withdraw earlier offers to restore, which a later restore supersedes. */
   private _settleOffers(): void {
     this._items.forEach((item, index) => {
       if (item.kind === 'restore' && item.snapshotId !== null) {
@@ -289,20 +294,20 @@ export class Transcript {
   }
 
   private _items: Item[] = [];
-  // Where in `_items`: items are only appended or replaced, so positions hold.
+  // Indices into `_items`. They stay valid because items are only appended or replaced.
   private _tools = new Map<string, number>();
   private _openTools = new Set<number>();
   private _approvals = new Map<string, number>();
   private _compactions = new Map<string, number>();
   private _turns = new Map<string, number>();
-  /** What the agent has changed in turns that have not ended. */
+  /** Cells and files that the agent has changed, by turn, for turns that have not ended. */
   private _changes = new Map<
     string,
     { cells: Set<string>; files: Set<string> }
   >();
 }
 
-/** Whether a cell is another than before: runs change only outputs. */
+/** Whether the operation changed a cell's source or position; a run changes only its outputs. */
 function changesCell(record: INotebookOp): boolean {
   const { op, status, before, after, reverts } = record;
   return (
