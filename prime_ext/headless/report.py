@@ -50,7 +50,7 @@ class Report:
         """Say that the streamed part of the message is void."""
         if self._line_open:
             self._end_line()
-            self.line("  (broken off; it is written again)")
+            self.line("  (cut off; the reply starts over)")
 
     def started(self, summary: str) -> None:
         """Say that a tool call has begun, if standard error is a terminal."""

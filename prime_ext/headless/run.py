@@ -42,7 +42,7 @@ STOP_NOTICE_SECONDS = 1.5
 """Delay before a notice that the run has not stopped yet: code may ignore an interrupt."""
 
 _STOPPING = "Stopping … (Ctrl+C again gives up at once)"
-_NOT_STOPPED = "  (It does not stop yet, and is given up in a few seconds. Ctrl+C again: now.)"
+_NOT_STOPPED = "  (It has not stopped; it is given up in a few seconds, or at once with Ctrl+C.)"
 
 
 @dataclass(frozen=True)

@@ -271,7 +271,7 @@ def test_ctrl_c_twice_gives_up_at_once_and_loses_nothing(
     appears(folder / "deaf")
     run.interrupt()
     run.see("Stopping")
-    run.see("It does not stop yet")
+    run.see("It has not stopped")
     run.interrupt()
     assert run.end() == run.json["exit_status"] == 130
     (log,) = folder.parent.rglob("session.jsonl")
@@ -289,7 +289,7 @@ def test_code_that_cannot_be_stopped_ends_with_its_kernel(
     run = start(WORK, "Wait.", "--yes", "--json")
     appears(folder / "deaf")
     run.interrupt()
-    run.see("It does not stop yet")
+    run.see("It has not stopped")
     assert run.end() == 130
     assert run.json["error"]["code"] == "code_still_runs"
     assert "The kernel is shut down now, and the code with it." in run.err
