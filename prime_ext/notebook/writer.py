@@ -1,4 +1,4 @@
-"""The one writer that a notebook has at the moment: the page with its lease, or the server."""
+"""Selects the current writer of a notebook: the page that holds the lease, or the server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from prime_ext.notebook.writer_shared import FindShared, SharedWriter
 
 
 class NotebookWriter:
-    """Reads and writes notebooks by path, through whoever may write them."""
+    """Reads and writes notebooks by path, through the current writer of each."""
 
     def __init__(self, hub: LeaseHub, contents: ContentsWriter, shared: FindShared) -> None:
         self.hub = hub
@@ -25,11 +25,11 @@ class NotebookWriter:
         self._shared = shared
 
     def name(self, path: str) -> str:
-        """``browser`` or ``server``."""
+        """Return the name of the current writer: ``browser`` or ``server``."""
         return self.browser.name if self.hub.held(path) else self._contents.name
 
     async def read(self, path: str, cell_id: str | None) -> list[Cell]:
-        """One cell, or all, unsaved edits of an open notebook included."""
+        """Return one cell, or all cells, including unsaved edits of an open notebook."""
         if await self.hub.attached(path):
             with contextlib.suppress(LeaseLost):
                 return await self.browser.read(path, cell_id)
@@ -41,7 +41,7 @@ class NotebookWriter:
     async def apply(
         self, path: str, operation: dict[str, Any], op_id: str
     ) -> tuple[Applied, str, Unsaved | None]:
-        """Apply and save an operation: what it came to, who wrote it, and why it is not saved."""
+        """Apply and save an operation; return the outcome, the writer, and why it is not saved."""
         repeated = False
         if await self.hub.attached(path):
             try:
@@ -55,17 +55,17 @@ class NotebookWriter:
     async def write_here(
         self, path: str, operation: dict[str, Any], *, repeated: bool = False
     ) -> Applied:
-        """Apply an operation on the server: no page of ours has the notebook open."""
+        """Apply an operation on the server, when no page with this extension has it open."""
         document = await self._shared(path)
         if document is not None:
             return SharedWriter(document).apply(operation, repeated=repeated)
         applied = await self._contents.apply(path, operation, repeated=repeated)
-        # A page may have come meanwhile, and have looked at the file too soon.
+        # A page may have opened the notebook meanwhile and read the file before this change.
         self.hub.remind(path)
         return applied
 
     async def save(self, path: str) -> Unsaved | None:
-        """Save the open notebook; why it could not be, if so."""
+        """Save the open notebook; return why it could not be saved, if so."""
         try:
             await self.browser.save(path)
         except LeaseLost:

@@ -1,4 +1,4 @@
-"""Write an open notebook: operations go over the lease to the browser that has it open."""
+"""Writes an open notebook by sending operations to the browser that holds its lease."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from prime_ext.notebook.operations import Applied
 
 
 class BrowserWriter:
-    """The document behind the lease of one notebook.
+    """Reads and writes open notebooks through the browser that has them open.
 
-    Every method raises ``LeaseLost`` once no browser has the notebook open, ``CellNotFound`` and
-    ``CellConflict`` as the operation calls for, and ``PrimeError`` for anything else the browser
-    reports.
+    Every method raises ``LeaseLost`` if no browser has the notebook open, ``CellNotFound`` or
+    ``CellConflict`` if the operation cannot be applied, and ``PrimeError`` for any other error that
+    the browser reports.
     """
 
     name = "browser"
@@ -25,7 +25,7 @@ class BrowserWriter:
         self._hub = hub
 
     async def read(self, path: str, cell_id: str | None = None) -> list[Cell]:
-        """Cells as the browser shows them, unsaved edits included; one of them, or all.
+        """Return one cell, or all cells, as the browser shows them, including unsaved edits.
 
         A browser sends a large notebook in several pieces, each smaller than a socket's message
         limit.
@@ -49,7 +49,7 @@ class BrowserWriter:
         return Applied(result.get("before"), result.get("after"))
 
     async def save(self, path: str) -> None:
-        """Save the document through the browser, which knows whether the file has changed."""
+        """Save the document through the browser, which detects whether the file has changed."""
         await self._request(path, {"op": "save"})
 
     async def _request(
@@ -75,7 +75,7 @@ def _cells(result: dict[str, Any]) -> list[Cell]:
 
 def _error(refused: OperationRefused, operation: dict[str, Any]) -> PrimeError:
     if refused.code == "cell_not_found":
-        # The one that is missing: the cell itself, or the one it should follow.
+        # Either the cell itself is missing, or the one that it should follow.
         return CellNotFound(refused.cell_id or operation["cell_id"])
     if refused.code == "cell_conflict":
         return CellConflict(operation["cell_id"], refused.source or "", operation.get("source"))

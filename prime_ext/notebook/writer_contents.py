@@ -1,9 +1,9 @@
-"""Write a closed notebook: through the server's contents manager, never over someone's change.
+"""Writes a closed notebook through the server's contents manager, preserving others' changes.
 
-The contents API has no conditional save. So the file's time, size and hash are compared right
-before saving with those it was read with; if they differ the operation is applied again to what
-is there now. It carries the hash of the source it expects, so a change to the cell itself is
-still a conflict.
+The contents API has no conditional save. Therefore the file's modification time, size and hash are
+checked right before saving. If they have changed since the file was read, the operation is applied
+again to the new content. The operation carries the hash of the expected source, so that a change to
+the cell itself is still a conflict.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from prime_ext.notebook.operations import Applied, apply_operation, upgrade_ids
 from prime_ext.notebook.own_writes import OwnWrites
 
 ATTEMPTS = 5
-"""Times an operation is applied afresh because the file kept changing."""
+"""Maximum number of attempts to apply an operation while the file keeps changing."""
 REMEMBERED = 8
-"""Notebooks kept parsed between operations."""
+"""Number of parsed notebooks that are cached between operations."""
 
 
 @dataclass(frozen=True)
 class _Version:
-    """What the contents manager says about a file without reading it as a notebook."""
+    """Metadata of a file that the contents manager returns without its content."""
 
     last_modified: Any
     size: Any
@@ -47,7 +47,7 @@ class _Loaded:
 class ContentsWriter:
     """Reads and writes notebooks through a contents manager, sync or async.
 
-    Callers hold a lock for the path: one read-modify-write at a time.
+    Callers must hold a lock for the path, since ``apply`` is a read-modify-write cycle.
     """
 
     name = "server"
@@ -62,12 +62,12 @@ class ContentsWriter:
         self._written = OwnWrites() if written is None else written
         self._log = log or logging.getLogger(__name__)
         self._hashes = True
-        # Not only for speed: a notebook whose ids nbformat had to repair gets random ones on
-        # each reading, and an id is worth something only if the next operation finds it.
+        # Not only for speed: if nbformat has to repair cell ids, each reading gives random ones,
+        # and the next operation would not find the id that was read before.
         self._loaded: OrderedDict[str, _Loaded] = OrderedDict()
 
     async def read(self, path: str, cell_id: str | None = None) -> list[Cell]:
-        """Cells on disk; one of them, or all."""
+        """Return one cell, or all cells, from the file."""
         loaded = await self._load(path)
         cells = [
             Cell.from_nbformat({**raw, "outputs": shorten_outputs(raw.get("outputs", []))}, i)
@@ -86,7 +86,7 @@ class ContentsWriter:
         Parameters
         ----------
         repeated:
-            A browser was sent the operation before, and may have applied and saved it.
+            Whether a browser was sent the operation before and may have applied and saved it.
         """
         for _ in range(ATTEMPTS):
             loaded = await self._load(path)
@@ -142,7 +142,7 @@ class ContentsWriter:
                     self._contents.get(path, content=False, type="notebook", require_hash=True)
                 )
             except TypeError:
-                # A contents manager older than hashes (jupyter_server 2.11).
+                # A contents manager without support for hashes (before jupyter_server 2.11).
                 self._hashes = False
         return await ensure_async(self._contents.get(path, content=False, type="notebook"))
 

@@ -1,9 +1,9 @@
-"""Write a notebook that jupyter-collaboration keeps as a shared document on this server.
+"""Writes a notebook that jupyter-collaboration keeps as a shared document on this server.
 
-It outlives the pages that had it open by a minute, and other pages than ours may have it open. It
-saves itself over whatever is in the file, and takes a file that was written beside it for the
-truth: somebody's last words would be lost. So while there is one, it is written, not the file; it
-saves itself a second later.
+The shared document stays alive for a minute after the last page has closed it, and pages without
+this extension may have it open. It overwrites the file when it saves itself, and reloads a file
+that was changed by others; either would lose edits. Therefore, while a shared document exists, it
+is written instead of the file; it saves itself a second later.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from prime_ext.notebook.operations import Applied, apply_operation, superseded
 EXTENSION = "jupyter_server_ydoc"
 
 LOADING_S = 5.0
-"""Seconds that a document which is being opened has to load."""
+"""Maximum time to wait for a document that is being loaded, in seconds."""
 LOADING_PAUSE_S = 0.1
 
 FindShared = Callable[[str], Awaitable[Any]]
-"""The ``YNotebook`` of a path, or ``None``."""
+"""Returns the ``YNotebook`` of a path, or ``None``."""
 
 
 def shared_documents(server: Any) -> FindShared:
-    """How the shared documents of a server are found; none if it has no collaboration."""
+    """Return a function that finds shared documents; it finds none without collaboration."""
 
     async def find(path: str) -> Any:
-        # Looked up anew: extensions are loaded in the order of their names.
+        # Looked up at each call: the extension may be loaded after this one.
         point = server.extension_manager.extension_points.get(EXTENSION)
         if point is None or not point.app:
             return None
@@ -48,12 +48,12 @@ def shared_documents(server: Any) -> FindShared:
 
 
 class SharedWriter:
-    """Reads and writes one shared notebook, each operation in one transaction.
+    """Reads and writes one shared notebook; each operation is one transaction.
 
     Parameters
     ----------
     document:
-        The ``YNotebook`` that everybody shares, not a copy of it.
+        The shared ``YNotebook`` itself, not a copy.
     """
 
     name = "server"
@@ -62,7 +62,7 @@ class SharedWriter:
         self._document = document
 
     def read(self, cell_id: str | None = None) -> list[Cell]:
-        """Cells as everybody sees them; one of them, or all."""
+        """Return one cell, or all cells, of the shared document."""
         cells = [
             Cell.from_nbformat({**raw, "outputs": shorten_outputs(raw.get("outputs") or [])}, i)
             for i, raw in enumerate(self._cells())
@@ -73,7 +73,7 @@ class SharedWriter:
         return cells
 
     def apply(self, operation: dict[str, Any], *, repeated: bool = False) -> Applied:
-        """Apply one operation, as ``ContentsWriter.apply`` does."""
+        """Apply one operation; see ``ContentsWriter.apply``."""
         cells = self._cells()
         if operation["op"] == "late_outputs" and self._is_running(cells, operation["cell_id"]):
             raise superseded(operation["cell_id"])
@@ -87,7 +87,7 @@ class SharedWriter:
         return applied
 
     def _cells(self) -> list[dict[str, Any]]:
-        # Before nbformat 4.5 a cell is handed out without the id that it has here.
+        # `get_cell` omits the id before nbformat 4.5, although the shared cell has one.
         ycells = self._document.ycells
         return [{**self._document.get_cell(i), "id": ycells[i]["id"]} for i in range(len(ycells))]
 
@@ -105,7 +105,7 @@ class SharedWriter:
     def _change(
         self, operation: dict[str, Any], before: list[dict[str, Any]], after: list[dict[str, Any]]
     ) -> None:
-        """Bring the shared cells from ``before`` to ``after``, leaving alone what is the same."""
+        """Change the shared cells from ``before`` to ``after``, without touching equal parts."""
         ycells = self._document.ycells
         kind, cell_id = operation["op"], operation["cell_id"]
         old = next((i for i, cell in enumerate(before) if cell["id"] == cell_id), None)
@@ -126,12 +126,12 @@ class SharedWriter:
             if new is not None:
                 ycells.insert(new, self._document.create_ycell(after[new]))
                 if state is not None:
-                    # A new cell is idle; one that is moved may be running.
+                    # A new shared cell is idle, but the moved cell may be running.
                     ycells[new]["execution_state"] = state
 
     @staticmethod
     def _show(ycell: Any, outputs: list[dict[str, Any]], start: int) -> None:
-        """Have the cell show ``outputs``, of which it shows those before ``start`` already."""
+        """Replace the cell's outputs from index ``start`` on by those of ``outputs``."""
         from pycrdt import Map, Text
 
         del ycell["outputs"][start:]
@@ -155,18 +155,18 @@ def _meta(document: Any) -> Any:
 
 
 def _replace_text(text: Any, new: str) -> None:
-    """Replace only what differs, so that what others type and their cursors stay."""
+    """Replace only the differing part, so that others' concurrent edits and cursors survive."""
     old = str(text)
     head = _common(old, new)
     tail = _common(old[head:][::-1], new[head:][::-1])
-    # Places in a shared text count bytes.
+    # Positions in a shared text count UTF-8 bytes.
     start = len(old[:head].encode())
     end = len(old[: len(old) - tail].encode())
     text[start:end] = new[head : len(new) - tail]
 
 
 def _common(one: Sequence[Any], other: Sequence[Any]) -> int:
-    """Length of what both begin with."""
+    """Return the length of the common prefix."""
     return next(
         (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
         min(len(one), len(other)),
