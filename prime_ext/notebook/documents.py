@@ -1,4 +1,4 @@
-"""The documents of all notebooks: by path, and by the session that works on one."""
+"""Provides the notebook documents, by path and by the session that works on one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from prime_ext.notebook.writer_contents import ContentsWriter
 from prime_ext.notebook.writer_shared import FindShared
 
 Left = list[tuple[SharedNotebook, SeenCells]]
-"""What a session that was closed has seen of each notebook."""
+"""Cells that a closed session has seen, for each notebook."""
 
 
 class NotebookDocuments:
@@ -26,7 +26,7 @@ class NotebookDocuments:
     Parameters
     ----------
     shared:
-        Finds the document that several people share, where there is collaboration.
+        Returns the shared document of a path, if jupyter-collaboration is in use.
     """
 
     def __init__(
@@ -52,10 +52,10 @@ class NotebookDocuments:
         turn: str | None = None,
         reverts: str | None = None,
     ) -> NotebookDocument:
-        """The notebook at ``path`` for ``session``; operations are recorded under ``turn``.
+        """Return the document of ``path`` for ``session``; operations are recorded under ``turn``.
 
-        With ``reverts`` they undo that turn: it is the user who changes the cells, and the model
-        has seen nothing of it.
+        With ``reverts``, the operations undo that turn. Then the user changes the cells, and the
+        changes do not count as seen by the model.
         """
         path = normal_path(path)
         notebook = self._notebooks.get(path)
@@ -73,37 +73,40 @@ class NotebookDocuments:
     def _seen(notebook: SharedNotebook, session: Recorder) -> SeenCells:
         seen = notebook.seen.get(session)
         if seen is None:
-            # Nothing was called yet in a session that is new: this is made for its first call.
+            # This runs at the first call of a session: a new one has no tool results yet.
             seen = SeenCells(resumed=bool(session.log.seqs_of("tool_result")))
             notebook.seen[session] = seen
         return seen
 
     def leave(self, session: Recorder) -> Left:
-        """A session is closed: what it has seen of each notebook, for ``take_up``."""
+        """Remove and return the cells that a closed session has seen, for ``take_up``."""
         found = ((book, book.seen.pop(session, None)) for book in self._notebooks.values())
         return [(book, seen) for book, seen in found if seen is not None]
 
     @staticmethod
     def take_up(session: Recorder, left: Left) -> None:
-        """The session is open again."""
+        """Restore the result of ``leave`` for a session that is open again."""
         for notebook, seen in left:
             notebook.seen[session] = seen
 
     def _standing(self, path: str, version: str | None) -> dict[str, Any]:
-        """For a page that shows ``version`` of the file: which version the server has made of that
-        by itself, if it has, and which cells it runs."""
+        """Return the fields that a page is sent with its lease, see ``LeaseHub.standing``.
+
+        ``written`` is the latest version of the file if only the server has written it since
+        ``version``; ``running`` lists the cells that are running.
+        """
         notebook = self._notebooks.get(path)
         running = [] if notebook is None else list(notebook.running)
         return {"written": self._written.since(path, version), "running": running}
 
     async def close(self) -> None:
-        """Bring what runs have put out behind their ends into the notebooks, and no more of it."""
+        """Write the late outputs so far into the notebooks, and stop adding further ones."""
         await asyncio.gather(
             *(late.close() for book in self._notebooks.values() for late in book.late.values())
         )
 
     def rename(self, old: str, new: str) -> None:
-        """A notebook, or a folder above it, was renamed: documents in use and leases follow."""
+        """Move documents and leases after the rename of a notebook or of a folder above it."""
         old, new = normal_path(old), normal_path(new)
         self._written.rename(old, new)
         self._hub.rename(old, new)
@@ -112,7 +115,7 @@ class NotebookDocuments:
             if moved is not None:
                 notebook.path = moved
                 self._notebooks.pop(path, None)
-                # Sessions may be at work there already, if it was moved outside of Jupyter.
+                # Sessions may already use the new path, if the file was moved outside of Jupyter.
                 known = self._notebooks.setdefault(moved, notebook)
                 if known is not notebook:
                     known.seen.update(notebook.seen)
@@ -120,4 +123,4 @@ class NotebookDocuments:
 
 
 async def _nothing_shared(path: str) -> None:
-    """Without collaboration there is only the file."""
+    """Find no shared document: without collaboration there is only the file."""

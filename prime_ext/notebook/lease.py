@@ -2,13 +2,13 @@
 
 A notebook that is open in a browser has unsaved edits, undo history and a cursor that the server
 cannot see, so while a client has it open that client is the only writer: operations go to it over
-its session stream and come back acknowledged. The first client to claim a notebook holds its
-lease until it releases it or is gone; then the next claimant follows.
+its session stream and are acknowledged. The first client to claim a notebook holds its lease until
+it releases the lease or is gone; then the lease passes to the next claimant.
 
-A connection that drops is not yet a client that is gone: it may reload the page or change
-networks. Operations that were not acknowledged wait for it, and are sent again when it is back;
-applying one twice comes to the same as once. Only after a grace period does ``LeaseLost`` tell the
-document to write the file itself.
+A client whose connection drops may only be reloading the page or changing networks, so it has a
+grace period to reconnect. Operations that it has not acknowledged are kept and sent again when it
+is back; they are idempotent. Only after the grace period does ``LeaseLost`` tell the document to
+write the file itself.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from dataclasses import dataclass, field
 from typing import Any
 
 GRACE_S = 15.0
-"""Seconds that a lost holder has to come back: a page reload on a slow machine."""
+"""Grace period of a disconnected holder, in seconds: a page reload on a slow machine."""
 HANDOVER_S = 3.0
-"""The same while another client waits for the lease."""
+"""Grace period while another client waits for the lease, in seconds."""
 ACK_S = 30.0
-"""Seconds a holder has to acknowledge an operation, saving a large notebook included."""
+"""Timeout for the acknowledgement of an operation, such as saving a large notebook, in seconds."""
 SETTLE_S = 2.0
-"""Seconds a new connection has to say whether it has the notebook open."""
+"""Time for a new connection to claim the notebooks that it has open, in seconds."""
 
 Send = Callable[[dict[str, Any]], None]
 
 
 class LeaseLost(Exception):
-    """No browser holds the notebook any more; the file has to be written instead."""
+    """No browser has the notebook open any more; write the file instead."""
 
 
 class OperationRefused(Exception):
     """The browser could not apply an operation.
 
-    ``code`` is one of ``cell_not_found`` (``cell_id`` says which), ``cell_conflict`` (``source``
-    is what the cell holds), ``run_unknown``, ``run_superseded``, ``save_conflict``, ``save_failed``
-    and ``operation_failed``.
+    ``code`` is one of ``cell_not_found`` (for ``cell_id``), ``cell_conflict`` (``source`` is the
+    current source of the cell), ``run_unknown``, ``run_superseded``, ``save_conflict``,
+    ``save_failed`` and ``operation_failed``.
     """
 
     def __init__(
@@ -55,15 +55,15 @@ class OperationRefused(Exception):
 
 
 class LeaseClient:
-    """One connection of a browser client. Made by ``LeaseHub.connect``."""
+    """One connection of a browser client, created by ``LeaseHub.connect``."""
 
     def __init__(self, hub: LeaseHub, send: Send) -> None:
         self._hub = hub
         self._send = send
         self.key: str | None = None
-        """The page behind the connection, if it has said so; survives a reconnection."""
+        """Id of the page, if it has sent one; stays the same after a reconnection."""
         self.versions: dict[str, str] = {}
-        """Notebook → version of the file that the page shows, as it said with its claim."""
+        """Notebook path → version of the file that the page shows, as sent with its claim."""
         self.connected_at = time.monotonic()
         self.spoken = False
 
@@ -71,11 +71,11 @@ class LeaseClient:
         try:
             self._send(frame)
         except Exception as error:
-            # Whatever a socket raises, it is going away.
+            # The socket is closing, whatever the type of the error.
             self._hub.log.debug("A lease client is out of reach: %s", error)
 
     def receive(self, frame: dict[str, Any]) -> None:
-        """Take a ``lease`` or ``ack`` frame. Anything malformed is answered with an error frame."""
+        """Process a ``lease`` or ``ack`` frame; reply to a malformed one with an error frame."""
         kind = frame.get("type")
         if kind == "lease":
             notebook, action, key = frame.get("notebook"), frame.get("action"), frame.get("client")
@@ -98,7 +98,7 @@ class LeaseClient:
             self._refuse(f"Unknown frame type {kind!r}.")
 
     def disconnect(self) -> None:
-        """The connection is closed. What it held waits for it to come back."""
+        """Handle the closed connection; the grace period of its leases begins."""
         self._hub.disconnect(self)
 
     def _refuse(self, message: str) -> None:
@@ -107,7 +107,7 @@ class LeaseClient:
 
 @dataclass
 class _Pending:
-    """An operation on its way: sent, or waiting for a holder to send it to."""
+    """An operation that was sent or waits for a holder, and is not acknowledged yet."""
 
     operation: dict[str, Any]
     result: asyncio.Future[dict[str, Any]]
@@ -118,15 +118,15 @@ class _Pending:
 class _Lease:
     path: str
     claims: list[LeaseClient] = field(default_factory=list)
-    """In the order of claiming; the first is the holder, except during a grace period."""
+    """Clients in the order of their claims; the first is the holder, except in a grace period."""
     pending: dict[str, _Pending] = field(default_factory=dict)
     absent: asyncio.TimerHandle | None = None
-    """Set during a grace period: ends it."""
+    """Timer that ends the grace period; ``None`` outside of one."""
     absent_key: str | None = None
     is_reserved: bool = False
-    """The absent page has not claimed yet: those who do so meanwhile wait for it."""
+    """Whether the lease is reserved for a page that has not claimed it yet; others must wait."""
     key: str | None = None
-    """Page of the last holder."""
+    """Id of the last holder's page."""
     epoch: int = 0
     waiters: set[asyncio.Future[None]] = field(default_factory=set)
 
@@ -136,12 +136,12 @@ class _Lease:
 
 
 class LeaseHub:
-    """All leases of the server, by notebook path. Belongs to one event loop.
+    """All leases of the server, by notebook path. Must be used on one event loop.
 
     Parameters
     ----------
     grace_s, handover_s, ack_s, settle_s:
-        Seconds; see the module's constants.
+        Times in seconds; see the module's constants.
     """
 
     def __init__(
@@ -165,13 +165,13 @@ class LeaseHub:
         self.on_granted: set[Callable[[str], None]] = set()
         """Called with the path whenever a client becomes the holder."""
         self.standing: Callable[[str, str | None], dict[str, Any]] = lambda path, version: {}
-        """Called with the path and the version of the file that a page shows: what the page is told
-        along with its lease, of what may have become of the notebook while it was away."""
+        """Called with the path and the file version that a page shows, when the page is told that
+        it holds the lease. Returns fields to send along, on changes while the page was away."""
 
     # -- clients ---------------------------------------------------------------------------
 
     def connect(self, send: Send) -> LeaseClient:
-        """Register a connection. ``send`` must not block and may raise once it is closed."""
+        """Register a connection. ``send`` must not block, and may raise if the socket is closed."""
         client = LeaseClient(self, send)
         self._clients.add(client)
         return client
@@ -210,7 +210,7 @@ class LeaseHub:
         self._wake(self._spoke)
 
     def acknowledge(self, client: LeaseClient, frame: dict[str, Any]) -> None:
-        """Settle the operation. An ack that comes too late, or from a former holder, is void."""
+        """Complete the operation. Ignore an ack that is late or comes from a former holder."""
         for lease in self._leases.values():
             pending = lease.pending.get(frame["op_id"])
             if pending is None:
@@ -219,7 +219,7 @@ class LeaseHub:
                 return
             error = frame.get("error") or {}
             if not frame["ok"] and error.get("code") == "notebook_not_open":
-                # It was closed this moment: the operation goes to the next in line.
+                # The page has just closed the notebook: send the operation to the next claimant.
                 self._leave(lease, client, wait=False)
                 return
             del lease.pending[frame["op_id"]]
@@ -243,29 +243,29 @@ class LeaseHub:
     # -- documents -------------------------------------------------------------------------
 
     def held(self, path: str) -> bool:
-        """Whether a connected client holds the lease right now."""
+        """Whether a connected client holds the lease at this moment."""
         lease = self._leases.get(normal_path(path))
         return lease is not None and lease.holder is not None
 
     def epoch(self, path: str) -> int:
-        """Changes whenever another page takes over, which knows nothing of a run under way."""
+        """Return a number that changes when another page, unaware of any run, takes over."""
         lease = self._leases.get(normal_path(path))
         return lease.epoch if lease is not None else 0
 
     def remind(self, path: str) -> None:
-        """The file was written by the server: a page that holds the notebook by now looks again."""
+        """Send the lease to the holder again, so that it checks the file that was just written."""
         lease = self._leases.get(normal_path(path))
         if lease is not None and lease.holder is not None:
             self._tell(lease.holder, lease.path, True)
 
     def announce(self, path: str, *, by: str | None = None) -> None:
-        """Pages are told of a new session: one that has the notebook open gets time to say so.
+        """Give pages time to claim the notebook of a new session that they have been told of.
 
         Parameters
         ----------
         by:
-            The page that started it: a person works there, so that its claim goes before those of
-            other pages, which may hear of the session sooner than its answer arrives.
+            Id of the page that started the session. The user works there, so its claim precedes
+            those of other pages, which may learn of the session before this page has its response.
         """
         path = normal_path(path)
         self._announced[path] = time.monotonic()
@@ -274,10 +274,10 @@ class LeaseHub:
             self._wait_for_absent(lease, self._grace_s)
 
     async def attached(self, path: str) -> bool:
-        """Whether a client holds the notebook, once that is certain.
+        """Wait until it is certain whether a client holds the notebook, and return it.
 
-        Waits out a grace period, and gives a connection that was just made, and pages that were
-        just told of the session, the time to say whether they have the notebook open.
+        Wait for the end of a grace period. Give new connections, and pages that have just been told
+        of the session, time to claim the notebook.
         """
         path = normal_path(path)
         while True:
@@ -297,14 +297,14 @@ class LeaseHub:
             await self._wait(self._spoke, left)
 
     async def request(self, path: str, operation: dict[str, Any], op_id: str) -> dict[str, Any]:
-        """Have the holder apply ``operation``; returns the result it acknowledges with.
+        """Send ``operation`` to the holder and return the result in its acknowledgement.
 
         Raises
         ------
         LeaseLost
-            No client has the notebook open. The operation may have been applied or not.
+            If no client has the notebook open. The operation may have been applied or not.
         OperationRefused
-            The client could not apply it.
+            If the client could not apply the operation.
         """
         lease = self._leases.get(normal_path(path))
         if lease is None or (lease.holder is None and lease.absent is None):
@@ -320,7 +320,7 @@ class LeaseHub:
             self._stop_timer(pending)
 
     def rename(self, old: str, new: str) -> None:
-        """A notebook, or a folder above it, was renamed: its lease follows."""
+        """Move leases after the rename of a notebook or of a folder above it."""
         old, new = normal_path(old), normal_path(new)
         for path in list(self._leases):
             moved = moved_path(path, old, new)
@@ -331,7 +331,7 @@ class LeaseHub:
             there = self._leases.pop(moved, None)
             self._leases[moved] = lease
             if there is not None:
-                # The browser was faster and has claimed the new path already.
+                # The browser has already claimed the new path.
                 for client in there.claims:
                     if client not in lease.claims:
                         self.claim(client, moved, client.versions.get(moved))
@@ -355,7 +355,7 @@ class LeaseHub:
             callback(lease.path)
 
     def _leave(self, lease: _Lease, client: LeaseClient, *, wait: bool) -> None:
-        """``client`` gives up its claim; ``wait``: it may be back."""
+        """Remove the claim of ``client``; with ``wait``, a holder gets a grace period."""
         held = lease.holder is client
         lease.claims.remove(client)
         if not held:
@@ -375,7 +375,7 @@ class LeaseHub:
         lease.absent = loop.call_later(seconds, self._give_up, lease)
 
     def _give_up(self, lease: _Lease) -> None:
-        """The grace period is over."""
+        """End the grace period and grant the lease to the next claimant, if any."""
         lease.absent, lease.is_reserved = None, False
         if lease.claims:
             self._grant(lease)
@@ -401,7 +401,7 @@ class LeaseHub:
         holder.send({"type": "op", "op_id": op_id, "notebook": lease.path, "op": pending.operation})
 
     def _revoke(self, lease: _Lease, client: LeaseClient) -> None:
-        """The holder is connected but silent: a frozen tab must not hold the agent up for ever."""
+        """Revoke the lease of a connected but silent holder, such as a frozen tab."""
         if lease.holder is client:
             self.log.warning("%s: the browser does not answer, its lease is void.", lease.path)
             self._leave(lease, client, wait=False)
@@ -434,12 +434,12 @@ class LeaseHub:
 
 
 def normal_path(path: str) -> str:
-    """A notebook path as the contents service writes it: no slash at either end."""
+    """Normalise a notebook path as the contents service does: no slash at either end."""
     return path.strip("/")
 
 
 def moved_path(path: str, old: str, new: str) -> str | None:
-    """Where ``path`` is after ``old`` was renamed to ``new``; ``None`` if it did not move."""
+    """Return ``path`` after the rename of ``old`` to ``new``; ``None`` if it is not affected."""
     if path == old:
         return new
     if path.startswith(f"{old}/"):
