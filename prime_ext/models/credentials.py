@@ -39,7 +39,7 @@ LONGEST_KEY = 4_096
 
 @dataclass(frozen=True)
 class Credential:
-    """The key and server that a client is built with; a key is only sent to its own server."""
+    """The key and server that a client is built with; the key is meant for that server only."""
 
     source: str
     """``environment``, ``config``, ``stored`` or ``none``."""

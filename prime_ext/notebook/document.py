@@ -141,7 +141,7 @@ class NotebookDocument:
     async def bring_back(
         self, cell_id: str, source: str, cell_type: str, after: str, cell: dict[str, Any] | None
     ) -> Change:
-        """Insert a deleted cell under its old id; ``cell`` (nbformat) has its outputs etc."""
+        """Insert a deleted cell under its old id, with outputs and metadata from ``cell``."""
         return await self._change(
             {
                 "op": "insert_cell",

@@ -84,7 +84,7 @@ class LateMirror:
             del self._notebook.late[self._cell_id]
 
     async def flush(self) -> None:
-        """Wait until the outputs so far have been written to the notebook or failed to be."""
+        """Wait until the outputs so far are in the notebook, or writing them has failed."""
         if self._writing is not None:
             await asyncio.wait({self._writing})
         if self._has_news and self._writing is None and not self._is_stopped:

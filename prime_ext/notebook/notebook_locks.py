@@ -137,7 +137,7 @@ class NotebookLocks:
             self._leave(held)
 
     def holder(self, notebook: Path) -> Holder | None:
-        """Return the holder as noted beside the lock, which may have been killed since."""
+        """Return the holder noted beside the lock, which may have been killed; ``None`` without."""
         return _read(self._note(_name_of(os.path.realpath(notebook))))
 
     def elsewhere(self, root: Path) -> dict[str, Holder]:
