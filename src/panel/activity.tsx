@@ -5,14 +5,14 @@ import { IActivity, Item } from '../model/items';
 import { usePanel } from './context';
 import { Elapsed, useNow } from './elapsed';
 
-/** One line about what goes on, for as long as something does. */
+/** A line about the agent's current activity; nothing while the agent is idle. */
 export function ActivityLine(props: {
   activity: IActivity;
-  /** What was added last. */
+  /** The last item of the conversation. */
   last: Item | undefined;
   stopping: boolean;
   sending: boolean;
-  /** Variables come back while nothing else goes on. */
+  /** Whether variables are being restored outside of a turn. */
   restoring: boolean;
 }): JSX.Element | null {
   const { activity } = props;

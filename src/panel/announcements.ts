@@ -9,8 +9,8 @@ import { restoreLine } from './restoreText';
 import { revertLine } from './revertText';
 
 /**
- * What a screen reader says about a frame; `null` for most. Not each word that streams by, but
- * that an answer is complete, a decision is needed, or something went wrong.
+ * Return the text that screen readers announce for a frame; `null` for most frames. Streamed text
+ * is not announced, but complete answers, approval requests, errors and the like are.
  */
 export function announcement(
   frame: ServerFrame,
@@ -56,7 +56,7 @@ export function announcement(
   }
 }
 
-/** Longest part of an answer that is read out by itself. */
+/** Number of characters of an answer that are announced. */
 const LONGEST = 300;
 
 function lastText(conversation: IConversation): string {

@@ -5,14 +5,14 @@ import { announcement } from './announcements';
 import { usePanel } from './context';
 import { PanelController } from './controller';
 
-/** Tells screen readers what happened. Nothing of it is seen. */
+/** A visually hidden live region that announces events to screen readers. */
 export function Announcer(): JSX.Element {
   const { controller, trans } = usePanel();
-  // Counted, so that the same words are said again.
+  // The count changes the key, so that a repeated text is announced again.
   const [said, setSaid] = React.useState({ text: '', count: 0 });
   React.useEffect(() => {
     const onFrame = (_: PanelController, frame: ServerFrame): void => {
-      // A snapshot copies a long session: not for each word that streams by.
+      // A snapshot copies the items of a long session, so do not take one for every delta.
       if (frame.type !== 'record' && frame.type !== 'message_complete') {
         return;
       }

@@ -6,8 +6,8 @@ import { usePanel, usePanelState } from './context';
 import { MarkdownView } from './markdownView';
 
 /**
- * The three answers. The group takes the focus when it appears, but never from where one writes:
- * no key that was meant for a text decides.
+ * The buttons of an approval request. The group takes the focus when it appears, but never from a
+ * text field: a key that was meant for the text must not decide.
  */
 export function ApprovalButtons(props: {
   approval: IApprovalState;
@@ -119,7 +119,7 @@ export const ApprovalCard = React.memo(
   }
 );
 
-/** What was decided, and by whom if by someone else. */
+/** The decision, with the name of the user if it was not the current one. */
 export function DecisionLine(props: {
   approval: IApprovalState;
 }): JSX.Element | null {
@@ -171,7 +171,7 @@ function buttonLabels(
   }
 }
 
-/** Only from within the panel, and not from a text, which may be about to be written. */
+/** Whether the focus is in the same panel but not in a text field. */
 function mayTakeFocus(element: HTMLElement): boolean {
   const active = document.activeElement;
   const panel = element.closest('.jp-prime-Panel');

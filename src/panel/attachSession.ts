@@ -4,10 +4,11 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { ISessionSummary } from '../api/rest';
 
 /**
- * Have the person choose a session whose notebook is gone.
+ * Let the user choose a session whose notebook no longer exists.
  *
- * @param lost - Not empty.
- * @param name - File name of the notebook that it is to be attached to.
+ * @param lost - The sessions to choose from; must not be empty.
+ * @param name - File name of the notebook to attach the session to.
+ * @returns `null` if the user cancelled.
  */
 export async function chooseSession(
   lost: readonly ISessionSummary[],
@@ -27,7 +28,7 @@ export async function chooseSession(
     label: trans.__(
       'These sessions have lost their notebook: it was moved or renamed outside of Jupyter, or deleted. The conversation goes on in this notebook and its kernel; other sessions of the same notebook come along.'
     ),
-    // What two sessions have in common must not make them the same choice.
+    // Number equal labels, so that each session can be chosen.
     items: labels.map((label, index) =>
       labels.indexOf(label) === index ? label : `${label} (${index + 1})`
     ),
@@ -40,7 +41,7 @@ export async function chooseSession(
   return ordered[index] ?? null;
 }
 
-/** Sessions of a notebook of this name first: most moves keep it. */
+/** Sort sessions of a notebook with this file name first, since most moves keep the name. */
 export function likelyFirst(
   lost: readonly ISessionSummary[],
   name: string

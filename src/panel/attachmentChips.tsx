@@ -40,9 +40,9 @@ export function AttachmentIcon(props: {
 }
 
 /**
- * What goes, or went, with a message. A chip leads to what it stands for, where that can be shown.
+ * The attachments of a message. A click on a chip reveals the cell or opens the file.
  *
- * @param onRemove - Where it can be taken back.
+ * @param onRemove - Called with the attachment to remove; without it, chips have no button.
  */
 export function AttachmentChips(props: {
   attachments: readonly IAttachment[];
@@ -55,7 +55,7 @@ export function AttachmentChips(props: {
   }
   const remove = (attachment: IAttachment, index: number): void => {
     props.onRemove!(attachment);
-    // The focus goes on to the next one, and back to the text behind the last.
+    // Move the focus to the next chip, or to the composer if no chip is left.
     requestAnimationFrame(() => {
       const buttons = list.current?.querySelectorAll<HTMLElement>(
         '.jp-prime-Chip-remove'

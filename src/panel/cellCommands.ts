@@ -20,7 +20,7 @@ export namespace CellCommandIDs {
 
 const NO_ARGS = { args: { type: 'object', properties: {} } } as const;
 
-/** From a cell to the agent: in the cell's toolbar, its menu, the palette and on keys. */
+/** Commands about a cell, for the cell's toolbar and menu, the palette and shortcuts. */
 export const cellCommands: JupyterFrontEndPlugin<void> = {
   id: 'prime_ext:cell-commands',
   description: 'Asks the Prime agent about a cell, or to fix its error.',
@@ -37,10 +37,10 @@ export const cellCommands: JupyterFrontEndPlugin<void> = {
     const trans = (translator ?? nullTranslator).load('prime_ext');
     const { commands, serviceManager } = app;
 
-    /** The path of the notebook in front. */
+    /** Return the path of the current notebook. */
     const path = (): string =>
       serviceManager.contents.localPath(tracker.currentWidget!.context.path);
-    /** The cells that are selected, the active one among them. */
+    /** Return the selected cells, including the active one. */
     const selected = (): IAttachedCell[] => {
       const { content } = tracker.currentWidget!;
       return content.widgets
@@ -88,7 +88,7 @@ export const cellCommands: JupyterFrontEndPlugin<void> = {
       commands.notifyCommandChanged(CellCommandIDs.ask);
       commands.notifyCommandChanged(CellCommandIDs.fix);
     };
-    // Kept apart from its cell, which may be gone before the next one is active.
+    // Keep the outputs, since the cell may be disposed before another one becomes active.
     let watched: IOutputAreaModel | null = null;
     const watch = (cell: Cell | null): void => {
       watched?.changed.disconnect(changed);

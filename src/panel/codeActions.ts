@@ -10,7 +10,7 @@ import {
 import { COPIED_MS } from './codeView';
 import { INotebookView } from './context';
 
-/** Give each block of code in rendered Markdown its buttons: copy, and insert as a cell. */
+/** Add buttons to each code block of rendered Markdown: copy, and insert as a cell. */
 export function addCodeActions(
   rendered: HTMLElement,
   notebookView: INotebookView,
@@ -20,7 +20,7 @@ export function addCodeActions(
     const code = (pre.textContent ?? '').replace(/\n$/, '');
     const frame = document.createElement('div');
     frame.className = 'jp-prime-Code';
-    // Long lines scroll, by key as well.
+    // Make long lines scrollable by keyboard.
     pre.tabIndex = 0;
     pre.replaceWith(frame);
     const actions = document.createElement('div');
@@ -34,7 +34,7 @@ export function addCodeActions(
       );
     });
     actions.append(copy);
-    // A block without a language is output or prose more often than code.
+    // A block without a language is usually output or prose.
     if (pre.querySelector('code[class*="language-"]')) {
       actions.append(
         button(addBelowIcon, trans.__('Insert as a cell below'), () => {

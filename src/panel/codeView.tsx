@@ -4,10 +4,10 @@ import * as React from 'react';
 
 import { usePanel } from './context';
 
-/** Code with Lab's highlighting. */
+/** Code with JupyterLab's syntax highlighting. */
 export function CodeView(props: {
   code: string;
-  /** As the editors name it; the notebook's own by default. */
+  /** Language name as the editors use it; by default the language of the notebook. */
   language?: string;
 }): JSX.Element {
   const { languages, notebookView, trans } = usePanel();
@@ -47,7 +47,7 @@ export function CodeView(props: {
   );
 }
 
-/** How long a button says that it has copied, in milliseconds. */
+/** How long a copy button shows that the text was copied, in milliseconds. */
 export const COPIED_MS = 1500;
 
 export function CopyButton(props: {
@@ -72,7 +72,7 @@ export function CopyButton(props: {
       title={label}
       aria-label={label}
       onClick={() => {
-        // Not the browser's own interface: plain http has none.
+        // `navigator.clipboard` is not available over plain HTTP.
         Clipboard.copyToSystem(props.text());
         setCopied(true);
       }}

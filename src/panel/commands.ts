@@ -116,7 +116,7 @@ export const commands: JupyterFrontEndPlugin<void> = {
       execute: async args => {
         const id = String(args.session);
         try {
-          // Its notebook may have been moved meanwhile.
+          // The notebook may have been moved meanwhile.
           const { notebook: path } = await sessions.get(id);
           await sessions.select(path, id);
           const { contents } = app.serviceManager;
@@ -148,7 +148,7 @@ export const commands: JupyterFrontEndPlugin<void> = {
     }
     let known = '';
     panel.changed.connect(() => {
-      // The panel changes with each word that streams by.
+      // The panel emits `changed` for every delta.
       const now = [hasNotebook(), panel.sessionId !== null, isRunning()].join();
       if (now !== known) {
         known = now;

@@ -9,7 +9,7 @@ import { duration, fullCount } from './format';
 import { compactIcon } from './icons';
 import { MarkdownView } from './markdownView';
 
-/** Where the conversation was compacted; opens to what the agent goes on with. */
+/** A banner where the conversation was compacted; it expands to the summary for the model. */
 export const CompactionBanner = React.memo(
   (props: { item: ICompactionItem }): JSX.Element => {
     const { item } = props;

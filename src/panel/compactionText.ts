@@ -4,8 +4,8 @@ import { ICompactionItem } from '../model/items';
 import { age } from './format';
 
 /**
- * The line that says what a compaction came to. That the kernel's state is preserved is said only
- * where it is so.
+ * Return the line about the outcome of a compaction. It says that the kernel state is preserved
+ * only if the snapshot is current.
  */
 export function compactionLine(
   item: ICompactionItem,
@@ -63,7 +63,7 @@ function reducedLine(item: ICompactionItem, trans: TranslationBundle): string {
   }
 }
 
-/** The summary turn taken apart for people: the summary itself, and where the details are. */
+/** Split the summary turn for display: the summary as Markdown, and the recovery hint. */
 export function summaryParts(
   text: string,
   trans: TranslationBundle

@@ -1,6 +1,6 @@
 import * as React from 'react';
 
-/** One line of the list. */
+/** One option of the list. */
 export interface ICompletion {
   readonly key: string;
   readonly content: React.ReactNode;
@@ -10,17 +10,17 @@ export interface ICompletion {
 
 export interface ICompletionGroup {
   readonly key: string;
-  /** Its heading, or `null` for none. */
+  /** Heading of the group; `null` for none. */
   readonly heading: string | null;
   readonly completions: readonly ICompletion[];
 }
 
-/** What completes the text at the cursor. The focus stays in the text. */
+/** The list of completions. The focus stays in the text field. */
 export function CompletionList(props: {
   id: string;
   label: string;
   groups: readonly ICompletionGroup[];
-  /** Counted over all groups. */
+  /** Index of the selected option, counted over all groups. */
   chosen: number;
 }): JSX.Element {
   const list = React.useRef<HTMLDivElement>(null);

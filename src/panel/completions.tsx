@@ -20,26 +20,26 @@ import { usePanel } from './context';
 import { completions, ISlashCommand, slashCommands } from './slash';
 import { IPanelState } from './state';
 
-/** What completes the text at the cursor, and the one that is chosen. */
+/** The completions at the cursor, and the index of the selected one. */
 export interface ICompletions {
   readonly label: string;
   readonly groups: readonly ICompletionGroup[];
   readonly count: number;
   readonly chosen: number;
-  /** What stands there is whole: Enter is for sending it. */
+  /** Whether the text is a complete command already, so that Enter sends it. */
   readonly isWhole: boolean;
   move(by: 1 | -1): void;
   choose(): void;
   dismiss(): void;
-  /** The text was changed by typing. */
+  /** Update the state after the user has typed. */
   typed(): void;
 }
 
 /**
- * Commands where the text begins with a slash, mentions behind an `@`.
+ * Complete commands if the text begins with a slash, and mentions after an `@`.
  *
- * @param cursor - Where the cursor is; `null` while something is selected.
- * @param setCursor - Put it there, once the text has changed.
+ * @param cursor - Position of the cursor; `null` while text is selected.
+ * @param setCursor - Called with the new position of the cursor when a completion is inserted.
  */
 export function useCompletions(
   state: IPanelState,
@@ -53,7 +53,8 @@ export function useCompletions(
   const commands = React.useMemo(() => slashCommands(trans), [trans]);
 
   const found = cursor === null ? null : triggerAt(draft, cursor);
-  // A mention that was put aside stays so until another one is begun; one that is whole is done.
+  // A dismissed mention stays dismissed until another one is started. A mention that already has
+  // its attachment is not completed again.
   const isSettled =
     dismissed === `@${found?.start}` ||
     state.attachments.some(({ mention }) => mention === `@${found?.query}`);
@@ -126,7 +127,7 @@ export function useCompletions(
   };
 }
 
-/** Candidates for the mention being typed; those that are far away come when they come. */
+/** Candidates for the mention being typed. Variables and files are added when they arrive. */
 function useCandidates(
   trigger: ITrigger | null,
   notebook: string | null
@@ -157,7 +158,7 @@ function useCandidates(
   );
 }
 
-/** Keep what a request brings, unless another one was made meanwhile; nothing if it fails. */
+/** Keep the result of the latest request; an empty list if it fails. */
 function useArriving(
   request: (() => Promise<ICandidate[]>) | null,
   dependencies: unknown[],

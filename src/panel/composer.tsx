@@ -16,10 +16,10 @@ import { modeDescription, modeName } from './permissionModes';
 import { ModelButton } from './modelButton';
 import { IPanelState, isBusy, permissionModeOf } from './state';
 
-/** Tallest the text may get before it scrolls, as a share of the window. */
+/** Maximum height of the text field before it scrolls, as a share of the window's height. */
 const MAX_HEIGHT_SHARE = 0.35;
 
-/** Where messages are written, with what bears on how they are answered. */
+/** The text field for messages, with its attachments, completions and settings. */
 export function Composer(props: { state: IPanelState }): JSX.Element {
   const { state } = props;
   const { controller, trans, settings } = usePanel();
@@ -30,7 +30,7 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
   const history = React.useRef(new InputHistory());
   const busy = isBusy(state);
   const disabled = state.notebook === null;
-  /** Put the cursor there in the text as it is from now on. */
+  /** Set the cursor after the next update of the text. */
   const moveCursor = (to: number): void => {
     setCursor(to);
     setMove({ to });
@@ -41,7 +41,7 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
 
   React.useEffect(() => {
     const focus = (): void => {
-      // Behind the update that may just enable it.
+      // Wait for the update, which may enable the text field.
       requestAnimationFrame(() => {
         if (text.current && controller.takeFocus()) {
           text.current.focus();
@@ -55,7 +55,7 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
     };
   }, [controller]);
 
-  // With the text, not a frame later: by then the next key may have been typed.
+  // Set the cursor together with the text: a frame later the next key may have been typed.
   React.useLayoutEffect(() => {
     if (move !== null) {
       text.current!.focus();
@@ -64,7 +64,7 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
   }, [move]);
   React.useLayoutEffect(() => fitHeight(text.current!), [state.draft, busy]);
   React.useEffect(() => {
-    // Another width breaks the lines elsewhere.
+    // Lines wrap differently when the width changes.
     const observer = new ResizeObserver(() => fitHeight(text.current!));
     observer.observe(text.current!.parentElement!);
     return () => observer.disconnect();
@@ -96,7 +96,7 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
   };
 
   const onKeyDown = (event: React.KeyboardEvent<HTMLTextAreaElement>): void => {
-    // While an input method composes, its keys are not ours.
+    // Ignore the keys of an input method while it composes.
     if (event.nativeEvent.isComposing || event.keyCode === 229) {
       return;
     }
@@ -146,7 +146,7 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
           return false;
         case 'Backspace': {
           const last = attached[attached.length - 1];
-          // Held down it clears the text, and then stops.
+          // A key that is held down clears the text, but must not remove attachments.
           if (selectionEnd > 0 || event.repeat || !last) {
             return false;
           }
@@ -221,7 +221,7 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
         onBlur={() => setCursor(null)}
         onPaste={event => {
           const images = imagesAmong(event.clipboardData.files);
-          // Text that comes with a picture of it, as from a spreadsheet, is what is meant.
+          // If there is text as well, as from a spreadsheet, paste the text.
           if (images.length > 0 && !event.clipboardData.getData('text')) {
             event.preventDefault();
             void controller.message.attachImages(images);
@@ -269,7 +269,7 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
   );
 }
 
-/** A native select under its short name: keyboard and screen readers know what to do with it. */
+/** A native select that shows a short name; it works with keyboard and screen readers as is. */
 function ModeSelect(props: { state: IPanelState }): JSX.Element {
   const { controller, trans } = usePanel();
   const mode = permissionModeOf(props.state);
@@ -298,7 +298,7 @@ function ModeSelect(props: { state: IPanelState }): JSX.Element {
   );
 }
 
-/** Go to the question that waits, past hints and the queue; `false` if none does. */
+/** Focus the latest open approval request; return `false` if there is none. */
 function focusApproval(text: HTMLTextAreaElement): boolean {
   const questions = text
     .closest('.jp-prime-Panel')
@@ -308,13 +308,13 @@ function focusApproval(text: HTMLTextAreaElement): boolean {
   return !!newest;
 }
 
-/** Where the cursor is; `null` while something is selected. */
+/** Return the position of the cursor; `null` while text is selected. */
 function cursorOf(element: HTMLTextAreaElement): number | null {
   const { selectionStart, selectionEnd } = element;
   return selectionStart === selectionEnd ? selectionStart : null;
 }
 
-/** As tall as its text, or its placeholder. */
+/** Fit the height of the text field to its text or placeholder. */
 function fitHeight(element: HTMLTextAreaElement): void {
   element.style.height = 'auto';
   const tallest = window.innerHeight * MAX_HEIGHT_SHARE;

@@ -10,33 +10,33 @@ import { IActiveSessions } from '../tokens';
 import { PanelController } from './controller';
 import { IPanelState } from './state';
 
-/** What the notebook on show can do for the panel. */
+/** Access of the panel to the open notebooks. */
 export interface INotebookView {
   /** Scroll to a cell and select it; `false` if the notebook or the cell is not open. */
   revealCell(notebook: string, cellId: string): boolean;
-  /** What a cell holds now; `null` if the notebook or the cell is not open. */
+  /** Return the source of a cell; `null` if the notebook or the cell is not open. */
   cellSource(notebook: string, cellId: string): string | null;
-  /** Put code into a new cell below the active one, as the person's own edit. */
+  /** Insert code as a new cell below the active one, like an edit of the user. */
   insertCell(source: string): void;
-  /** Language of the notebook's code, as the editors name it. */
+  /** Return the language of the notebook's code, by the name that the editors use. */
   language(): string;
 }
 
-/** What all parts of the panel share. */
+/** The services and settings that all components of the panel share. */
 export interface IPanelContext {
   readonly controller: PanelController;
   readonly trans: TranslationBundle;
-  /** Renders what the model and the kernel wrote, as untrusted content. */
+  /** Renderers for text of the model and outputs of the kernel, which are untrusted. */
   readonly rendermime: IRenderMimeRegistry;
   readonly languages: IEditorLanguageRegistry | null;
   readonly notebookView: INotebookView;
   readonly mentions: IMentionSources;
-  /** What goes on elsewhere. */
+  /** Active sessions, and notebooks in use by other processes. */
   readonly active: IActiveSessions;
-  /** Lab's commands. */
+  /** The application's commands. */
   readonly commands: CommandRegistry;
   readonly settings: IPanelSettings;
-  /** Name of the person at this browser; others are shown by name. */
+  /** Name of the current user; the names of other users are shown. */
   readonly userName: string | null;
 }
 
@@ -52,7 +52,7 @@ export function usePanel(): IPanelContext {
   return context;
 }
 
-/** The controller's state; the component is drawn again when it changes. */
+/** Return the controller's state and re-render the component when it changes. */
 export function usePanelState(): IPanelState {
   const { controller } = usePanel();
   const subscribe = React.useCallback(

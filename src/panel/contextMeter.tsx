@@ -13,14 +13,14 @@ const CIRCUMFERENCE = 2 * Math.PI * RADIUS;
 const HIGH = 0.8;
 
 export interface IMeterReading {
-  /** Between 0 and 1; `null` if unknown. */
+  /** Size of the context as a share of the threshold, from 0 to 1; `null` if unknown. */
   readonly share: number | null;
   readonly label: string;
-  /** One fact a line. */
+  /** Details, one per line. */
   readonly details: string;
 }
 
-/** How full the context is, in words and as a share of the threshold. */
+/** Describe the size of the context, as a share of the threshold and in words. */
 export function meterReading(
   conversation: IConversation | null,
   trans: TranslationBundle
@@ -73,7 +73,7 @@ export function meterReading(
   };
 }
 
-/** The context meter: a ring and a number; details when pointed at or asked for. */
+/** The context meter: a ring and a percentage, with details in its title. */
 export function ContextMeter(props: {
   conversation: IConversation | null;
 }): JSX.Element {
@@ -81,7 +81,7 @@ export function ContextMeter(props: {
   const { share, label, details } = meterReading(props.conversation, trans);
   const name = trans.__('Context used');
   const text = details.replace(/\n/g, '. ');
-  // A meter has to have a value.
+  // The role `meter` requires a value.
   const role: React.AriaAttributes & { role: string } =
     share === null
       ? { role: 'img', 'aria-label': `${name}: ${text}` }

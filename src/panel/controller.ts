@@ -1,6 +1,6 @@
 /**
- * What the panel does, without how it looks: it follows one notebook, shows its session and
- * carries out what the person asks for.
+ * The panel's logic, without its views: it follows one notebook, shows the notebook's session and
+ * executes the actions of the user.
  */
 import { ISignal, Signal } from '@lumino/signaling';
 
@@ -58,7 +58,7 @@ export class PanelController implements IChatPanel {
     void this.modelConnection.refresh();
   }
 
-  /** The sessions of the notebook on show. */
+  /** The sessions of the current notebook. */
   readonly sessions: NotebookSessions;
 
   /** The kernel's saved variables. */
@@ -67,25 +67,25 @@ export class PanelController implements IChatPanel {
   /** The server's connection to a model. */
   readonly modelConnection: ModelConnection;
 
-  /** The message that is being written. */
+  /** The message in the composer. */
   readonly message: DraftMessage;
 
-  /** Emitted after changes, at most once for each painted frame. */
+  /** Emitted after changes, usually at most once per animation frame. */
   get changed(): ISignal<this, void> {
     return this._changed;
   }
 
-  /** A frame of the session on show arrived live, not from the past. */
+  /** Emitted for each live frame of the current session; not for replayed frames. */
   get liveFrame(): ISignal<this, ServerFrame> {
     return this._liveFrame;
   }
 
-  /** The composer should take the cursor. */
+  /** Emitted when the composer should take the focus. */
   get focusRequested(): ISignal<this, void> {
     return this._focusRequested;
   }
 
-  /** Whether a composer that just appeared, or was asked to, should take the cursor; once. */
+  /** Return whether the composer should take the focus, and clear the request. */
   takeFocus(): boolean {
     const wanted = this._focusWanted;
     this._focusWanted = false;
@@ -112,7 +112,7 @@ export class PanelController implements IChatPanel {
     return this._options.isVisible();
   }
 
-  /** The state now. The same object until something changes. */
+  /** Return the current state. The object is reused until something changes. */
   snapshot(): IPanelState {
     return this._store.snapshot();
   }
@@ -167,7 +167,7 @@ export class PanelController implements IChatPanel {
     }
   }
 
-  /** Stop the agent, also while the message is still on its way to it. */
+  /** Interrupt the agent; if a message is still being sent, wait for it first. */
   async interrupt(): Promise<void> {
     if (!isBusy(this.snapshot())) {
       return;
@@ -192,13 +192,13 @@ export class PanelController implements IChatPanel {
     if (
       !id ||
       this._state.deciding.has(callId) ||
-      // Answered here a moment ago; the record is still on its way.
+      // This page has just decided it; the record has not arrived yet.
       this._decided.has(callId)
     ) {
       return;
     }
     this._store.set({ deciding: new Set([...this._state.deciding, callId]) });
-    // Another tab may have been faster: the server then says what was decided.
+    // If another page decided first, the server's error says what was decided.
     await this._store.attempt(async () => {
       await this._options.api.decide(id, callId, decision, scope);
       this._decided.add(callId);
@@ -218,7 +218,7 @@ export class PanelController implements IChatPanel {
     }
   }
 
-  /** Go on writing a message that waits. */
+  /** Take a message out of the queue and put it back into the composer. */
   async editQueued(message: IQueuedMessage): Promise<void> {
     const { notebook, sessionId } = this._state;
     let taken = false;
@@ -227,7 +227,7 @@ export class PanelController implements IChatPanel {
         await this._options.api.unqueue(sessionId!, message.seq);
         taken = true;
       },
-      // It was sent this moment.
+      // The message has just been sent to the agent.
       { ignore: ['not_queued'] }
     );
     if (taken && notebook === this._state.notebook) {
@@ -253,7 +253,7 @@ export class PanelController implements IChatPanel {
     }
   }
 
-  /** Take back what the agent changed in a turn; the records say what became of it. */
+  /** Revert the changes that the agent made in a turn. The records report the outcome. */
   async revertTurn(turn: string): Promise<void> {
     const id = this._state.sessionId;
     if (id) {
@@ -261,12 +261,12 @@ export class PanelController implements IChatPanel {
     }
   }
 
-  /** What the next session starts with. */
+  /** Change the settings that the next session starts with. */
   setNewSession(changes: Partial<IPanelState['newSession']>): void {
     this._store.set({ newSession: { ...this._state.newSession, ...changes } });
   }
 
-  /** For the session on show, or the one to be made. */
+  /** Set the permission mode of the current session, or of the next one if there is none. */
   async setPermissionMode(mode: PermissionMode): Promise<void> {
     const id = this._state.sessionId;
     if (id) {
@@ -324,7 +324,7 @@ export class PanelController implements IChatPanel {
     await this._lookUp();
   }
 
-  /** The notebook on show was renamed; its session goes with it. */
+  /** Handle a rename of the current notebook, which keeps its session. */
   renameNotebook(notebook: string): void {
     const { notebook: before } = this._state;
     this._store.set({ notebook });
@@ -338,7 +338,7 @@ export class PanelController implements IChatPanel {
     }
   }
 
-  /** Find the session of the notebook on show. */
+  /** Look up the session of the current notebook. */
   private async _lookUp(): Promise<void> {
     const { notebook } = this._state;
     if (notebook === null) {
@@ -361,7 +361,7 @@ export class PanelController implements IChatPanel {
     attachments: readonly IAttachment[]
   ): Promise<void> {
     const { notebook } = this._state;
-    // Now, not when the session is there: it is what the person sees.
+    // Read the cells now, as the user sees them, and not after the session was created.
     const filled = attachments.map(attachment =>
       this._options.fill(attachment)
     );
@@ -373,7 +373,7 @@ export class PanelController implements IChatPanel {
         ''
       );
     }
-    // It may still be looked up.
+    // The lookup may still be pending.
     let id = await this._options.sessions.resolve(notebook);
     if (id === null) {
       const { permissionMode, model } = this._state.newSession;
@@ -396,7 +396,7 @@ export class PanelController implements IChatPanel {
     }
   }
 
-  /** Show a session live and let the one before go. */
+  /** Connect to a session and release the previous one. */
   private _hold(id: string | null | undefined): void {
     if (id === this._state.sessionId) {
       return;
@@ -424,7 +424,7 @@ export class PanelController implements IChatPanel {
     if (connection === 'connected') {
       void this.modelConnection.refresh();
     } else if (connection === 'gone' && this._state.sessionId) {
-      // Deleted, perhaps in another tab.
+      // The session was deleted, possibly by another page.
       const id = this._state.sessionId;
       void this._store.attempt(() => this._options.sessions.forget(id));
     }
@@ -455,14 +455,14 @@ export namespace PanelController {
     sessions: ISessions;
     streams: ISessionStreams;
     drafts: Drafts;
-    /** The attachment with what an open notebook has of its cells. */
+    /** Fill in the cells of an attachment from an open notebook. */
     fill: (attachment: IAttachment) => IAttachment;
-    /** Resolves once the agent would change the notebook here, where it is open. */
+    /** Wait until the agent's changes go to the notebook that is open here. */
     claimed: (notebook: string) => Promise<void>;
-    /** Bring the panel to the front. */
+    /** Show the panel. */
     activate: () => void;
     isVisible: () => boolean;
-    /** Run once, soon. */
+    /** Schedule a callback to run once, soon. */
     schedule: (callback: () => void) => void;
     messages: {
       noNotebook: string;

@@ -2,7 +2,7 @@ import { imageRendererFactory, RenderedImage } from '@jupyterlab/rendermime';
 import { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 import { TranslationBundle } from '@jupyterlab/translation';
 
-/** Lab's renderer of images; screen readers are told what the kernel says of each in words. */
+/** JupyterLab's image renderer, with the output's `text/plain` as alternative text. */
 export function describedImageFactory(
   trans: TranslationBundle
 ): IRenderMime.IRendererFactory {

@@ -4,7 +4,7 @@ import { IDiffLine, lineDiff } from '../model/diff';
 import { usePanel } from './context';
 import { CopyButton } from './codeView';
 
-/** From one text to another, line by line. */
+/** A line diff of two texts. */
 export function TextDiff(props: {
   before: string;
   after: string;
@@ -16,7 +16,7 @@ export function TextDiff(props: {
   return <DiffView lines={lines} />;
 }
 
-/** Two versions of which one is in the notebook: what either has that the other has not. */
+/** A line diff between the version in the notebook and another one, with the names of both. */
 export function Versions(props: {
   here: string;
   other: string;
@@ -52,10 +52,10 @@ export function Versions(props: {
 }
 
 /**
- * Lines of a change.
+ * The lines of a diff.
  *
- * @param props.added - What a screen reader says of a line that is only in the second text.
- * @param props.removed - … and of one that is only in the first.
+ * @param props.added - Screen reader label of a line that is only in the second text.
+ * @param props.removed - Screen reader label of a line that is only in the first text.
  */
 export function DiffView(props: {
   lines: readonly IDiffLine[];

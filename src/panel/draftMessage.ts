@@ -5,11 +5,11 @@ import { Drafts } from './drafts';
 import { IPanelState } from './state';
 import { PanelStore } from './store';
 
-/** The message that is being written: its text and what is attached to it. */
+/** The message in the composer: its text and its attachments. */
 export class DraftMessage {
   /**
-   * @param _submit - Sends a message; rejects if it is refused, and has then said why.
-   * @param _imageUnreadable - Said of an image that the browser cannot read.
+   * @param _submit - Sends a message. Rejects, after showing the reason, if sending fails.
+   * @param _imageUnreadable - Error message for an image that the browser cannot read.
    */
   constructor(
     private readonly _store: PanelStore,
@@ -26,7 +26,7 @@ export class DraftMessage {
       this._drafts.save(this._state.notebook, draft);
     }
     this._store.set({ draft });
-    // A controlled text that lags behind its keys loses the cursor.
+    // React loses the cursor of a controlled text field that is updated late.
     this._store.changedNow();
   }
 
@@ -51,7 +51,7 @@ export class DraftMessage {
     }
   }
 
-  /** Take an attachment back, and its mention out of the text. */
+  /** Remove an attachment, and its mention from the text. */
   detach(attachment: IAttachment): void {
     this._setAttachments(
       this._state.attachments.filter(known => known !== attachment)
@@ -61,7 +61,7 @@ export class DraftMessage {
     }
   }
 
-  /** Send it. If it is refused, it comes back. */
+  /** Send the message. If sending fails, put it back into the composer, or into the draft. */
   async send(): Promise<void> {
     const text = this._state.draft.trim();
     const { notebook } = this._state;
@@ -83,14 +83,14 @@ export class DraftMessage {
     }
   }
 
-  /** Go on writing a message that was sent; what was typed meanwhile stays behind it. */
+  /** Put a sent message back into the composer, before any text typed meanwhile. */
   putBack(text: string, attachments: readonly IAttachment[]): void {
     const typed = this._state.draft;
     this.setText(typed === '' ? text : `${text}\n${typed}`);
     this._setAttachments([...attachments, ...this._state.attachments]);
   }
 
-  /** What was being written for a notebook. */
+  /** Load the draft of a notebook. */
   load(notebook: string | null): Pick<IPanelState, 'draft' | 'attachments'> {
     return notebook === null
       ? { draft: '', attachments: [] }
@@ -100,7 +100,7 @@ export class DraftMessage {
         };
   }
 
-  /** The notebook on show had another name `before`. */
+  /** Move the draft after the current notebook was renamed; `before` is its old path. */
   renamed(before: string | null): void {
     const { notebook, draft, attachments } = this._state;
     if (notebook === null) {
@@ -111,7 +111,7 @@ export class DraftMessage {
       this._drafts.saveAttachments(before, []);
     }
     this._drafts.save(notebook, draft);
-    // The cells that are attached are in the notebook still.
+    // Attached cells are still in the notebook.
     this._setAttachments(
       attachments.map(attachment =>
         attachment.value === before

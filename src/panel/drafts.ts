@@ -2,12 +2,12 @@ import { IAttachment } from '../api/attachments';
 
 const PREFIX = 'prime_ext:draft:';
 
-/** Behind the name of a notebook: what is attached to its draft. */
+/** Suffix of the key for the attachments of a draft. */
 const ATTACHED = '#attached';
 
 /**
- * Unsent text and what is attached to it, by notebook, in the browser's own storage: it is there
- * after a reload at once, and never leaves the browser.
+ * Unsent text and attachments by notebook, in the browser's storage, so that they survive a reload
+ * and never leave the browser.
  */
 export class Drafts {
   constructor(
@@ -34,7 +34,7 @@ export class Drafts {
     }
   }
 
-  /** Images are left out: they are larger than the storage. */
+  /** Save the attachments except images, which are too large for the storage. */
   saveAttachments(notebook: string, attachments: readonly IAttachment[]): void {
     const kept = attachments.filter(({ type }) => type !== 'image');
     this._write(
@@ -59,7 +59,7 @@ export class Drafts {
         this._storage.setItem(key, value);
       }
     } catch {
-      // Storage is full or forbidden: the draft lives as long as the page.
+      // If the storage is full or not available, the draft is lost on reload.
     }
   }
 

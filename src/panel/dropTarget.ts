@@ -11,17 +11,17 @@ const CELLS = 'internal:cells';
 const FILES = 'application/x-jupyter-icontents';
 const HELD_OVER = 'jp-mod-dropTarget';
 
-/** What a target does with what is dropped on it. */
+/** The actions for what is dropped. */
 export interface IDropTarget {
-  /** The path as the server has it, without a drive. */
+  /** Return the path relative to the server's root, without a drive. */
   localPath(path: string): string;
   attach(...attachments: IAttachment[]): void;
   attachImages(files: File[]): void;
-  /** Whether there is anything to attach to. */
+  /** Whether attachments are accepted, that is, whether there is a notebook. */
   isOpen(): boolean;
 }
 
-/** Takes cells of notebooks, files of the file browser, and images from outside. */
+/** Accepts cells of notebooks, files of the file browser, and images from outside the page. */
 export class DropTarget implements IDisposable {
   constructor(
     private readonly _node: HTMLElement,
@@ -135,7 +135,7 @@ export class DropTarget implements IDisposable {
     if (!this._target.isOpen() || !types?.includes('Files')) {
       return;
     }
-    // Whatever it is, the browser must not leave the page for it.
+    // For any type of file, keep the browser from navigating to it.
     event.preventDefault();
     this._target.attachImages(imagesAmong(files));
   }

@@ -3,7 +3,7 @@ import * as React from 'react';
 import { usePanel } from './context';
 import { duration } from './format';
 
-/** Seconds since a moment, counting. The first second is not worth a flicker. */
+/** A running count of the time since `since`; nothing in the first second, to avoid a flicker. */
 export function Elapsed(props: {
   /** Milliseconds since the epoch. */
   since: number;
@@ -19,7 +19,7 @@ export function Elapsed(props: {
   );
 }
 
-/** The time in milliseconds since the epoch, each second anew. */
+/** Return the time in milliseconds since the epoch, updated every second. */
 export function useNow(): number {
   const [now, setNow] = React.useState(() => Date.now());
   React.useEffect(() => {

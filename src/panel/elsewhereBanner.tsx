@@ -5,12 +5,12 @@ import { INotebookInUse } from '../api/rest';
 import { usePanel } from './context';
 import { IPanelState } from './state';
 
-/** Another process has an agent at work on the notebook on show. */
+/** A banner shown while an agent in another process is working on the current notebook. */
 export function ElsewhereBanner(props: { state: IPanelState }): JSX.Element {
   const { notebook, conversation } = props.state;
   const { active, trans } = usePanel();
   const waits = conversation?.activity.phase === 'wait';
-  // News of other processes come only now and then: ask where it matters.
+  // Other processes are polled at long intervals, so refresh when the information matters.
   React.useEffect(() => active.refresh(), [active, notebook, waits]);
   const subscribe = React.useCallback(
     (listener: () => void) => {
@@ -26,7 +26,7 @@ export function ElsewhereBanner(props: { state: IPanelState }): JSX.Element {
     () => active.elsewhere
   );
   const found = elsewhere.find(one => one.notebook === notebook);
-  // A screen reader is told of what comes into a region that was there before.
+  // Screen readers announce only changes inside a live region that exists already.
   return (
     <div role="status">
       {found && (

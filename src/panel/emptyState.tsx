@@ -4,7 +4,7 @@ import { usePanel } from './context';
 import { primeIcon } from './icons';
 import { IPanelState, isOffline } from './state';
 
-/** Before the first message: what one could ask. */
+/** The empty conversation, with suggestions for a first message. */
 export function EmptyState(props: { state: IPanelState }): JSX.Element {
   const { state } = props;
   const { controller, commands, trans } = usePanel();

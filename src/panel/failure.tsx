@@ -4,7 +4,7 @@ import * as React from 'react';
 import { usePanel } from './context';
 import { failedIcon } from './icons';
 
-/** What went wrong and what to do about it. */
+/** An error message with a hint and actions. */
 export function Failure(props: {
   message: string;
   hint: string;

@@ -1,6 +1,6 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 
-/** A duration as people say it: `0.4 s`, `12 s`, `3 min 5 s`, `2 h 10 min`. */
+/** Format a duration: `0.4 s`, `12 s`, `3 min 5 s`, `2 h 10 min`. */
 export function duration(ms: number, trans: TranslationBundle): string {
   const seconds = ms / 1000;
   if (seconds < 0.95) {
@@ -19,7 +19,7 @@ export function duration(ms: number, trans: TranslationBundle): string {
   return trans.__('%1 h %2 min', Math.floor(minutes / 60), minutes % 60);
 }
 
-/** An age in its largest unit: `40 s`, `12 min`, `3 h`, `2 d`. */
+/** Format an age in its largest unit: `40 s`, `12 min`, `3 h`, `2 d`. */
 export function age(seconds: number, trans: TranslationBundle): string {
   if (seconds < 60) {
     return trans.__('%1 s', Math.round(seconds));
@@ -33,7 +33,7 @@ export function age(seconds: number, trans: TranslationBundle): string {
   return trans.__('%1 d', Math.round(seconds / 86_400));
 }
 
-/** A number of tokens in at most four characters: `850`, `4.2k`, `128k`, `1.1M`. */
+/** Format a number of tokens in at most four characters: `850`, `4.2k`, `128k`, `1.1M`. */
 export function shortCount(count: number): string {
   if (count < 1000) {
     return String(count);
@@ -57,7 +57,7 @@ export function cost(usd: number): string {
   return usd < 0.01 ? '< $0.01' : `$${usd.toFixed(2)}`;
 }
 
-/** A size on the disk: `0 MB`, `0.3 MB`, `12 MB`, `1.5 GB`. */
+/** Format a size on disk: `0 MB`, `0.3 MB`, `12 MB`, `1.5 GB`. */
 export function fileSize(bytes: number): string {
   const mega = bytes / 1e6;
   if (mega >= 1000) {

@@ -15,10 +15,10 @@ import { fileSize } from './format';
 import { popUp } from './menus';
 import { IPanelState, isBusy } from './state';
 
-/** Where Lab has an editor of settings. */
+/** Command of JupyterLab's settings editor, which other applications may lack. */
 const OPEN_SETTINGS = 'settingeditor:open';
 
-/** Which notebook, which session, and what can be done with it. */
+/** The panel's header: the session and its menus, the notebook and the kernel's state. */
 export function Header(props: { state: IPanelState }): JSX.Element {
   const { state } = props;
   const { controller, commands, trans } = usePanel();
@@ -261,10 +261,10 @@ export function Header(props: { state: IPanelState }): JSX.Element {
   );
 }
 
-/** Longest title made of a message. */
+/** Maximum length of a title that is taken from a message. */
 const LONGEST_TITLE = 60;
 
-/** The title given to a session, or how its conversation began. */
+/** Return the title of a session, or the first line of its first message. */
 function sessionTitle(
   conversation: IConversation | null,
   trans: TranslationBundle
@@ -278,7 +278,7 @@ function sessionTitle(
     : trans.__('Untitled session');
 }
 
-/** The kernel's state as a dot; what it means is in its label. */
+/** A dot for the kernel's state, with the state as its label. */
 function KernelDot(props: { state: IPanelState }): JSX.Element {
   const { trans } = usePanel();
   const { kernel, conversation } = props.state;
@@ -305,7 +305,7 @@ function KernelDot(props: { state: IPanelState }): JSX.Element {
   );
 }
 
-/** The many states of Lab's kernel connections, in five. */
+/** Map the statuses of JupyterLab's kernel connections to five levels. */
 export function kernelLevel(
   status: string
 ): 'idle' | 'busy' | 'starting' | 'dead' | 'none' {

@@ -4,7 +4,7 @@ import { usePanel } from './context';
 import { Sheet } from './sheet';
 import { slashCommands } from './slash';
 
-/** Commands and keys, for when one looks for them. */
+/** The list of commands and keys. */
 export function HelpSheet(): JSX.Element {
   const { controller, trans, settings } = usePanel();
   const keys: [string, string][] = [

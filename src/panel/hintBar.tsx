@@ -7,7 +7,7 @@ import { IPanelState } from './state';
 
 const STORAGE_KEY = 'prime_ext:hints-seen';
 
-/** One hint at a time, each until it is dismissed, once in a browser. */
+/** A hint. Hints are shown one at a time, each until it is dismissed once in this browser. */
 export function HintBar(props: { state: IPanelState }): JSX.Element | null {
   const { trans, settings } = usePanel();
   const [seen, setSeen] = React.useState(loadSeen);
@@ -47,6 +47,6 @@ function saveSeen(seen: ReadonlySet<string>): void {
   try {
     localStorage.setItem(STORAGE_KEY, JSON.stringify([...seen]));
   } catch {
-    // Without storage the hint comes again after a reload.
+    // Without storage the hint is shown again after a reload.
   }
 }

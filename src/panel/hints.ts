@@ -7,7 +7,7 @@ export interface IHint {
   readonly text: string;
 }
 
-/** The hint that fits what is going on, of those not seen yet; at most one at a time. */
+/** Return the first unseen hint that fits the current state; `null` if there is none. */
 export function hintFor(
   state: IPanelState,
   seen: ReadonlySet<string>,

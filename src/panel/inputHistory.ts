@@ -1,8 +1,8 @@
-/** Walks through what was sent before, and back to what was being written. */
+/** Navigation through the sent messages, and back to the unsent draft. */
 export class InputHistory {
   /**
    * @param sent - Messages sent so far, oldest first.
-   * @param draft - What is in the composer.
+   * @param draft - Text in the composer.
    * @returns the text to show, or `null` if there is nothing further in that direction.
    */
   move(
@@ -21,7 +21,7 @@ export class InputHistory {
     return back === 0 ? this._unsent : sent[sent.length - back];
   }
 
-  /** The person wrote something of their own. */
+  /** Leave the history, after the user has edited or sent the text. */
   reset(): void {
     this._back = 0;
     this._unsent = '';

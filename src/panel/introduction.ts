@@ -8,8 +8,8 @@ import { IChatPanel } from '../tokens';
 const KEY = 'prime_ext:introduced';
 
 /**
- * Shows the panel once in each browser, so that whoever has just installed it need not look for it.
- * After that it is where the person left it.
+ * Opens the panel once in each browser, so that new users find it. After that the panel is restored
+ * with the layout.
  */
 export const introduction: JupyterFrontEndPlugin<void> = {
   id: 'prime_ext:introduction',
@@ -25,7 +25,7 @@ export const introduction: JupyterFrontEndPlugin<void> = {
   }
 };
 
-/** Where nothing can be remembered, nothing is shown unasked. */
+/** Whether this is the first visit; `false` if the storage is not available. */
 function isFirstTime(): boolean {
   try {
     const known = window.localStorage.getItem(KEY) !== null;

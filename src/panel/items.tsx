@@ -24,7 +24,7 @@ import { answerText, IPanelState, messageToRetry } from './state';
 import { ToolCard } from './toolCard';
 import { RevertOutcome, RevertTurn } from './turnRevert';
 
-/** One item of the conversation. Items are immutable: the same object is never drawn again. */
+/** One item of the conversation. Items are immutable, so an unchanged item is not re-rendered. */
 export const ItemView = React.memo(
   (props: { item: Item }): JSX.Element | null => {
     const { item } = props;
@@ -80,7 +80,7 @@ function UserMessage(props: { item: IUserItem }): JSX.Element {
   );
 }
 
-/** A message on its way: shown as sent, fainter. */
+/** A message that is being sent. */
 export function SendingMessage(props: { state: IPanelState }): JSX.Element {
   const { sending, sendingAttachments } = props.state;
   return (
@@ -125,7 +125,7 @@ function Thinking(props: { item: IThinkingItem }): JSX.Element {
 function ErrorCard(props: { item: IErrorItem }): JSX.Element {
   const { item } = props;
   const { controller, trans } = usePanel();
-  // Whether trying again makes sense depends on what has happened since.
+  // Whether a retry makes sense depends on the items after the error.
   const state = usePanelState();
   const actions: { label: string; title?: string; run: () => void }[] = [];
   if (

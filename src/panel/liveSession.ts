@@ -6,11 +6,11 @@ import { Conversation } from '../model/conversation';
 import { ConnectionStatus, ISessionStream } from '../tokens';
 import { PanelStore } from './store';
 
-/** The session on show: its stream, and what the frames change in the panel's state. */
+/** The current session: applies the frames of its stream to the panel's state. */
 export class LiveSession implements IDisposable {
   /**
-   * @param _stream - Disposed with this.
-   * @param _recordsLost - Said where the server has lost records in a crash.
+   * @param _stream - Stream of the session; disposed together with this object.
+   * @param _recordsLost - Error message if the server has lost records in a crash.
    */
   constructor(
     private readonly _stream: ISessionStream,
@@ -24,12 +24,12 @@ export class LiveSession implements IDisposable {
     _store.set({ connection: _stream.status });
   }
 
-  /** A frame arrived live, not from the past. */
+  /** Emitted for each live frame; not for replayed frames. */
   get liveFrame(): ISignal<this, ServerFrame> {
     return this._liveFrame;
   }
 
-  /** The connection came or went; the state says so already. */
+  /** Emitted when the status of the connection changes, after the state was updated. */
   get connectionChanged(): ISignal<this, ConnectionStatus> {
     return this._connectionChanged;
   }
@@ -58,7 +58,7 @@ export class LiveSession implements IDisposable {
       });
       return;
     }
-    // No snapshot for each frame: a long session would be copied once for each record.
+    // Do not take a snapshot per frame: it copies the items of a long session.
     const live = this._conversation.ready;
     this._conversation.apply(frame);
     if (live) {
@@ -66,7 +66,7 @@ export class LiveSession implements IDisposable {
     }
     const { sending } = this._store.state;
     if (sending !== null && isRecordOf(frame, sending)) {
-      // The record is often here before the answer to the request: not both are shown.
+      // The record often arrives before the response; do not show the message twice.
       this._store.set({ sending: null });
     }
     if (frame.type === 'error') {
@@ -99,7 +99,7 @@ export class LiveSession implements IDisposable {
   private _connectionChanged = new Signal<this, ConnectionStatus>(this);
 }
 
-/** Whether a frame brings the record of a message that is on its way. */
+/** Whether a frame is the record of the message that is being sent. */
 function isRecordOf(frame: ServerFrame, text: string): boolean {
   return (
     frame.type === 'record' &&

@@ -9,10 +9,10 @@ import { useWidget } from './mimeHost';
 
 const MIME_TYPE = 'text/markdown';
 
-/** Shortest time between two renderings of text that grows, in milliseconds. */
+/** Minimum pause between two renderings of growing text, in milliseconds. */
 const SHORTEST_PAUSE = 60;
 
-/** Markdown through Lab's own renderer. While it streams, only its last block is rendered again. */
+/** Markdown in JupyterLab's renderer. While it streams, only the last piece is re-rendered. */
 export function MarkdownView(props: {
   text: string;
   streaming?: boolean;
@@ -55,8 +55,8 @@ const MarkdownPiece = React.memo((props: { text: string }): JSX.Element => {
 });
 
 /**
- * Renders the newest text, one rendering at a time. Text that comes quicker than it can be
- * rendered is skipped, so that long answers do not lag behind.
+ * Renders the latest text, one rendering at a time. If text arrives faster than it can be rendered,
+ * intermediate versions are skipped, so that long answers do not lag behind.
  */
 class Rendering {
   constructor(

@@ -3,13 +3,13 @@ import { CommandRegistry } from '@lumino/commands';
 
 export interface IMenuEntry {
   readonly label: string;
-  /** Shown as chosen among its neighbours. */
+  /** Whether the entry has a check mark. */
   readonly isToggled?: boolean;
   readonly isEnabled?: boolean;
   readonly run: () => void;
 }
 
-/** Open a menu below an element, or above it where there is no room; `null` is a separator. */
+/** Open a menu below an element, or above it if there is no room; `null` is a separator. */
 export function popUp(
   anchor: HTMLElement,
   entries: readonly (IMenuEntry | null)[]
@@ -33,7 +33,7 @@ export function popUp(
   });
   menu.aboutToClose.connect(() => {
     anchor.setAttribute('aria-expanded', 'false');
-    // A command that runs now may still move the focus elsewhere.
+    // The command runs after this and may still move the focus elsewhere.
     anchor.focus();
     window.setTimeout(() => menu.dispose(), 0);
   });
@@ -42,7 +42,7 @@ export function popUp(
   menu.open(left, bottom);
   const box = menu.node.getBoundingClientRect();
   if (box.top < bottom) {
-    // Lumino moved it up by its own height, over the element that it belongs to.
+    // Lumino has moved the menu up so that it covers the anchor.
     menu.node.style.transform = `translate(${box.left}px, ${Math.max(0, top - box.height)}px)`;
   }
 }

@@ -5,24 +5,24 @@ import { Item } from '../model/items';
 import { usePanel } from './context';
 import { ItemView } from './items';
 
-/** Items drawn at first, and how many more when scrolling up reaches the first of them. */
+/** Number of items that are rendered at first, and that scrolling up adds. */
 const PAGE = 40;
 
-/** Closer to the end than this counts as being there, in pixels. */
+/** Distance from the end, in pixels, within which the list counts as scrolled to the end. */
 const NEAR_END = 32;
 
-/** Closer to the beginning than this draws earlier items, in pixels. */
+/** Distance from the beginning, in pixels, within which earlier items are rendered. */
 const NEAR_START = 400;
 
 /**
- * The conversation. Only its newest part is drawn until one scrolls up. It stays at the end while
- * text arrives, unless the person has scrolled away from it.
+ * The conversation. Only its newest items are rendered until the user scrolls up. The list follows
+ * the end while text arrives, unless the user has scrolled away from it.
  */
 export function MessageList(props: {
   items: readonly Item[];
-  /** Behind the items: what goes on at the moment. */
+  /** Content after the items: the current activity. */
   children?: React.ReactNode;
-  /** A new value brings the list back to its end. */
+  /** A new value scrolls the list to its end. */
   resetKey: unknown;
 }): JSX.Element {
   const { items } = props;
@@ -33,7 +33,7 @@ export function MessageList(props: {
   const [away, setAway] = React.useState(false);
   const [extra, setExtra] = React.useState(0);
 
-  // In steps, so that a new item does not remove one at the top each time.
+  // Advance in steps, so that not every new item removes one at the top.
   const start = Math.max(
     0,
     Math.floor((items.length - PAGE) / (PAGE / 2)) * (PAGE / 2) - extra
@@ -51,7 +51,7 @@ export function MessageList(props: {
     toEnd();
   }, [props.resetKey]);
 
-  // Content grows for many reasons: text, figures that load, cards that open.
+  // Content grows for many reasons: text, loading figures, expanding cards.
   React.useEffect(() => {
     const observer = new ResizeObserver(() => {
       if (atEnd.current) {
@@ -68,7 +68,7 @@ export function MessageList(props: {
     const element = scroller.current!;
     const { scrollTop, scrollHeight, clientHeight } = element;
     const near = scrollHeight - scrollTop - clientHeight < NEAR_END;
-    // Only a move upwards leaves the end: content that grows scrolls nothing.
+    // Only scrolling up leaves the end: growing content does not change `scrollTop`.
     if (near) {
       atEnd.current = true;
       setExtra(0);
@@ -78,7 +78,7 @@ export function MessageList(props: {
     lastTop.current = scrollTop;
     setAway(!atEnd.current);
     if (!atEnd.current && scrollTop < NEAR_START && start > 0) {
-      // At 0 the browser would keep the position instead of the content in view.
+      // At 0 the browser's scroll anchoring would not keep the content in view.
       element.scrollTop = Math.max(1, scrollTop);
       setExtra(extra + PAGE);
     }

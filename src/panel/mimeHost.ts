@@ -2,10 +2,10 @@ import { Widget } from '@lumino/widgets';
 import * as React from 'react';
 
 /**
- * Show a Lumino widget inside a React element for as long as that is mounted.
+ * Attach a Lumino widget to a React element for as long as the component is mounted.
  *
- * @param create - Makes the widget; called again when `dependencies` change.
- * @returns the ref for the element, and the widget once it is there.
+ * @param create - Creates the widget; called again when `dependencies` change.
+ * @returns the ref for the element, and a ref to the widget.
  */
 export function useWidget<T extends Widget>(
   create: () => T,

@@ -6,7 +6,7 @@ import { usePanel } from './context';
 import { IMenuEntry, popUp } from './menus';
 import { chosenModelOf, IPanelState, isOffline, modelOf } from './state';
 
-/** Which model answers, with the others to choose from. */
+/** A button with the name of the current model that opens a menu of models. */
 export function ModelButton(props: { state: IPanelState }): JSX.Element {
   const { server } = props.state;
   const { controller, trans } = usePanel();
@@ -28,7 +28,7 @@ export function ModelButton(props: { state: IPanelState }): JSX.Element {
     try {
       models = await controller.modelConnection.models();
     } catch {
-      // The entry for connecting a model is what helps now.
+      // Show the menu without models; its entry to connect a model may help.
     }
     const entries: (IMenuEntry | null)[] = models.map(info => ({
       label: info.name || info.id,
@@ -65,7 +65,7 @@ export function ModelButton(props: { state: IPanelState }): JSX.Element {
   );
 }
 
-/** Without the date that some ids end with. */
+/** Remove the date at the end of a model id. */
 function shortName(model: string): string {
   return model.replace(/-\d{8}$/, '');
 }

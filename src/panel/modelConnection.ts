@@ -2,16 +2,16 @@ import { PrimeApi } from '../api/rest';
 import { failureOf } from './state';
 import { PanelStore } from './store';
 
-/** The server's connection to a model: what it is, and what a person changes in it. */
+/** The server's connection to a model: its status, and the actions of the user on it. */
 export class ModelConnection {
-  /** @param _newSession - Begins an empty conversation. */
+  /** @param _newSession - Starts an empty conversation. */
   constructor(
     private readonly _api: PrimeApi,
     private readonly _store: PanelStore,
     private readonly _newSession: () => Promise<void>
   ) {}
 
-  /** Ask the server how things stand. */
+  /** Query the server's status. */
   async refresh(): Promise<void> {
     try {
       const server = await this._api.status();
@@ -22,11 +22,11 @@ export class ModelConnection {
   }
 
   /**
-   * Hand a key over to the server, which keeps it. A conversation with the offline agent stays
-   * with it, so a new one is begun for the model.
+   * Store an API key on the server. A conversation with the offline agent stays with it, so
+   * a new one is started for the model.
    *
-   * @returns Why the model's server could not be asked whether it takes the key.
-   * @throws ApiError if it is refused.
+   * @returns Why the key could not be checked with the model API; `null` if it was checked.
+   * @throws ApiError if the key is rejected.
    */
   async connect(options: {
     provider: string;
@@ -47,7 +47,7 @@ export class ModelConnection {
     await this.refresh();
   }
 
-  /** The models that can be chosen. */
+  /** List the available models. */
   models(): ReturnType<PrimeApi['models']> {
     return this._api.models();
   }

@@ -6,12 +6,12 @@ import { Failure } from './failure';
 import { Sheet } from './sheet';
 import { IFailure, IPanelState } from './state';
 
-/** Where local servers usually listen. */
+/** Example of the address of a local server. */
 const EXAMPLE_URL = 'http://localhost:8080';
 
 /**
- * Connect a model. The key goes to the server once and is never sent back: the field is empty
- * whenever the form opens, and what it held is dropped when it closes.
+ * The form to connect a model. The key is sent to the server once and never sent back: the field is
+ * empty whenever the form opens, and its value is discarded when the form closes.
  */
 export function ModelForm(props: { state: IPanelState }): JSX.Element {
   const { controller, trans } = usePanel();

@@ -11,7 +11,7 @@ import { PanelController } from './controller';
 
 const DEFAULT_LANGUAGE = 'python';
 
-/** Keeps the panel on the notebook in front, and shows it what is in there. */
+/** Makes the panel follow the current notebook, and gives it access to the open notebooks. */
 export class NotebookFollower implements INotebookView {
   constructor(
     private readonly _tracker: INotebookTracker,
@@ -56,7 +56,7 @@ export class NotebookFollower implements INotebookView {
     const notebook = this._panel?.content;
     if (notebook?.model) {
       NotebookActions.insertBelow(notebook);
-      // New cells may be of another type by default.
+      // The default type of new cells may be another one.
       NotebookActions.changeCellType(notebook, 'code');
       notebook.activeCell?.model.sharedModel.setSource(source);
       void notebook.scrollToItem(notebook.activeCellIndex, 'smart');
@@ -91,7 +91,7 @@ export class NotebookFollower implements INotebookView {
     this._onKernel();
   }
 
-  /** The sessions of a notebook go with it when it is renamed, in front or not. */
+  /** Move the sessions of a notebook when it is renamed, whether it is the current one or not. */
   private _watchPath(panel: NotebookPanel): void {
     let from = this._path(panel);
     panel.context.pathChanged.connect(() => {

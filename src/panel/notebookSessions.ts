@@ -3,9 +3,9 @@ import { ISessions } from '../tokens';
 import { IPanelState } from './state';
 import { PanelStore } from './store';
 
-/** The sessions of the notebook on show: which one is, and what a person does with it as a whole. */
+/** The sessions of the current notebook: the actions that select, create or change a session. */
 export class NotebookSessions {
-  /** @param _shown - Called once a notebook has another session. */
+  /** @param _shown - Called after another session was selected. */
   constructor(
     private readonly _api: PrimeApi,
     private readonly _sessions: ISessions,
@@ -13,18 +13,18 @@ export class NotebookSessions {
     private readonly _shown: () => void
   ) {}
 
-  /** Newest first. */
+  /** List the sessions of the current notebook, newest first. */
   async list(): Promise<ISessionSummary[]> {
     const { notebook } = this._state;
     return notebook === null ? [] : this._sessions.list(notebook);
   }
 
-  /** Sessions that have lost their notebook, the one written last first. */
+  /** List the sessions whose notebook no longer exists, most recently updated first. */
   withoutNotebook(): Promise<ISessionSummary[]> {
     return this._api.sessionsWithoutNotebook();
   }
 
-  /** An empty conversation; the session is made with its first message. */
+  /** Start an empty conversation. Its session is created with the first message. */
   begin(): Promise<void> {
     return this._show(null);
   }
@@ -47,13 +47,13 @@ export class NotebookSessions {
     }
   }
 
-  /** Go on with a session in the notebook on show, to which its own was moved. */
+  /** Attach a session to the current notebook, and select it. */
   async attach(id: string): Promise<void> {
     const { notebook } = this._state;
     if (notebook !== null) {
       await this._store.attempt(async () => {
         await this._sessions.patch(id, { notebook });
-        // Another notebook may be on show by now.
+        // The current notebook may have changed meanwhile.
         await this._show(id, notebook);
       });
     }

@@ -18,7 +18,7 @@ import { PanelSettings } from '../settings/settings';
 import { IActiveSessions, IChatPanel } from '../tokens';
 import { CommandIDs } from './commands';
 
-/** An agent that waits for a decision out of sight waits for ever: say so. */
+/** Notifies the user when an agent whose conversation is not visible waits for a decision. */
 export const notifications: JupyterFrontEndPlugin<void> = {
   id: 'prime_ext:notifications',
   description: 'Tells when an agent out of sight needs a decision.',
@@ -45,7 +45,7 @@ export const notifications: JupyterFrontEndPlugin<void> = {
     for (const signal of [active.changed, panel.changed, settings.changed]) {
       signal.connect(() => notices.update());
     }
-    // The panel may have been closed, or opened.
+    // A change of the layout may have shown or hidden the panel.
     labShell?.layoutModified.connect(() => notices.update());
     if (settingRegistry) {
       settings.load(settingRegistry, 'prime_ext:plugin').catch(reason => {
@@ -55,11 +55,11 @@ export const notifications: JupyterFrontEndPlugin<void> = {
   }
 };
 
-/** A notification for each session whose question nobody sees. */
+/** Shows a notification for each session whose approval request is not visible. */
 export class DecisionNotices {
   constructor(private readonly _options: DecisionNotices.IOptions) {}
 
-  /** Tell of what waits out of sight by now, and no longer of what does not. */
+  /** Show notifications for the requests that are not visible, and dismiss outdated ones. */
   update(): void {
     const { active, panel, isOn } = this._options;
     const waiting = new Map(
@@ -77,7 +77,7 @@ export class DecisionNotices {
       const inSight = id === panel.sessionId && panel.isVisible;
       const notice = this._notices.get(id);
       if (inSight || !isOn()) {
-        // Whoever has put the notification away is not told again.
+        // Keep the entry of a notification that the user dismissed, so that it is not repeated.
         if (notice && Notification.manager.has(notice.id)) {
           Notification.dismiss(notice.id);
           this._notices.delete(id);
@@ -116,7 +116,7 @@ export class DecisionNotices {
     );
   }
 
-  /** By session: of which question, and in which notification. */
+  /** The call id of the request and the id of its notification, by session. */
   private _notices = new Map<string, { callId: string; id: string }>();
 }
 
@@ -125,7 +125,7 @@ export namespace DecisionNotices {
     active: Pick<IActiveSessions, 'sessions'>;
     panel: Pick<IChatPanel, 'sessionId' | 'isVisible'>;
     isOn: () => boolean;
-    /** Bring a session and its notebook to the front. */
+    /** Show a session and its notebook. */
     show: (session: string) => void;
     trans: TranslationBundle;
   }

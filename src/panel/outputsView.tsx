@@ -11,10 +11,10 @@ import { IOutput } from '../api/frames';
 import { usePanel } from './context';
 import { useWidget } from './mimeHost';
 
-/** Outputs that are drawn before the person asks for the rest. */
+/** Number of outputs that are rendered before the user asks for the rest. */
 const SHOWN = 20;
 
-/** Notebook outputs through Lab's own renderers, untrusted: nothing in them runs. */
+/** Notebook outputs in JupyterLab's renderers. They are untrusted, so no scripts run. */
 export function OutputsView(props: {
   outputs: readonly IOutput[];
 }): JSX.Element {
@@ -50,15 +50,15 @@ export function OutputsView(props: {
 }
 
 /**
- * Bring the model from the outputs it shows to the new ones, leaving alone what is equal: a figure
- * must not flicker because text follows it.
+ * Update the model to the new outputs. Equal outputs are not touched, so that a figure does not
+ * flicker when text is added after it.
  */
 function update(
   model: IOutputAreaModel,
   shown: readonly IOutput[],
   outputs: readonly IOutput[]
 ): void {
-  // The model joins neighbouring streams of one name, so positions hold only if it did not.
+  // The model merges adjacent streams of the same name, which shifts the positions.
   const aligned =
     model.length === shown.length &&
     outputs.length >= shown.length &&

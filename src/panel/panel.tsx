@@ -18,7 +18,7 @@ import { ModelForm } from './modelForm';
 import { QueueList } from './queue';
 import { IFailure, IPanelState, isBusy } from './state';
 
-/** The panel from top to bottom. */
+/** The whole panel. */
 export function Panel(): JSX.Element {
   const state = usePanelState();
   const { controller } = usePanel();
@@ -63,7 +63,7 @@ function Conversation(props: { state: IPanelState }): JSX.Element {
   if (state.notebook !== null && state.sessionId === undefined) {
     return <Loading />;
   }
-  // Drawing a long session while it arrives would draw it many times over.
+  // Do not render a long session many times while it is replayed.
   if (conversation && !conversation.ready) {
     return state.sending === null ? <Loading /> : <SendingOnly state={state} />;
   }
@@ -107,7 +107,7 @@ function Loading(): JSX.Element {
   );
 }
 
-/** The first message, while its session is being made. */
+/** The first message, while its session is being created. */
 function SendingOnly(props: { state: IPanelState }): JSX.Element {
   const { stopping } = props.state;
   return (
@@ -126,14 +126,14 @@ function SendingOnly(props: { state: IPanelState }): JSX.Element {
   );
 }
 
-/** The server cannot be reached, or the stream is broken. */
+/** A banner shown while the server cannot be reached or the stream is disconnected. */
 function ConnectionBanner(props: { state: IPanelState }): JSX.Element | null {
   const { connection, serverFailure, server, notebook, sessionId } =
     props.state;
   const { controller, trans } = usePanel();
   const [lasting, setLasting] = React.useState(false);
   const broken = connection === 'disconnected' || connection === 'connecting';
-  // A blink of the network is not worth a banner.
+  // Do not show a banner for a short interruption of the network.
   React.useEffect(() => {
     setLasting(false);
     if (broken) {
@@ -185,7 +185,7 @@ function brokenText(
 }
 
 function unavailableText(failure: IFailure, trans: TranslationBundle): string {
-  // The doors of the server extension are not there at all: an answer without a code of ours.
+  // An error response without one of our codes: the server extension is not loaded.
   return failure.code === 'http_error'
     ? trans.__(
         'The server part of Prime is not running. See what “jupyter server extension list” says.'

@@ -2,7 +2,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 
 import { PermissionMode } from '../api/rest';
 
-/** Short name of a permission mode. */
+/** Return the short name of a permission mode. */
 export function modeName(mode: string, trans: TranslationBundle): string {
   switch (mode) {
     case 'ask':
@@ -18,7 +18,7 @@ export function modeName(mode: string, trans: TranslationBundle): string {
   }
 }
 
-/** What a permission mode lets the agent do. */
+/** Describe what a permission mode allows the agent to do. */
 export function modeDescription(
   mode: PermissionMode,
   trans: TranslationBundle

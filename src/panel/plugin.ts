@@ -35,10 +35,10 @@ import { PanelWidget } from './widget';
 
 const PLUGIN_ID = 'prime_ext:plugin';
 
-/** Behind the panels that Lab itself has on the right. */
+/** Rank after JupyterLab's own panels in the right area. */
 const RANK = 900;
 
-/** Longest time between repaints of a page that is not in view, in milliseconds. */
+/** Delay of updates while the page is hidden, in milliseconds. */
 const HIDDEN_PAUSE = 500;
 
 export const panel: JupyterFrontEndPlugin<IChatPanel> = {

@@ -7,7 +7,7 @@ import { describeAttachment } from '../mentions/describe';
 import { mentionedAgain } from '../mentions/text';
 import { usePanel } from './context';
 
-/** Messages that are sent when the agent is free, in order; after Stop, behind the next message. */
+/** Queued messages, sent in order when the agent is idle; after Stop, after the next message. */
 export function QueueList(props: {
   queue: readonly IQueuedMessage[];
   busy: boolean;
@@ -60,12 +60,12 @@ export function QueueList(props: {
   );
 }
 
-/** Whether all of it can be written on: of an image only the model's copy is left. */
+/** Whether all attachments can go back to the composer; for example, images cannot. */
 function isWhole({ attachments }: IQueuedMessage): boolean {
   return mentionedAgain(attachments).length === attachments.length;
 }
 
-/** A line has no room for chips; what they would say is in its title. */
+/** The number of attachments, with their labels as title, since there is no room for chips. */
 function AttachmentCount(props: {
   attachments: readonly IAttachment[];
 }): JSX.Element | null {

@@ -1,8 +1,8 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 
 /**
- * Why a cell or file is not as it was to be: in the person's language where the reason has a code
- * that is known here, else as the server says it.
+ * Return why a change of a cell or file failed, or is not saved: translated if the code of the
+ * reason is known here, else the server's text.
  */
 export function reasonText(
   entry: {

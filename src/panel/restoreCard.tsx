@@ -13,13 +13,13 @@ import { usePanel } from './context';
 import { Elapsed, useNow } from './elapsed';
 import { missingReason, restoreLine } from './restoreText';
 
-/** Names shown before the rest is asked for. */
+/** Number of names that are shown before the user asks for the rest. */
 const SHOWN = 8;
 
-/** What has not stopped by then does not heed the interrupt. */
+/** Time in milliseconds after which a load that has not stopped counts as ignoring interrupts. */
 const DEAF_MS = 5000;
 
-/** What became of the kernel's variables: what is missing, why, and how it was made. */
+/** The outcome of a restore: the missing variables, why they are missing, and their code. */
 export function RestoreCard(props: { item: IRestoreItem }): JSX.Element {
   const { item } = props;
   const { trans } = usePanel();
@@ -59,7 +59,7 @@ export function RestoreCard(props: { item: IRestoreItem }): JSX.Element {
   );
 }
 
-/** The code that the snapshot is older than. */
+/** The code that ran after the snapshot was made. */
 function RanAfterwards(props: { behind: IBehindState }): JSX.Element {
   const { code, cutOff } = props.behind;
   const { trans } = usePanel();
@@ -115,7 +115,7 @@ function MissingName(props: { entry: IMissingName }): JSX.Element {
   );
 }
 
-/** Loads what was left out, and gives it up: one button, so that the focus stays on it. */
+/** Loads a skipped variable, or cancels that; a single button, so that it keeps the focus. */
 function LoadAnyway(props: {
   entry: IMissingName;
   snapshotId: string;
@@ -127,7 +127,7 @@ function LoadAnyway(props: {
   const [stoppedAt, setStoppedAt] = React.useState<number | null>(null);
   const button = React.useRef<HTMLButtonElement>(null);
 
-  // When the answer is there the button goes; whoever works by keyboard stays where they are.
+  // The button disappears when loading ends; keep the keyboard focus on its list item.
   React.useLayoutEffect(() => {
     const node = button.current;
     return () => {
@@ -194,7 +194,7 @@ function LoadAnyway(props: {
   );
 }
 
-/** What is loaded can ignore an interrupt; then there is another way out. */
+/** Progress of stopping; if the load ignores the interrupt, advice to restart the kernel. */
 function Stopping(props: { since: number }): JSX.Element {
   const { trans } = usePanel();
   return (
@@ -206,7 +206,7 @@ function Stopping(props: { since: number }): JSX.Element {
   );
 }
 
-/** Ask before what may end the kernel. */
+/** Ask the user to confirm a load that may end the kernel. */
 async function isRiskTaken(
   name: string,
   trans: TranslationBundle

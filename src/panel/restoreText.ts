@@ -2,10 +2,10 @@ import { TranslationBundle } from '@jupyterlab/translation';
 
 import { IBehindState, IMissingName, IRestoreItem } from '../model/items';
 
-/** The server's reason where a snapshot had nothing to bring back. */
+/** End of the server's reason if a snapshot contains no variables. */
 const EMPTY = 'there are no variables in the snapshot';
 
-/** The line that says what became of the kernel's variables, and why it had to. */
+/** Return the line about the outcome of a restore and its trigger. */
 export function restoreLine(
   item: IRestoreItem,
   trans: TranslationBundle
@@ -17,7 +17,7 @@ export function restoreLine(
   return item.behind === null ? line : `${line} ${behind(item.behind, trans)}`;
 }
 
-/** Why a variable is missing, or a placeholder; may be empty. */
+/** Return why a variable is missing or a placeholder; may be empty. */
 export function missingReason(
   { leftOut, reason }: IMissingName,
   trans: TranslationBundle
@@ -40,7 +40,7 @@ export function missingReason(
   }
 }
 
-/** Of a restore of some names only. */
+/** Return the line about a restore of individual names. */
 function askedLine(item: IRestoreItem, trans: TranslationBundle): string {
   const names = item.asked.join(', ');
   if (item.restored === item.asked.length) {
@@ -88,7 +88,7 @@ function outcomeLine(item: IRestoreItem, trans: TranslationBundle): string {
   }
 }
 
-/** That the snapshot is older than what ran last. */
+/** Return the sentence that the snapshot lacks the effects of later runs. */
 function behind(
   { asOf, runs }: IBehindState,
   trans: TranslationBundle

@@ -2,12 +2,12 @@ import { TranslationBundle } from '@jupyterlab/translation';
 
 import { IRevert } from '../model/items';
 
-/** Whether a cell or file was left as it is. */
+/** Whether a cell or file was not reverted. */
 export function isLeft(entry: { outcome: string }): boolean {
   return entry.outcome === 'conflict' || entry.outcome === 'failed';
 }
 
-/** What became of a revert, in a line. */
+/** Return the line about the outcome of a revert. */
 export function revertLine(revert: IRevert, trans: TranslationBundle): string {
   const cells = revert.cells.filter(cell => !isLeft(cell)).length;
   const files = revert.files.filter(file => !isLeft(file)).length;

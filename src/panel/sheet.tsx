@@ -3,7 +3,7 @@ import * as React from 'react';
 
 import { usePanel } from './context';
 
-/** A page that takes the place of the conversation until it is closed. */
+/** A page that replaces the conversation until it is closed. */
 export function Sheet(props: {
   title: string;
   onClose: () => void;

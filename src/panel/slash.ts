@@ -2,7 +2,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 
 export interface ISlashCommand {
   readonly name: string;
-  /** What may follow the name. */
+  /** Placeholder of the argument; empty if there is none. */
   readonly argument: string;
   readonly description: string;
 }
@@ -32,7 +32,7 @@ export function slashCommands(trans: TranslationBundle): ISlashCommand[] {
   ];
 }
 
-/** Commands that complete what is typed; none unless it is nothing but the start of one. */
+/** Return the commands that complete the text; none unless all of it is the start of a command. */
 export function completions(
   commands: readonly ISlashCommand[],
   text: string
@@ -44,8 +44,8 @@ export function completions(
 }
 
 /**
- * A command that the panel carries out itself; all other text is for the agent. What the offline
- * agent can do it says itself: whether `/help` is the panel's depends on who answers.
+ * Parse a command that the panel can execute itself; any other text is sent to the agent. The
+ * offline agent answers `/help` itself, so the caller has to check that case.
  */
 export function localCommand(
   text: string

@@ -3,45 +3,45 @@ import { ApiError, IStatus, PermissionMode } from '../api/rest';
 import { IConversation, IErrorItem, IUserItem } from '../model/items';
 import { ConnectionStatus } from '../tokens';
 
-/** Something the person asked for that did not work. */
+/** A failed action of the user. */
 export interface IFailure {
   readonly code: string;
   readonly message: string;
   readonly hint: string;
 }
 
-/** The notebook's kernel as Lab knows it. */
+/** The display name and status of the notebook's kernel in JupyterLab. */
 export interface IKernelDisplay {
   readonly name: string;
   readonly status: string;
 }
 
-/** All that the panel shows. A new object after each change. */
+/** The state of the panel; a new object after each change. */
 export interface IPanelState {
-  /** What the server says of itself; `null` until it has answered. */
+  /** Status of the server; `null` until it has responded. */
   readonly server: IStatus | null;
   readonly serverFailure: IFailure | null;
   readonly notebook: string | null;
   readonly kernel: IKernelDisplay | null;
-  /** `undefined` while it is looked up; `null` before the first message. */
+  /** `undefined` while the session is looked up; `null` before the first message. */
   readonly sessionId: string | null | undefined;
   readonly conversation: IConversation | null;
   readonly connection: ConnectionStatus | null;
-  /** What the next session starts with; `null`: as the server has it. */
+  /** Settings that the next session starts with; `null`: the server's default. */
   readonly newSession: {
     readonly permissionMode: PermissionMode | null;
     readonly model: string | null;
   };
   readonly draft: string;
-  /** Chosen for the draft; what is mentioned goes along only while its mention is in the text. */
+  /** Attachments of the draft. One with a mention is sent only while the text has the mention. */
   readonly attachments: readonly IAttachment[];
-  /** Text on its way to the server. */
+  /** Text of the message that is being sent. */
   readonly sending: string | null;
-  /** What goes with it. */
+  /** Attachments of the message that is being sent. */
   readonly sendingAttachments: readonly IAttachment[];
-  /** Stop was asked for and has not taken effect yet. */
+  /** Whether an interrupt was requested and has not taken effect yet. */
   readonly stopping: boolean;
-  /** Approvals whose decision is on its way. */
+  /** Call ids of the approvals whose decision is being sent. */
   readonly deciding: ReadonlySet<string>;
   readonly failure: IFailure | null;
   readonly sheet: 'none' | 'model' | 'help';
@@ -66,12 +66,12 @@ export const EMPTY_STATE: IPanelState = {
   sheet: 'none'
 };
 
-/** The agent is at work, or about to be. */
+/** Whether the agent is running, or a message is being sent to it. */
 export function isBusy(state: IPanelState): boolean {
   return state.sending !== null || !!state.conversation?.activity.running;
 }
 
-/** Permission mode of the session on show, or of the one to be made. */
+/** Return the permission mode of the current session, or of the next one if there is none. */
 export function permissionModeOf(state: IPanelState): PermissionMode {
   return ((state.sessionId && state.conversation?.permissionMode) ||
     state.newSession.permissionMode ||
@@ -79,7 +79,7 @@ export function permissionModeOf(state: IPanelState): PermissionMode {
     'ask') as PermissionMode;
 }
 
-/** Model that answers the next message; empty: the provider's default. */
+/** Return the model that answers the next message; empty for the provider's default. */
 export function modelOf(state: IPanelState): string {
   return (
     (state.sessionId && state.conversation?.model) ||
@@ -89,14 +89,14 @@ export function modelOf(state: IPanelState): string {
   );
 }
 
-/** Model chosen last; it may have to wait for the next compaction. */
+/** Return the model selected last, which may take over only after the next compaction. */
 export function chosenModelOf(state: IPanelState): string {
   return (state.sessionId && state.conversation?.chosenModel) || modelOf(state);
 }
 
 /**
- * The message to send again after an error; `null` if the error is no longer the last thing that
- * happened, or was not about a message.
+ * Return the message to send again after an error; `null` if the error is no longer the last item,
+ * or is not about a message.
  */
 export function messageToRetry(
   state: IPanelState,
@@ -126,7 +126,7 @@ export function messageToRetry(
   return null;
 }
 
-/** What the agent wrote in a turn, as Markdown. */
+/** Return the text that the agent wrote in a turn, as Markdown. */
 export function answerText(state: IPanelState, turn: string | null): string {
   return (state.conversation?.items ?? [])
     .flatMap(item =>
@@ -146,7 +146,7 @@ export function failureOf(reason: unknown): IFailure {
   };
 }
 
-/** Whether the offline agent answers. */
+/** Whether the offline agent answers the next message. */
 export function isOffline(state: IPanelState): boolean {
   const provider = state.sessionId ? state.conversation?.provider : null;
   return provider ? provider === 'offline' : (state.server?.offline ?? false);

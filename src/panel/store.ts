@@ -2,10 +2,10 @@ import { ApiError } from '../api/rest';
 import { Conversation } from '../model/conversation';
 import { EMPTY_STATE, failureOf, IPanelState } from './state';
 
-/** The panel's state, and word of its changes. */
+/** Holds the panel's state and notifies about its changes. */
 export class PanelStore {
   /**
-   * @param _schedule - Runs a callback once, soon.
+   * @param _schedule - Schedules a callback to run once, soon.
    * @param _changed - Called after changes, at most once for each scheduled run.
    */
   constructor(
@@ -13,18 +13,18 @@ export class PanelStore {
     private readonly _changed: () => void
   ) {}
 
-  /** What `snapshot` takes the state's conversation from. */
+  /** The conversation from which `snapshot` updates the state. */
   conversation: Conversation | null = null;
 
   /**
-   * As it was last set, with the conversation of the last snapshot. For what happens with each
-   * frame: a snapshot would copy a long session once for each record.
+   * The state as last set, with the conversation of the last snapshot. Use it for work that is done
+   * for each frame, since a snapshot copies the items of a long session.
    */
   get state(): IPanelState {
     return this._state;
   }
 
-  /** The state now. The same object until something changes. */
+  /** Return the current state. The object is reused until something changes. */
   snapshot(): IPanelState {
     const conversation = this.conversation?.snapshot() ?? null;
     if (conversation !== this._state.conversation) {
@@ -42,7 +42,7 @@ export class PanelStore {
     this.set({ failure: failureOf(reason) });
   }
 
-  /** Do what may be refused; the state says why, except for codes to `ignore`. */
+  /** Run an action that may fail. A failure goes into the state, except for codes in `ignore`. */
   async attempt(
     action: () => Promise<unknown>,
     { ignore = [] }: { ignore?: string[] } = {}
@@ -56,7 +56,7 @@ export class PanelStore {
     }
   }
 
-  /** Many frames of a stream make one repaint. */
+  /** Schedule one notification for many changes. */
   changedLater(): void {
     if (this._scheduled) {
       return;
@@ -68,7 +68,7 @@ export class PanelStore {
     });
   }
 
-  /** For what has to be painted with the event behind it. */
+  /** Notify at once, for changes that must be rendered within the current event. */
   changedNow(): void {
     this._changed();
   }

@@ -26,7 +26,7 @@ import { Elapsed } from './elapsed';
 import { reasonText } from './reasonText';
 import { codeLine, IToolFace, toolFace, toolSummary } from './tools';
 
-/** One call of a tool: a line that opens to what was asked and what came of it. */
+/** A tool call: a line that expands to the input and the result. */
 export const ToolCard = React.memo(
   (props: { item: IToolItem }): JSX.Element => {
     const { item } = props;
@@ -36,7 +36,7 @@ export const ToolCard = React.memo(
       () => item.input ?? parsePartialObject(item.inputText) ?? {},
       [item.input, item.inputText]
     );
-    // What the person chose holds; until then the card decides.
+    // The user's choice takes precedence over the default.
     const [chosen, setChosen] = React.useState<boolean | null>(null);
     const open = chosen ?? opensByItself(item, settings.toolCards);
     const source = useCellSource(item, input);
@@ -90,8 +90,8 @@ export const ToolCard = React.memo(
 );
 
 /**
- * Open where there is something to decide or to look at. Cells show their output in the notebook;
- * what was run beside it is seen only here.
+ * Whether a card is open by default: if there is a decision to make or a result to look at. Cells
+ * show their outputs in the notebook; other outputs are shown only here.
  */
 function opensByItself(
   item: IToolItem,
@@ -121,7 +121,7 @@ function notebookOf(controller: PanelController): string | null {
   return controller.snapshot().conversation?.notebook ?? controller.notebook;
 }
 
-/** What the cell of a call holds: by what the call did with it, or as it is open. */
+/** Return the source of the call's cell: as the call changed it, else as it is in the notebook. */
 function useCellSource(
   item: IToolItem,
   input: Readonly<Record<string, unknown>>
@@ -137,7 +137,7 @@ function useCellSource(
   return notebookView.cellSource(notebook, cellId) ?? undefined;
 }
 
-/** What the notebook holds, and what the agent wanted it to hold; `null` unless they conflict. */
+/** Return the source in the notebook and the one the agent wanted; `null` unless they conflict. */
 function bothSides(
   change: ICellChange | null
 ): { here: string; wanted: string } | null {
@@ -152,8 +152,8 @@ function bothSides(
 }
 
 /**
- * What went wrong, for the person, and what else the model was told. It is spoken to: where the
- * reason is known, what it was told of that is left out.
+ * Return the error message for the user, and the rest of the result's text. That text addresses the
+ * model, so it is omitted if the reason is known.
  */
 function failureText(
   item: IToolItem,
@@ -175,7 +175,7 @@ function ToolInput(props: {
   item: IToolItem;
   face: IToolFace;
   input: Readonly<Record<string, unknown>>;
-  /** What the call's cell holds. */
+  /** Source of the call's cell. */
   source: string | undefined;
 }): JSX.Element | null {
   const { item, face, input } = props;

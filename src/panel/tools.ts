@@ -21,13 +21,13 @@ import { compactIcon, variableIcon } from './icons';
 export interface IToolFace {
   readonly icon: LabIcon;
   readonly name: string;
-  /** Input whose text is code or a file's content, shown with highlighting. */
+  /** Name of the input that is code or file content, shown with highlighting. */
   readonly body: string | null;
-  /** Inputs of which the first that is there makes the one-line summary. */
+  /** Names of inputs; the first one present is the one-line summary. */
   readonly summary: readonly string[];
 }
 
-/** How a tool is shown. A tool that is not known here is shown by its own name. */
+/** Return how to show a tool. An unknown tool is shown by its own name. */
 export function toolFace(tool: string, trans: TranslationBundle): IToolFace {
   switch (tool) {
     case 'run_code':
@@ -82,7 +82,7 @@ function face(
   return { icon, name, summary, body };
 }
 
-/** One line that tells this call from others. */
+/** Return a one-line summary of the call's input. */
 export function toolSummary(
   face: IToolFace,
   input: Readonly<Record<string, unknown>>
@@ -99,7 +99,7 @@ export function toolSummary(
   return '';
 }
 
-/** The first line of code that does more than comment or import. */
+/** Return the first line that is not a comment, cell magic or import, else the first line. */
 export function codeLine(code: string): string {
   const telling = lines(code).find(
     line => !/^(#|%%|import\b|from\b)/.test(line)

@@ -8,7 +8,7 @@ import { reasonText } from './reasonText';
 import { isLeft, revertLine } from './revertText';
 import { isBusy } from './state';
 
-/** Takes back what the agent changed in a turn, as long as nobody has. */
+/** The button that reverts the agent's changes of a turn, until it was reverted. */
 export function RevertTurn(props: { item: ITurnItem }): JSX.Element | null {
   const { changes, revert } = props.item;
   const { trans } = usePanel();
@@ -19,7 +19,7 @@ export function RevertTurn(props: { item: ITurnItem }): JSX.Element | null {
   ) : null;
 }
 
-/** What became of that: what is left as it is, with both sides. */
+/** The outcome of a revert: what was not reverted, with both versions. */
 export function RevertOutcome(props: { item: ITurnItem }): JSX.Element | null {
   const { revert } = props.item;
   const { trans } = usePanel();
@@ -51,7 +51,7 @@ export function RevertOutcome(props: { item: ITurnItem }): JSX.Element | null {
   );
 }
 
-/** A cell that somebody has changed since: what it holds, and what it held before the turn. */
+/** A cell that was not reverted, with its current source and its source before the turn. */
 function LeftCell(props: { cell: IRevertedCell }): JSX.Element {
   const { id, current, earlier } = props.cell;
   const { controller, notebookView, trans } = usePanel();
@@ -94,7 +94,7 @@ function RevertButton(props: {
   const busy = isBusy(usePanelState());
   const [running, setRunning] = React.useState(false);
   const revert = async (): Promise<void> => {
-    // The notebook's own editor undoes it again; nothing does that for files.
+    // Confirm for files only: a revert of cells can be undone in the notebook.
     if (changes.files > 0) {
       const { button } = await showDialog({
         title: trans.__('Revert the edits of this turn?'),

@@ -2,10 +2,10 @@ import { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 import { TranslationBundle } from '@jupyterlab/translation';
 
 /**
- * Lab's sanitizer, and one thing more: images from other servers become links.
+ * JupyterLab's sanitizer, which additionally replaces images on other servers by links.
  *
- * The address of an image can carry data out of the conversation the moment it is drawn, and what
- * the model writes can be steered by what it reads.
+ * Loading an image can leak data of the conversation in its URL, and the content that the model
+ * reads can make it write such a URL (prompt injection).
  */
 export class UntrustedSanitizer implements IRenderMime.ISanitizer {
   constructor(
@@ -38,7 +38,7 @@ export class UntrustedSanitizer implements IRenderMime.ISanitizer {
   }
 }
 
-/** Replace each image of another server by a link to it. */
+/** Replace each image on another server by a link to it. */
 export function withoutRemoteImages(
   html: string,
   label: (alt: string) => string
@@ -46,14 +46,14 @@ export function withoutRemoteImages(
   if (!/\b(?:src|srcset|poster)\b|url\(/i.test(html)) {
     return html;
   }
-  // A parsed document loads nothing.
+  // A document made by DOMParser does not load resources.
   const { body } = new DOMParser().parseFromString(html, 'text/html');
   body.querySelectorAll('[style]').forEach(element => {
     if (/url\(|\\/i.test(element.getAttribute('style')!)) {
       element.removeAttribute('style');
     }
   });
-  // Whatever has a source loads it: images, media, and buttons that are images too.
+  // All elements with a source load it: images, media, and image buttons.
   body.querySelectorAll('[src], [srcset], [poster]').forEach(element => {
     element.removeAttribute('srcset');
     element.removeAttribute('poster');

@@ -2,9 +2,9 @@ import { ApiError, PrimeApi, RestoreMode } from '../api/rest';
 import { ISessions } from '../tokens';
 import { PanelStore } from './store';
 
-/** What a person does about the kernel's saved variables, for the session on show. */
+/** The actions of the user on the saved variables of the current session. */
 export class Variables {
-  /** @param _nothingSaved - Said where there is nothing to restore. */
+  /** @param _nothingSaved - Error message if there is no snapshot. */
   constructor(
     private readonly _api: PrimeApi,
     private readonly _sessions: ISessions,
@@ -12,7 +12,7 @@ export class Variables {
     private readonly _nothingSaved: string
   ) {}
 
-  /** Bring back a snapshot; the newest one if none is named. What was changed since stays. */
+  /** Restore a snapshot, by default the newest. Variables that were changed since are kept. */
   async restore(snapshotId?: string): Promise<void> {
     const id = this._store.state.sessionId;
     if (!id) {
@@ -28,8 +28,8 @@ export class Variables {
   }
 
   /**
-   * Bring back one variable that a restore has left out for what loading it may do; ends when it
-   * is loaded, has failed or was given up.
+   * Load one variable that a restore has skipped as risky or slow. Resolves when the variable was
+   * loaded, loading failed or it was cancelled.
    */
   async load(name: string, snapshotId: string): Promise<void> {
     const id = this._store.state.sessionId;
@@ -40,7 +40,7 @@ export class Variables {
     }
   }
 
-  /** End what `load` waits for. */
+  /** Cancel a pending `load`. */
   async giveUp(snapshotId: string): Promise<void> {
     const id = this._store.state.sessionId;
     if (id) {
@@ -48,7 +48,7 @@ export class Variables {
     }
   }
 
-  /** Save the notebook's variables, or no longer, and then delete what was saved. */
+  /** Switch saving of the notebook's variables on, or off, which deletes the snapshots. */
   async setSaved(saved: boolean): Promise<void> {
     const id = this._store.state.sessionId;
     if (id) {
@@ -58,15 +58,15 @@ export class Variables {
     }
   }
 
-  /** Bytes that are kept on the server for the session on show. */
+  /** Return the size in bytes of the current session's snapshots on the server. */
   async savedBytes(): Promise<number> {
     const id = this._store.state.sessionId;
     return id ? (await this._sessions.get(id)).snapshots.bytes : 0;
   }
 
   /**
-   * When variables come back by themselves, as this person wants it; `null` leaves it to the
-   * server. It is a property of the session, since the server acts while nobody looks.
+   * Set when variables are restored automatically; `null` for the server's default. The mode is
+   * stored in the session, because the server also restores while no page is open.
    */
   setRestoreMode(mode: RestoreMode | null): void {
     const before = this._restoreMode;
@@ -78,12 +78,12 @@ export class Variables {
     }
   }
 
-  /** For a session that is made. */
+  /** Restore mode for new sessions. */
   get restoreMode(): RestoreMode | null {
     return this._restoreMode;
   }
 
-  /** Tell the server, if the session on show has another mode. */
+  /** Set the restore mode of the current session, if it has another one. */
   async applyRestoreMode(mode = this._restoreMode): Promise<void> {
     const id = this._store.state.sessionId;
     if (!id || mode === null) {
@@ -95,7 +95,7 @@ export class Variables {
         await this._sessions.patch(id, { restore: mode });
       }
     } catch (reason) {
-      // The session was deleted, or is open in another server: the panel says so already.
+      // The session was deleted or is open in another server, which the panel shows already.
       if (!(reason instanceof ApiError)) {
         throw reason;
       }
