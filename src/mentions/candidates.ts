@@ -1,5 +1,5 @@
 /**
- * What can be mentioned, and which of it fits what is typed.
+ * Candidates for a mention, and their ranking by the typed query.
  */
 import { IAttachment } from '../api/attachments';
 
@@ -10,19 +10,19 @@ export type CandidateKind =
 
 export interface ICandidate {
   readonly kind: CandidateKind;
-  /** What it is called in the list. */
+  /** Name in the list. */
   readonly label: string;
-  /** What else tells it from others. */
+  /** Additional text that distinguishes it from other candidates. */
   readonly detail: string;
-  /** What stands for it in the text; a folder's ends with a slash and is gone on from. */
+  /** Text of the mention. That of a folder to descend into ends with a slash. */
   readonly mention: string;
-  /** `null` for a folder that is gone on from. */
+  /** `null` for a folder to descend into. */
   readonly attachment: IAttachment | null;
-  /** Names that one may type to find it. */
+  /** Names that the query is matched with. */
   readonly words: readonly string[];
-  /** What it holds, to find it by as well; a name counts for more. */
+  /** Content that the query is matched with as well; a match of a name ranks higher. */
   readonly content?: string;
-  /** The one that matters more goes first where nothing is typed. */
+  /** Candidates of equal score are ranked by weight, the highest first; 0 if absent. */
   readonly weight?: number;
 }
 
@@ -31,7 +31,7 @@ export interface ICandidateGroup {
   readonly candidates: readonly ICandidate[];
 }
 
-/** Of one group, where nothing is typed and where something is. */
+/** Maximum number of candidates per group, for an empty query and otherwise. */
 const SHOWN_UNASKED = 5;
 const SHOWN = 8;
 
@@ -52,8 +52,8 @@ const ORDER: readonly CandidateGroup[] = [
 ];
 
 /**
- * What fits the query, by groups. The best one comes first: its group goes before the others, and
- * within its group it goes before the others.
+ * Return the candidates that match the query, in groups. Groups are sorted by their best candidate;
+ * candidates by score and weight, or, for an empty query, in their original order.
  */
 export function rank(
   candidates: readonly ICandidate[],
@@ -66,7 +66,7 @@ export function rank(
       .filter(({ kind }) => GROUPS[kind] === group)
       .map(candidate => ({ candidate, score: scoreOf(candidate, sought) }))
       .filter(({ score }) => score > 0);
-    // Both sorts are stable: what was near stays near.
+    // Sorting is stable, so equal candidates keep their order.
     const best = [...scored].sort(
       (one, other) =>
         other.score - one.score ||
@@ -76,7 +76,7 @@ export function rank(
     return {
       group,
       score: shown[0]?.score ?? 0,
-      // Unasked, the order is that of the notebook.
+      // For an empty query, keep the order of the notebook.
       candidates: (sought === ''
         ? scored.filter(entry => shown.includes(entry))
         : shown
@@ -89,7 +89,7 @@ export function rank(
     .map(({ group, candidates }) => ({ group, candidates }));
 }
 
-/** Case and the way that accents are written do not matter: macOS writes them apart. */
+/** Normalize case and accents: file names on macOS have decomposed accents. */
 function plain(text: string): string {
   return text.normalize().toLowerCase();
 }

@@ -7,15 +7,15 @@ import * as nbformat from '@jupyterlab/nbformat';
 import { IAttachedCell, IAttachment } from '../api/attachments';
 import { IOutput } from '../api/frames';
 
-/** Characters of text of one output, half of them from each end. */
+/** Maximum number of characters of an output's text; half of them are kept from each end. */
 const MAX_TEXT = 20_000;
 
-/** Base64 characters of an image; a larger one is not sent. */
+/** Maximum size of an image in base64 characters; larger images are not sent. */
 const MAX_IMAGE = 5_000_000;
 
 const IMAGES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
 
-/** The cell by its id; what it holds is read when the message is sent. */
+/** Return a reference to a cell; its content is read when the message is sent. */
 export function cellReference(cell: ICellModel, index: number): IAttachedCell {
   return {
     id: cell.id,
@@ -26,10 +26,10 @@ export function cellReference(cell: ICellModel, index: number): IAttachedCell {
 }
 
 /**
- * The attachment as it is sent: with what its cells hold now. The server looks for a cell that is
- * not among them.
+ * Return the attachment as it is sent, with the current content of its cells. The server reads
+ * cells that are not in `cells`.
  *
- * @param cells - Of the notebook that it names; none if that is not open.
+ * @param cells - Cells of the attachment's notebook; empty if it is not open.
  */
 export function filled(
   attachment: IAttachment,
@@ -49,24 +49,24 @@ export function filled(
   } as IAttachment;
 }
 
-/** The first line that is not blank. */
+/** Return the first line of a cell that is not blank. */
 export function firstLine(cell: ICellModel): string {
   const lines = cell.sharedModel.getSource().split('\n');
   return lines.find(line => line.trim() !== '')?.trim() ?? '';
 }
 
-/** The error that the cell's last run ended with. */
+/** Return the error that the last run of the cell ended with; `null` if there is none. */
 export function errorOf(cell: ICellModel | null): nbformat.IError | null {
   if (cell?.type !== 'code' || cell.isDisposed) {
     return null;
   }
   const { outputs } = cell as ICodeCellModel;
   const last = outputs.length > 0 ? outputs.get(outputs.length - 1) : null;
-  // Only of an error: a figure would be copied whole, and this is asked often.
+  // `toJSON` would copy a whole figure, and this is called often: call it for errors only.
   return last?.type === 'error' ? (last.toJSON() as nbformat.IError) : null;
 }
 
-/** Where the cell is whose run failed last; -1 if none did. */
+/** Return the index of the cell whose run failed last; -1 if there is none. */
 export function lastError(cells: readonly ICellModel[]): number {
   let last = -1;
   cells.forEach((cell, index) => {
@@ -91,7 +91,7 @@ function contentOf(cell: ICellModel, index: number): Partial<IAttachedCell> {
       };
 }
 
-/** Outputs as a reader sees them: text in full unless it is very long, images, nothing else. */
+/** Reduce outputs to their text, shortened if it is very long, and one image each. */
 export function readable(outputs: nbformat.IOutput[]): IOutput[] {
   return outputs.map((output): IOutput => {
     if (nbformat.isStream(output)) {

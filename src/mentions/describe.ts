@@ -1,5 +1,5 @@
 /**
- * What an attachment is called where it is shown.
+ * Labels of attachments.
  */
 import { PathExt } from '@jupyterlab/coreutils';
 import { TranslationBundle } from '@jupyterlab/translation';
@@ -9,9 +9,9 @@ import { CandidateKind } from './candidates';
 
 export interface IAttachmentText {
   readonly kind: CandidateKind | 'notebook' | 'image';
-  /** Short enough for a chip. */
+  /** Label that is short enough for a chip. */
   readonly label: string;
-  /** The rest, where there is room. */
+  /** Details, for a tooltip. */
   readonly title: string;
 }
 

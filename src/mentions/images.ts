@@ -1,25 +1,26 @@
 import { IImageAttachment } from '../api/attachments';
 
 /**
- * Pixels of the longer side. Models scale down what is larger, and refuse more than 2,000 pixels
- * where there are many images.
+ * Maximum length of the longer side in pixels. Models scale down larger images, and reject images
+ * of more than 2,000 pixels in requests with many images.
  */
 const MAX_SIDE = 1568;
 
-/** Bytes of an image that is sent as it is: less than 5 MiB as base64. */
+/** Maximum size in bytes of an image that is sent unchanged: less than 5 MiB as base64. */
 const MAX_BYTES = 3_700_000;
 
 const SENT_AS_THEY_ARE = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
 
-/** The images among files that were pasted or dropped. */
+/** Return the images among files that were pasted or dropped. */
 export function imagesAmong(files: FileList | undefined): File[] {
   return [...(files ?? [])].filter(({ type }) => type.startsWith('image/'));
 }
 
 /**
- * An image as models take it: scaled down and drawn again only if it has to be.
+ * Return an image in a format and size that models accept. It is scaled down and re-encoded only if
+ * necessary.
  *
- * @throws If the browser cannot read it.
+ * @throws If the browser cannot read the image.
  */
 export async function imageAttachment(file: File): Promise<IImageAttachment> {
   const bitmap = await createImageBitmap(file);
@@ -37,7 +38,7 @@ export async function imageAttachment(file: File): Promise<IImageAttachment> {
     context.drawImage(bitmap, 0, 0, canvas.width, canvas.height);
     blob = await encoded(canvas, 'image/png');
     if (blob.size > MAX_BYTES) {
-      // What is transparent would be black.
+      // JPEG has no transparency: without a background, transparent areas would be black.
       context.globalCompositeOperation = 'destination-over';
       context.fillStyle = 'white';
       context.fillRect(0, 0, canvas.width, canvas.height);

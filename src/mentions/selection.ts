@@ -1,8 +1,8 @@
 import { ISelection } from '../api/attachments';
 
 /**
- * What is selected of a text, by its offsets; `null` if that is nothing. A line break at its end
- * does not count: the line behind it is not meant.
+ * Return the selection between two offsets of a text; `null` if it is blank. Line breaks at its end
+ * are excluded, since the line after them is not meant.
  */
 export function selectionOf(
   text: string,

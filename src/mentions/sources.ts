@@ -16,15 +16,15 @@ import { linesOf } from './describe';
 import { selectionOf } from './selection';
 import { mentionOf } from './text';
 
-/** Where what can be mentioned comes from: the notebook in front, its kernel, the files. */
+/** Sources of candidates for a mention: the current notebook, its kernel, and the files. */
 export interface IMentionSources {
-  /** What is at hand: selections, the last error, the cells of the notebook in front. */
+  /** Return selections, the last error, and the cells of the current notebook. */
   here(): ICandidate[];
-  /** Variables of the notebook's kernel, the newest first. */
+  /** List the variables of the notebook's kernel, newest first. */
   variables(): Promise<ICandidate[]>;
-  /** Files where the query leads to. */
+  /** List the files in the folder of the query, relative to the notebook and to the root. */
   files(query: string): Promise<ICandidate[]>;
-  /** The attachment with what an open notebook has of its cells. */
+  /** Fill in the cells of an attachment from an open notebook. */
   fill(attachment: IAttachment): IAttachment;
 }
 
@@ -67,7 +67,7 @@ export class MentionSources implements IMentionSources {
 
   async variables(): Promise<ICandidate[]> {
     const panel = this._panel;
-    // Nobody waits for a kernel that is not there.
+    // Do not query the server if the notebook has no kernel.
     if (!panel?.sessionContext.session?.kernel) {
       return [];
     }
@@ -87,7 +87,7 @@ export class MentionSources implements IMentionSources {
         mention: `@${name}`,
         attachment: { type: 'variable', value: name },
         words: [name],
-        // Functions and classes can be looked for; unasked, data is what one means.
+        // For an empty query, data ranks before functions and classes.
         weight: kind === 'data' ? 1 : 0
       }));
   }
@@ -152,7 +152,7 @@ export class MentionSources implements IMentionSources {
     ];
   }
 
-  /** Of the file that is in front, or was before the panel was. */
+  /** Return the selection of the current file editor, which may have lost the focus to the panel. */
   private _fileSelection(): ICandidate[] {
     const { shell, editors, contents, trans } = this._options;
     const widget = shell.currentWidget;
@@ -185,10 +185,10 @@ export class MentionSources implements IMentionSources {
 
   private _file(path: string, type: string, near: string): ICandidate {
     const isFolder = type === 'directory';
-    // A folder that was gone into ends with a slash, and can itself be meant.
+    // The path of a folder that the query descended into ends with a slash: attach that folder.
     const isWhole = path.endsWith('/');
     const value = path.replace(/\/$/, '');
-    // Beside the notebook, files go by the name that its code knows them by.
+    // Name files below the notebook's folder by the relative path that its code uses.
     const relative =
       near !== '' && value.startsWith(`${near}/`)
         ? value.slice(near.length + 1)
@@ -213,7 +213,10 @@ export class MentionSources implements IMentionSources {
     };
   }
 
-  /** What is in a folder, and the folder itself if it was gone into; nothing if there is none. */
+  /**
+   * List a folder, preceded by the folder itself if the query descended into it; empty if the
+   * folder does not exist.
+   */
   private async _list(
     path: string,
     goneInto: boolean

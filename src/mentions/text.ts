@@ -1,22 +1,26 @@
 /**
- * Mentions in the text of a message: where one is being typed, and which are still there.
+ * Mentions in the text of a message: detecting one that is being typed, inserting and removing
+ * mentions, and matching them with attachments.
  */
 import { IAttachment } from '../api/attachments';
 
 /** A mention that is being typed. */
 export interface ITrigger {
-  /** Where its `@` stands. */
+  /** Offset of the `@`. */
   readonly start: number;
-  /** What follows the `@` and a quote that opens behind it, up to the cursor. */
+  /** Text after the `@`, and after an opening quote, up to the cursor. */
   readonly query: string;
-  /** Where the cursor is. */
+  /** Offset of the cursor. */
   readonly end: number;
 }
 
-/** A mention of a path with spaces stands in the first of these that the path does not have. */
+/** A path with spaces is quoted with the first of these that it does not contain. */
 const QUOTES = ['"', "'", '`'];
 
-/** The mention at the cursor; an `@` inside a word is none, nor is one whose quote is closed. */
+/**
+ * Return the mention that is being typed at the cursor, or `null`. An `@` inside a word does not
+ * start a mention, and a closing quote ends it.
+ */
 export function triggerAt(text: string, cursor: number): ITrigger | null {
   const match = text
     .slice(0, cursor)
@@ -33,9 +37,9 @@ export function triggerAt(text: string, cursor: number): ITrigger | null {
 }
 
 /**
- * What stands for a path in the text.
+ * Return the mention of a path.
  *
- * @param goesOn - It is a folder to go on from: a quote stays open.
+ * @param goesOn - Whether the path is a folder to descend into, so that a quote stays open.
  */
 export function mentionOf(path: string, goesOn = false): string {
   const end = goesOn ? '/' : '';
@@ -47,9 +51,9 @@ export function mentionOf(path: string, goesOn = false): string {
 }
 
 /**
- * Put a mention where it was being typed.
+ * Replace the mention that is being typed.
  *
- * @returns The text, and where the cursor belongs.
+ * @returns The new text, and the new offset of the cursor.
  */
 export function insertMention(
   text: string,
@@ -58,7 +62,7 @@ export function insertMention(
 ): { text: string; cursor: number } {
   const before = text.slice(0, trigger.start);
   const after = text.slice(trigger.end);
-  // A folder goes on: what is in it comes next.
+  // No space after a folder, since the user goes on to its content.
   const space = mention.endsWith('/') || /^\s/.test(after) ? '' : ' ';
   const cursor = before.length + mention.length + (space || after ? 1 : 0);
   return {
@@ -67,12 +71,12 @@ export function insertMention(
   };
 }
 
-/** Whether the text has the mention, as a word of its own. */
+/** Whether the text contains the mention as a separate word. */
 export function hasMention(text: string, mention: string): boolean {
   return placesOf(text, mention).length > 0;
 }
 
-/** The text without the mention. */
+/** Remove a mention from the text. */
 export function withoutMention(text: string, mention: string): string {
   return placesOf(text, mention).reduceRight((left, place) => {
     const before = left.slice(0, place);
@@ -83,7 +87,7 @@ export function withoutMention(text: string, mention: string): string {
   }, text);
 }
 
-/** `mention`, with a number if another attachment goes by it already. */
+/** Return `mention`, with a number appended if another attachment has it already. */
 export function freeMention(
   mention: string,
   attachments: readonly IAttachment[]
@@ -96,7 +100,7 @@ export function freeMention(
   return free;
 }
 
-/** What goes with the text: what is mentioned goes as long as its mention is there. */
+/** Return the attachments to send: those without a mention, or whose mention is in the text. */
 export function attachedTo(
   text: string,
   attachments: readonly IAttachment[]
@@ -107,8 +111,8 @@ export function attachedTo(
 }
 
 /**
- * What goes along when a message of before is sent again. A selection does not: what was selected
- * is not known any more.
+ * Return the mentioned attachments of an earlier message that can be sent again. Selections cannot,
+ * since records do not keep the selected text.
  */
 export function mentionedAgain(
   attachments: readonly IAttachment[]
@@ -124,7 +128,7 @@ export function mentionedAgain(
   );
 }
 
-/** Whether two attachments are of the same thing. */
+/** Whether two attachments refer to the same object. */
 export function isSame(one: IAttachment, other: IAttachment): boolean {
   return identity(one) === identity(other);
 }
@@ -150,7 +154,7 @@ function placesOf(text: string, mention: string): number[] {
   ) {
     const before = text[place - 1] ?? ' ';
     const after = text.slice(place + mention.length);
-    // A full stop behind it may end the sentence, a name goes on.
+    // A period may end the sentence, unless the name continues after it.
     if (
       !/[\p{L}\p{N}_]/u.test(before) &&
       !/^\.?[\p{L}\p{N}_]|^[\p{M}/-]/u.test(after)

@@ -3,12 +3,12 @@ import { ISignal, Signal } from '@lumino/signaling';
 
 import { PermissionMode, RestoreMode } from '../api/rest';
 
-/** What a person changes in daily use; `schema/plugin.json` describes each. */
+/** The user settings; `schema/plugin.json` describes each of them. */
 export interface IPanelSettings {
   readonly sendWith: 'enter' | 'accel-enter';
   readonly permissionMode: PermissionMode | null;
   readonly model: string | null;
-  /** `null`: as the server has it. */
+  /** `null`: the server's default. */
   readonly restoreVariables: RestoreMode | null;
   readonly toolCards: 'auto' | 'collapsed' | 'expanded';
   readonly showThinking: boolean;
@@ -31,7 +31,7 @@ export const DEFAULT_SETTINGS: IPanelSettings = {
   loadRemoteImages: false
 };
 
-/** The settings as they are now; defaults until they are loaded, or where there is no registry. */
+/** The current settings; the defaults until they are loaded, or if there is no registry. */
 export class PanelSettings {
   get value(): IPanelSettings {
     return this._value;
@@ -55,7 +55,7 @@ export class PanelSettings {
   private _changed = new Signal<this, void>(this);
 }
 
-/** `default`, or an empty model, stands for "as the server has it". */
+/** Convert the composite settings. `default`, or an empty model, means the server's default. */
 export function fromComposite(composite: Record<string, any>): IPanelSettings {
   return {
     ...DEFAULT_SETTINGS,

@@ -11,8 +11,8 @@ import { phaseText } from '../panel/activity';
 import { IActiveSessions, IChatPanel } from '../tokens';
 
 /**
- * Small context meter and running state, in the status bar, and how many other sessions wait or
- * work. A click opens the panel, on what waits.
+ * The status bar item: the context meter or the current activity, and the number of other sessions
+ * that are waiting or working. A click opens the panel, with a waiting session if there is one.
  */
 export class StatusItem extends ReactWidget {
   constructor(
@@ -27,7 +27,7 @@ export class StatusItem extends ReactWidget {
     _active.changed.connect(this._onChange, this);
   }
 
-  /** There is a session to tell about. */
+  /** Whether there is a session to show. */
   get isActive(): boolean {
     return this._panel.sessionId !== null || this._others().length > 0;
   }
@@ -88,7 +88,7 @@ export class StatusItem extends ReactWidget {
     );
   }
 
-  /** Active sessions that are not on show, the one written last first. */
+  /** Return the active sessions other than the current one, most recently updated first. */
   private _others(): ISessionSummary[] {
     return this._active.sessions.filter(
       ({ id }) => id !== this._panel.sessionId
@@ -105,7 +105,7 @@ export class StatusItem extends ReactWidget {
     }
   }
 
-  /** Text that streams by changes nothing here. */
+  /** Update the item if something it shows has changed; deltas change nothing. */
   private _onChange(): void {
     const conversation = this._panel.conversation;
     const now = [
