@@ -152,7 +152,7 @@ export class MentionSources implements IMentionSources {
     ];
   }
 
-  /** Return the selection of the current file editor, which may have lost the focus to the panel. */
+  /** Return the selection of the current file editor, even if the panel has the focus. */
   private _fileSelection(): ICandidate[] {
     const { shell, editors, contents, trans } = this._options;
     const widget = shell.currentWidget;

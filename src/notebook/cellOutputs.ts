@@ -12,7 +12,7 @@ import { commonStart } from './text';
 type LateOutputs = Extract<INotebookOperation, { op: 'late_outputs' }>;
 
 /**
- * What a cell shows when the run that filled it has put out more behind its end.
+ * Return the outputs of a cell after its run has produced further outputs after its end.
  */
 export function withLateOutputs(
   shown: nbformat.IOutput[],
@@ -42,11 +42,11 @@ export function withLateOutputs(
 }
 
 /**
- * Keep the first `from` outputs, and those behind them that stay as they are; replace what follows.
- * An output that is inserted again is drawn again, and its scripts run again.
+ * Keep the first `from` outputs and replace the rest, except for equal outputs at its start: an
+ * output that is inserted again is rendered again, and its scripts run again.
  *
- * Each step is a transaction of its own: Lab's cell applies what was inserted before what was
- * deleted, and joins neighbouring streams.
+ * Each step is a separate transaction, because JupyterLab's cell applies insertions before
+ * deletions and merges adjacent streams.
  */
 export function replaceOutputs(
   cell: ISharedCodeCell,
@@ -71,7 +71,7 @@ export function replaceOutputs(
     kept++;
   }
   if (old.length === kept + 1 && isSameStream(old[kept], fresh[0])) {
-    // Replacing a stream would render all of it again with every line.
+    // Replacing a stream would render all of it again for every line.
     replaceText(
       cell as IStreamingCell,
       kept,
@@ -89,7 +89,7 @@ export function replaceOutputs(
   }
 }
 
-/** Part of the shared code cell that its interface does not name. */
+/** Methods of the shared code cell that are missing in its interface. */
 interface IStreamingCell extends ISharedCodeCell {
   removeStreamOutput(index: number, start: number): void;
   appendStreamOutput(index: number, text: string): void;

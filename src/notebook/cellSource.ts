@@ -5,7 +5,7 @@ import { ISharedCell } from '@jupyter/ydoc';
 
 import { commonStart, splitsPair } from './text';
 
-/** Replace only what differs, so that cursors elsewhere in the cell stay where they are. */
+/** Replace only the part that differs, so that cursors elsewhere in the cell keep their place. */
 export function replaceSource(cell: ISharedCell, source: string): void {
   const old = cell.source;
   const shorter = Math.min(old.length, source.length);

@@ -1,5 +1,6 @@
 /**
- * Tells of cells that a person and the agent have changed apart from each other.
+ * Notification about cells that the user and the agent have both changed while the page was
+ * disconnected.
  */
 import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';

@@ -1,10 +1,10 @@
 import { digest } from 'lib0/hash/sha256';
 
 /**
- * SHA-256, in hex, of a source as UTF-8; the same as `source_hash` on the server.
+ * Return the SHA-256 of a source in UTF-8 as hex; the same as `source_hash` on the server.
  *
- * Not `crypto.subtle`: it does not exist on plain http, and it is asynchronous, so that the user
- * could type between the comparison and the change.
+ * `crypto.subtle` does not exist over plain HTTP, and it is asynchronous, so that the user could
+ * type between the comparison and the change.
  */
 export function sourceHash(source: string): string {
   const bytes = digest(new TextEncoder().encode(source));

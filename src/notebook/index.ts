@@ -1,5 +1,5 @@
 /**
- * Lets the agent's operations into the notebooks that are open in this page.
+ * Applies the agent's operations to the notebooks that are open in this page.
  */
 import {
   JupyterFrontEnd,
@@ -29,7 +29,7 @@ type OnScheduled = Parameters<
   typeof NotebookActions.executionScheduled.connect
 >[0];
 
-/** Longest wait for the server to answer a claim, in milliseconds. */
+/** Timeout for the server's answer to a claim, in milliseconds. */
 const CLAIM_PATIENCE = 15_000;
 
 export const notebookWriter: JupyterFrontEndPlugin<INotebookWriter> = {
@@ -127,8 +127,8 @@ export const notebookWriter: JupyterFrontEndPlugin<INotebookWriter> = {
       for (const [context, opened] of opening) {
         if (context.localPath === path) {
           await opened.catch(() => {
-            // Parts of a page are loaded when they are needed; the package may be newer by then.
-            // Without them the file would be written behind the page's back.
+            // The chunks are loaded on demand, which fails if the package was updated meanwhile.
+            // Without them the server would change the file without this page knowing.
             throw new Error(
               trans.__(
                 'This page cannot show what the agent changes. Save the notebook and reload the page.'
@@ -150,8 +150,8 @@ export const notebookWriter: JupyterFrontEndPlugin<INotebookWriter> = {
 };
 
 /**
- * Scroll to a cell that has changed, in the views that are visible, unless the user is typing
- * there. Focus and active cell stay where they are.
+ * Scroll to a changed cell in the visible views, except where the user is typing. Focus and active
+ * cell do not change.
  */
 function reveal(
   tracker: INotebookTracker,
@@ -164,15 +164,16 @@ function reveal(
       panel.node.contains(document.activeElement);
     if (panel.context === context && panel.isVisible && !typing) {
       panel.content.scrollToItem(index, 'smart').catch(() => {
-        // The cell is gone again, or its view not yet there.
+        // The cell was deleted, or its view does not exist yet.
       });
     }
   });
 }
 
 /**
- * Lab listens to a run of a cell until the next one that it makes itself. The agent's runs are made
- * by the server, so that what an earlier one of the person's puts out would get between its outputs.
+ * Ignore further IOPub messages of the user's last run of a cell. JupyterLab listens to that run
+ * until it starts the next one itself. Since the server starts the agent's runs, late outputs of
+ * the user's run would be mixed with theirs.
  */
 function letGo(
   tracker: INotebookTracker,

@@ -1,5 +1,5 @@
 /**
- * Loading the file of an open document anew, without losing what is typed meanwhile.
+ * Reloading the file of an open document without losing text that is typed meanwhile.
  */
 import { CellChange, ISharedCell, ISharedNotebook } from '@jupyter/ydoc';
 import { DocumentRegistry } from '@jupyterlab/docregistry';
@@ -7,15 +7,15 @@ import { ICell, INotebookContent } from '@jupyterlab/nbformat';
 import { INotebookModel } from '@jupyterlab/notebook';
 
 /**
- * Load the file of a document anew, but leave it to `take` what becomes of the document. Lab would
- * replace all cells, with what is typed into them and the cursor there.
+ * Reload the file of a document, and let `take` apply its content to the document. JupyterLab would
+ * replace all cells, and lose unsaved text and the cursor.
  */
 export async function revertInto(
   context: DocumentRegistry.IContext<INotebookModel>,
   take: (content: INotebookContent) => void
 ): Promise<void> {
   const { model } = context;
-  // The public way to have Lab know that the document is of this version of the file.
+  // `revert` is the public way to make this version of the file the base of the document.
   model.fromJSON = content => take(content as INotebookContent);
   try {
     await context.revert();
@@ -27,8 +27,8 @@ export async function revertInto(
 type Typed = Pick<ICell, 'cell_type' | 'source'>;
 
 /**
- * What the person types into cells while the document is loaded anew, by the id of the cell. It
- * would be lost: Lab replaces all cells when the file has come, whatever they hold by then.
+ * Reload a document, and return the cells that the user edits meanwhile, by cell id. These edits
+ * would be lost, because JupyterLab replaces all cells when the file has arrived.
  */
 export async function typedDuring(
   model: INotebookModel,
@@ -51,7 +51,7 @@ export async function typedDuring(
   return typed;
 }
 
-/** Into the cell, or behind the others if the cell has gone. */
+/** Put typed text back into its cell, or into a new cell at the end if the cell is gone. */
 export function putBack(
   shared: ISharedNotebook,
   id: string,

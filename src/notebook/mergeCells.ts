@@ -1,14 +1,14 @@
 /**
- * What becomes of the cells of a notebook that a page and the server have changed apart from each
- * other. Pure.
+ * Three-way merge of the cells of a notebook that a page and the server have changed independently.
+ * Pure functions.
  */
 import * as nbformat from '@jupyterlab/nbformat';
 import { JSONExt, PartialJSONValue } from '@lumino/coreutils';
 
-/** A cell as nbformat 4.5 has it. */
+/** A cell of nbformat 4.5. */
 export type Cell = nbformat.ICell & { id: string };
 
-/** A cell that both have changed, each to something else; `null`: it was deleted there. */
+/** A cell that both sides have changed differently; `null`: the cell was deleted on that side. */
 export interface IConflict {
   id: string;
   mine: string | null;
@@ -18,18 +18,18 @@ export interface IConflict {
 export interface IMerge {
   cells: Cell[];
   conflicts: IConflict[];
-  /** Cells whose outputs are those that the server has put there. */
+  /** Ids of the cells whose outputs come from the server. */
   shown: Set<string>;
 }
 
 /**
- * Put together what both sides have made of `base`, cell by cell. Nothing that a person typed is
- * lost: where both have changed a source the page's stays, and a cell that one side has changed
- * outlives its deletion by the other.
+ * Merge the changes that both sides have made to `base`, cell by cell. No text of the user is lost:
+ * if both have changed a source, the page's version is kept, and a cell that one side has changed
+ * survives its deletion by the other.
  *
- * Outputs are not typed: those of the server's newer run take the place of older ones.
+ * The outputs of a newer run of the server replace older ones.
  *
- * @param ranHere - Cells that a person has run in the page since the server did.
+ * @param ranHere - Ids of the cells that the user has run in the page since the server did.
  */
 export function mergeCells(
   base: readonly Cell[],
@@ -95,7 +95,7 @@ function mergeCell(
       metadata[key] = value;
     }
   }
-  // Whoever made the outputs tells whether they are to be trusted.
+  // The side that the outputs come from determines whether they are trusted.
   delete metadata.trusted;
   if (outputs.metadata.trusted !== undefined) {
     metadata.trusted = outputs.metadata.trusted;
@@ -119,7 +119,7 @@ function mergeCell(
   } as Cell;
 }
 
-/** The side whose outputs count. */
+/** Return the side whose outputs are used. */
 function pickOutputs(
   base: Cell | undefined,
   mine: Cell,
@@ -142,14 +142,14 @@ function isConflict(base: Cell | undefined, mine: Cell, theirs: Cell): boolean {
   return my !== their && my !== old && their !== old;
 }
 
-/** Three-way: what was changed, and the page's if both have changed it. */
+/** Merge a value three-way; if both sides have changed it, the page's value wins. */
 function pick<T>(base: T | undefined, mine: T, theirs: T): T {
   return same(base, mine) ? theirs : mine;
 }
 
 /**
- * The order of the server's cells, unless the person has moved some; the others each behind the
- * cell that they follow on their own side.
+ * Merge the order of the cells: the server's order, or the page's if the user has moved cells. Each
+ * cell of the other side goes after the cell that it follows there.
  */
 function mergeOrder(
   base: string[],
@@ -204,7 +204,7 @@ function byId(cells: readonly Cell[]): Map<string, Cell> {
   return new Map(cells.map(cell => [cell.id, cell]));
 }
 
-/** Whether every cell has an id of its own, by which both sides can name it. */
+/** Whether every cell has a unique id, by which both sides can be matched. */
 export function areNamed(cells: readonly nbformat.ICell[]): cells is Cell[] {
   const named = new Set(cells.map(cell => cell.id));
   return named.size === cells.length && !named.has(undefined);

@@ -1,5 +1,5 @@
 /**
- * The claim of this page to write one open notebook, over the stream of a session.
+ * The lease of this page on one open notebook, claimed over the stream of a session.
  */
 import { DocumentRegistry } from '@jupyterlab/docregistry';
 import { INotebookModel } from '@jupyterlab/notebook';
@@ -16,10 +16,10 @@ import {
 } from '../tokens';
 import { IStanding, OpenNotebook } from './openNotebook';
 
-/** Wait before a lease that the server has taken away is claimed again, in milliseconds. */
+/** Delay before a lease that the server has revoked is claimed again, in milliseconds. */
 const RECLAIM_DELAY = 2000;
 
-/** Wait before a page that is not the writer looks for what was written, in milliseconds. */
+/** Debounce delay before a page that is not the writer refreshes from disk, in milliseconds. */
 const REFRESH_DELAY = 300;
 
 export class NotebookLease implements IDisposable {
@@ -43,7 +43,7 @@ export class NotebookLease implements IDisposable {
     return this._held;
   }
 
-  /** Resolves once the server has answered the claim, if there is one to make and a server. */
+  /** Resolves when the server has answered the claim, or if no claim can be made. */
   get answered(): Promise<void> {
     return this._answer.promise;
   }
@@ -52,7 +52,7 @@ export class NotebookLease implements IDisposable {
     return this._isDisposed;
   }
 
-  /** Look for a session of the notebook, if there was none so far. */
+  /** Look up the session of the notebook, and claim the lease over its stream. */
   look(): void {
     this._find()
       .catch(reason => {
@@ -65,7 +65,7 @@ export class NotebookLease implements IDisposable {
       });
   }
 
-  /** Take over what others have written to the file. */
+  /** Load changes that others have written to the file. */
   refresh(standing?: IStanding): void {
     this._notebook.refresh(standing).catch(reason => {
       console.warn(`${this._path} was not compared with the disk.`, reason);
@@ -93,7 +93,7 @@ export class NotebookLease implements IDisposable {
     const path = this._path;
     let id = (await this._sessions.resolve(path)) ?? null;
     if (id === null) {
-      // None was chosen here, but one may have been started by another page or program.
+      // None was selected here, but another page or program may have started one.
       const [newest] = await this._sessions.list(path);
       id = newest?.id ?? null;
     }
@@ -102,13 +102,13 @@ export class NotebookLease implements IDisposable {
     }
   }
 
-  /** Claim over the stream of this session from now on. */
+  /** Claim the lease over the stream of this session from now on. */
   private _follow(id: string | null): void {
     if (id === null || id === this._stream?.sessionId) {
       return;
     }
-    // The former stream is left once the server has heard of the new claim: so the lease passes
-    // from one to the other without a gap in which the server would write the file itself.
+    // Keep the former stream until the server has answered the new claim, so that there is no gap
+    // without a lease in which the server would write the file itself.
     if (this._stream !== null) {
       this._former.push(this._stream);
     }
@@ -183,11 +183,11 @@ export class NotebookLease implements IDisposable {
       }
     } else if (frame.type === 'op' && this._isMine(frame.notebook)) {
       void this._notebook.apply(frame.op_id, frame.op).then(ack => {
-        // If this is lost with the connection, the server sends the operation again.
+        // If the acknowledgement is lost with the connection, the server resends the operation.
         stream.send(ack);
       });
     } else if (frame.type === 'state') {
-      // What the agent waited for may have written the file.
+      // The process that the agent waited for may have written the file.
       const isOver = this._waits && frame.state.phase !== 'wait';
       this._waits = frame.state.phase === 'wait';
       if (isOver) {
@@ -198,7 +198,7 @@ export class NotebookLease implements IDisposable {
       frame.record.kind === 'notebook_op' &&
       !this._held
     ) {
-      // Another page, or the server, has written the file. Records can come in crowds.
+      // Another page, or the server, has written the file. Debounce bursts of records.
       window.clearTimeout(this._refreshTimer);
       this._refreshTimer = window.setTimeout(() => {
         if (!this._held) {
@@ -213,10 +213,10 @@ export class NotebookLease implements IDisposable {
     this._held = held;
     this._answer.resolve();
     if (held) {
-      // Until now somebody else may have written the file. What follows waits for this.
+      // Others may have written the file before. Later operations wait for this refresh.
       this.refresh(standing);
     } else if (lost) {
-      // The page did not answer in time, but it does live.
+      // The page did not acknowledge in time, but it is still alive.
       window.clearTimeout(this._timer);
       this._timer = window.setTimeout(() => this._claim(), RECLAIM_DELAY);
     }
@@ -264,7 +264,7 @@ export class NotebookLease implements IDisposable {
       });
   }
 
-  /** An operation may still name the notebook as it was called when it was sent. */
+  /** Whether a path is the notebook's; operations may still carry a path from before a rename. */
   private _isMine(path: string): boolean {
     return path === this._path || this._formerPaths.has(path);
   }

@@ -1,5 +1,5 @@
 /**
- * One notebook that is open in this page, as the agent's operations see it.
+ * One notebook that is open in this page, as the target of the agent's operations.
  */
 import { DocumentRegistry } from '@jupyterlab/docregistry';
 import { INotebookModel } from '@jupyterlab/notebook';
@@ -20,36 +20,36 @@ import {
 } from './operations';
 import { endRun, showCells } from './showCells';
 
-/** Acknowledgements remembered, to answer an operation that is sent again. */
+/** Number of acknowledgements that are kept, to answer an operation that is sent again. */
 const REMEMBERED = 500;
 
-/** Clocks of file systems may differ by so many milliseconds from one look to the next. */
+/** Tolerance in milliseconds when modification times of the file are compared. */
 const CLOCK_MARGIN = 500;
 
-/** Times and pause, in milliseconds, of comparing a collaborative document with the disk. */
+/** Number of checks of a collaborative document, and the pause between them in milliseconds. */
 const COLLABORATIVE_LOOKS = 8;
 const LOOK_DELAY = 400;
 
-/** Longest wait, in milliseconds, for outputs to be drawn: a page in the background draws none. */
+/** Timeout in milliseconds for outputs to be rendered: a background page renders none. */
 const PAINT_DELAY = 1000;
 
 export type Ack = Extract<ClientFrame, { type: 'ack' }>;
 
-/** What the notebook looks like in this page, in however many views. */
+/** The views of the notebook in this page, of which there can be several. */
 export interface INotebookViews {
-  /** Show a cell that has changed, if that disturbs nobody. */
+  /** Scroll to a changed cell, unless the user is typing. */
   reveal(index: number): void;
-  /** What the last run of a cell in this page still puts out no longer gets into the cell. */
+  /** Ignore further outputs of the last run of a cell that was started in this page. */
   letGo(cellId: string): void;
-  /** Tell the person of cells that were changed both here and on the server; theirs stay. */
+  /** Notify the user of cells that were changed here and on the server; the user's are kept. */
   tell(conflicts: IConflict[]): void;
 }
 
-/** What the server says of a notebook to a page that may have been away. */
+/** The server's state of a notebook, sent to a page that may have been disconnected. */
 export interface IStanding {
-  /** The version of the file that the server alone has made of the one that the page shows. */
+  /** Version of the file, if only the server has changed it since the page's version. */
   written?: string | null;
-  /** Cells that it runs. */
+  /** Ids of the cells that the server is running. */
   running?: string[];
 }
 
@@ -64,7 +64,7 @@ export class OpenNotebook {
     model.metadataChanged.connect(this._onMetadataChanged, this);
     context.saveState.connect(this._onSaveState, this);
     this._metadata = model.metadata;
-    // What was typed until now was not seen, nor whether anything was.
+    // Edits before this point were not observed: assume that there were some if it is dirty.
     this._edits = model.dirty ? 1 : 0;
     this._saved = this._edits > 0 ? null : this._cells();
     this._sent = {
@@ -75,7 +75,8 @@ export class OpenNotebook {
   }
 
   /**
-   * Apply an operation, one after the other and each of them once, however often it is sent.
+   * Apply an operation. Operations are applied one after the other, and idempotently: one that is
+   * sent again is only acknowledged again.
    */
   apply(opId: string, op: INotebookOperation): Promise<Ack> {
     return this._inTurn(async () => {
@@ -94,20 +95,20 @@ export class OpenNotebook {
     });
   }
 
-  /** A person runs a cell in this page: what came of the agent's run of it is over. */
+  /** Note that the user runs a cell in this page, which supersedes the agent's run of it. */
   ranHere(cellId: string): void {
     this._ranHere.add(cellId);
   }
 
-  /** The version of the file that the page shows, as the contents manager names it. */
+  /** Version of the file that the page has loaded: the hash of the contents manager. */
   get version(): string | undefined {
     return this.context.contentsModel?.hash;
   }
 
   /**
-   * Take over what was written to disk while this page was not the writer. Edits that are not
-   * saved are kept: they are put together with what the server has written. Where another program
-   * has, nothing is taken over, and saving over the other version will be refused.
+   * Load changes that were written to disk while this page was not the writer. Unsaved edits are
+   * kept and merged with the changes of the server. If another program has changed the file as
+   * well, nothing is loaded over unsaved edits, and saving will report a conflict.
    */
   refresh({ written, running }: IStanding = {}): Promise<void> {
     return this._inTurn(async () => {
@@ -144,9 +145,9 @@ export class OpenNotebook {
   }
 
   /**
-   * Whether cells were changed since the document was loaded or saved. Lab itself calls a document
-   * changed as soon as its kernel runs, for what it writes of it into the metadata: that must not
-   * keep the agent's cells from being shown.
+   * Whether cells were changed since the document was loaded or saved. JupyterLab marks a document
+   * as dirty as soon as its kernel runs, because of the kernel's metadata; that must not keep the
+   * agent's cells from being shown.
    */
   private get _hasUnsavedCells(): boolean {
     return (
@@ -155,7 +156,7 @@ export class OpenNotebook {
   }
 
   /**
-   * Put together what was changed here and what the server has written to the file.
+   * Merge the unsaved changes with those that the server has written to the file.
    */
   private async _merge(): Promise<void> {
     const { model } = this.context;
@@ -176,7 +177,7 @@ export class OpenNotebook {
       }
       this._saved = theirs;
       this._edits = same(merge.cells, theirs) ? 0 : Math.max(this._edits, 1);
-      // Lab may be saving, or asking whether to: that is what there was before.
+      // JupyterLab may be saving right now; that save contains the state before the merge.
       this._sent = { ...this._sent, edits: this._edits - 1 };
       conflicts = merge.conflicts;
     });
@@ -186,7 +187,7 @@ export class OpenNotebook {
     }
   }
 
-  /** Runs that have ended while the page was away: nobody will tell of their end any more. */
+  /** End the runs that have ended while the page was disconnected; no `run_end` will follow. */
   private _endRunsBut(running: string[]): void {
     for (const id of [...this._runs.keys()]) {
       if (!running.includes(id)) {
@@ -196,7 +197,7 @@ export class OpenNotebook {
     }
   }
 
-  /** All cells, if their ids are saved with them. */
+  /** Return all cells; `null` if their ids are not saved, or the document is collaborative. */
   private _cells(): Cell[] | null {
     const { collaborative, sharedModel } = this.context.model;
     if (collaborative || sharedModel.nbformat_minor < 5) {
@@ -221,14 +222,14 @@ export class OpenNotebook {
   }
 
   private _onMetadataChanged(): void {
-    // The model calls this a change of its content, too.
+    // The model emits `contentChanged` for a change of the metadata, too.
     this._edits--;
   }
 
   private _onSaveState(_: unknown, state: DocumentRegistry.SaveState): void {
     const { model } = this.context;
     if (state === 'started') {
-      // What is saved is what there is now, however long the person is asked about it meanwhile.
+      // The current content is saved, even if JupyterLab first asks the user about it.
       this._sent = {
         edits: this._edits,
         metadata: model.metadata,
@@ -239,7 +240,7 @@ export class OpenNotebook {
       this._metadata = this._sent.metadata;
       this._saved = this._sent.cells;
       if (this._edits > 0 && !model.collaborative) {
-        // Lab takes what came since for saved, too.
+        // JupyterLab considers later changes as saved, too.
         model.dirty = true;
         if (this._owesSave) {
           void this.apply(UUID.uuid4(), { op: 'save' });
@@ -288,7 +289,7 @@ export class OpenNotebook {
         const applied = applyRunStep(model.sharedModel, op, this._runs, () => {
           this._ranHere.delete(op.cell_id);
           this._views.letGo(op.cell_id);
-          // Not sooner: what the cell showed before may come from anywhere.
+          // Not earlier: the outputs before the run may come from an untrusted source.
           this._trust(op.cell_id, true);
         });
         if (op.op === 'run_start') {
@@ -316,7 +317,7 @@ export class OpenNotebook {
     }
   }
 
-  /** Outputs of the user's own kernel are trusted, as they are when the user runs the cell. */
+  /** Set whether a cell is trusted. Outputs of a run are, as when the user runs the cell. */
   private _trust(cellId: string, trusted: boolean): void {
     for (const cell of this.context.model.cells) {
       if (cell.id === cellId) {
@@ -326,8 +327,8 @@ export class OpenNotebook {
   }
 
   /**
-   * Save without Lab's dialogs: nobody may be there to answer them, and the agent is told what
-   * they would ask.
+   * Save without JupyterLab's dialogs, which nobody may be there to answer. The agent gets an error
+   * instead.
    */
   private async _save(): Promise<void> {
     if (this.context.contentsModel?.writable === false) {
@@ -336,8 +337,8 @@ export class OpenNotebook {
     if (this.context.model.collaborative && (await this._isSavedByServer())) {
       return;
     }
-    // A collaborative document is saved by the server too, and this page hears of that a little
-    // later: only what lasts is a change by somebody else.
+    // The server saves a collaborative document, too, and this page learns of that with a delay:
+    // only a difference that persists is a change by another program.
     let looks = this.context.model.collaborative ? COLLABORATIVE_LOOKS : 1;
     while (this._differs(await this._look()) && --looks > 0) {
       await new Promise(resolve => window.setTimeout(resolve, LOOK_DELAY));
@@ -357,8 +358,9 @@ export class OpenNotebook {
   }
 
   /**
-   * The server saves a collaborative document by itself, unless everybody has switched that off.
-   * Lab, saving at the same time, would take that for a change by another program, and ask.
+   * Wait until the server has saved a collaborative document, which it does by itself unless all
+   * users have switched that off. If JupyterLab saved at the same time, it would take the server's
+   * save for a change by another program, and ask.
    */
   private async _isSavedByServer(): Promise<boolean> {
     for (let looks = COLLABORATIVE_LOOKS; looks > 0; looks--) {
@@ -370,7 +372,7 @@ export class OpenNotebook {
     return false;
   }
 
-  /** What the contents manager says of the file. */
+  /** Get the file's model, without content, from the contents manager. */
   private async _look(): Promise<Contents.IModel> {
     try {
       return await this._contents.get(this.context.path, {
@@ -413,20 +415,20 @@ export class OpenNotebook {
 
   private _acks = new Map<string, Ack>();
   private _runs: Runs = new Map();
-  /** Cells that a person has run since the agent did, as far as this page knows. */
+  /** Ids of the cells that the user has run in this page since the agent did. */
   private _ranHere = new Set<string>();
-  /** Changes to cells since the document was loaded or saved. */
+  /** Number of changes to cells since the document was loaded or saved. */
   private _edits: number;
   private _metadata: INotebookMetadata;
-  /** The cells as they were loaded or saved, if that is known. */
+  /** The cells as they were loaded or saved; `null` if unknown. */
   private _saved: Cell[] | null;
-  /** What there was of all three when Lab last began to save. */
+  /** The values of these three fields when JupyterLab last started to save. */
   private _sent: {
     edits: number;
     metadata: INotebookMetadata;
     cells: Cell[] | null;
   };
-  /** The agent could not save what it changed, until the person has said which version counts. */
+  /** Whether a save of the agent failed with a conflict that the user has to resolve. */
   private _owesSave = false;
   private _last: Promise<unknown> = Promise.resolve();
 }
@@ -439,8 +441,8 @@ function isMissing(reason: unknown): boolean {
 }
 
 /**
- * Resolves when what was changed is on show. The server waits longer between two updates the longer
- * one takes: a page that draws a long output is not told of more than it can draw.
+ * Wait until the change is rendered. The longer an update takes, the longer the server waits before
+ * the next one, so that a page does not get more updates than it can render.
  */
 function painted(): Promise<void> {
   return new Promise(resolve => {

@@ -1,4 +1,4 @@
-/** Why an operation was not applied. Nothing was changed. */
+/** An operation that was not applied. The notebook is unchanged. */
 export class OperationError extends Error {
   constructor(
     readonly code: string,

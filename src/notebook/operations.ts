@@ -1,6 +1,5 @@
 /**
- * Operations on the shared model of a notebook. Each edit is one transaction, so it is undone as
- * one and collaborators see it as one.
+ * Operations on the shared model of a notebook. Each edit is a separate step for undo.
  */
 import { ISharedCell, ISharedCodeCell, ISharedNotebook } from '@jupyter/ydoc';
 import * as nbformat from '@jupyterlab/nbformat';
@@ -13,12 +12,12 @@ import { OperationError } from './operationError';
 import { shortenOutputs } from './outputs';
 
 /**
- * Characters of JSON in one answer to `read`, and of a cell that is about to be run; a server's
- * socket takes 10 MiB at most.
+ * Maximum size of a response to `read`, and of the cell in the acknowledgement of `run_start`, in
+ * characters of JSON. The server's websocket accepts at most 10 MiB.
  */
 const PIECE = 2_000_000;
 
-/** Characters of JSON of a deleted cell that go with its acknowledgement. */
+/** Maximum size of a deleted cell in the acknowledgement, in characters of JSON. */
 const LARGEST_CELL = 8_000_000;
 
 /** A cell before or after an operation. */
@@ -26,15 +25,15 @@ export interface ICellState {
   source: string;
   cell_type: string;
   index: number;
-  /** Ids of its neighbours, `null` at the ends. */
+  /** Ids of the adjacent cells; `null` at the ends. */
   prev: string | null;
   next: string | null;
 }
 
 export interface IApplied {
-  /** Before a deletion, and before a run that takes the place of outputs, also all of the cell. */
+  /** Before a deletion, and before a run that replaces outputs, includes the whole cell. */
   before: (ICellState & { cell?: nbformat.ICell }) | null;
-  /** After late outputs also how many the cell shows, and its count. */
+  /** After late outputs, includes the number of outputs and the execution count. */
   after:
     (ICellState & { outputs?: number; execution_count?: number | null }) | null;
 }
@@ -46,20 +45,20 @@ type Edit = Operation<
 >;
 type RunStep = Operation<'run_start' | 'run_outputs' | 'run_end'>;
 
-/** A run of the server's in this page. */
+/** A run by the server, as shown in this page. */
 interface IRun {
   id: string;
-  /** This page has come to it when it was under way. */
+  /** Whether the run had started before this page learned of it. */
   isJoined: boolean;
-  /** The cell shows what came of it. Until then it keeps what it showed before. */
+  /** Whether the cell shows the outputs of the run instead of its earlier ones. */
   isShown: boolean;
 }
 
-/** The runs under way, by cell. */
+/** The current runs, by cell id. */
 export type Runs = Map<string, IRun>;
 
 /**
- * Apply an edit, as a step of its own for the editor's undo.
+ * Apply an edit as a separate undo step.
  *
  * @throws OperationError with `cell_not_found` or `cell_conflict`
  */
@@ -72,7 +71,7 @@ export function applyEdit(notebook: ISharedNotebook, op: Edit): IApplied {
   }
 }
 
-/** What follows within half a second would else be undone together with what was before. */
+/** End the undo step. Otherwise the undo manager merges changes within half a second. */
 function endUndoStep(notebook: ISharedNotebook, cellId: string): void {
   const index = indexOf(notebook, cellId);
   const models: unknown[] = [notebook];
@@ -80,7 +79,7 @@ function endUndoStep(notebook: ISharedNotebook, cellId: string): void {
     models.push(notebook.getCell(index));
   }
   for (const model of models) {
-    // In the models as Lab makes them, though not in their interfaces.
+    // JupyterLab's models have it, although their interfaces do not.
     const { undoManager } = model as {
       undoManager?: { stopCapturing(): void } | null;
     };
@@ -95,7 +94,7 @@ function edit(notebook: ISharedNotebook, op: Edit): IApplied {
       index = indexBehind(notebook, op.after);
       keepIds(notebook);
       notebook.insertCell(index, {
-        // As Lab does for a cell that the user inserts.
+        // As in JupyterLab for a cell that the user inserts.
         metadata: op.cell_type === 'code' ? { trusted: true } : {},
         ...op.cell,
         id: op.cell_id,
@@ -142,7 +141,7 @@ function edit(notebook: ISharedNotebook, op: Edit): IApplied {
         const running = codeCell(notebook, index)?.executionState === 'running';
         keepIds(notebook);
         notebook.moveCell(index, target);
-        // The shared model moves a copy, which has forgotten that it runs.
+        // The shared model moves a copy, which lacks the execution state.
         const moved = codeCell(notebook, target);
         if (moved && running) {
           moved.executionState = 'running';
@@ -154,9 +153,9 @@ function edit(notebook: ISharedNotebook, op: Edit): IApplied {
 }
 
 /**
- * Show a step of a run that the server carries out.
+ * Show a step of a run by the server.
  *
- * @param onShown - called once for each run, when nothing of what its cell showed before is left
+ * @param onShown - called once for each run, when the earlier outputs of its cell are removed
  * @throws OperationError with `cell_not_found`, `cell_conflict`, `not_a_code_cell` or `run_unknown`
  */
 export function applyRunStep(
@@ -193,7 +192,7 @@ export function applyRunStep(
   }
   if (op.op === 'run_outputs') {
     if (!run.isShown) {
-      // What a page shows that has come to the run later may be of the run.
+      // If the page joined later, the outputs in the cell may already be those of the run.
       replaceOutputs(cell, op.from, run.isJoined ? op.outputs : []);
       notebook.transact(() => {
         cell.execution_count = null;
@@ -217,9 +216,9 @@ export function applyRunStep(
 }
 
 /**
- * Show what a run of the server's has put out behind its end, if the cell still shows that run.
+ * Show outputs that a run by the server produced after its end, if the cell still shows that run.
  *
- * @param ranHere - cells that a person has run in this page since
+ * @param ranHere - ids of the cells that the user has run in this page since
  * @throws OperationError with `cell_not_found`, `not_a_code_cell` or `run_superseded`
  */
 export function applyLateOutputs(
@@ -231,8 +230,8 @@ export function applyLateOutputs(
   const before = stateOf(notebook, index);
   const cell = requireCode(notebook, index);
   const shown = cell.getOutputs();
-  // A kernel gives no execution count twice. A cell without outputs and count was cleared by a
-  // person, and takes further ones all the same, as it does in Lab.
+  // A kernel never repeats an execution count. A cell without outputs and count was cleared by the
+  // user; it still accepts late outputs, as it does in JupyterLab.
   const isCleared = cell.execution_count === null && shown.length === 0;
   if (
     ranHere.has(op.cell_id) ||
@@ -254,7 +253,7 @@ export function applyLateOutputs(
 }
 
 /**
- * What the notebook holds: one cell, or all from a position on as far as one frame goes.
+ * Read one cell, or as many cells from a position on as fit into one frame.
  *
  * @throws OperationError with `cell_not_found`
  */
@@ -341,7 +340,7 @@ function requireIndex(notebook: ISharedNotebook, cellId: string): number {
   return index;
 }
 
-/** Where a cell goes that follows `after`: `null` at the end, `''` at the top. */
+/** Return the index after the cell `after`; `null`: the end, `''`: the top. */
 function indexBehind(notebook: ISharedNotebook, after: string | null): number {
   if (after === null) {
     return notebook.cells.length;
@@ -360,7 +359,7 @@ function stateOf(notebook: ISharedNotebook, index: number): ICellState {
   };
 }
 
-/** All of a cell, as it can be inserted again; without outputs that no frame would take. */
+/** Return the whole cell, for inserting it again; without outputs if it exceeds the frame size. */
 function wholeCell(cell: ISharedCell): nbformat.ICell {
   const whole = cell.toJSON();
   return JSON.stringify(whole).length > LARGEST_CELL
@@ -379,12 +378,13 @@ function expect(state: ICellState, cellId: string, hash: string): void {
 }
 
 /**
- * Ids are saved from nbformat 4.5 on. In an older notebook Lab makes them up when it is opened
- * and drops them when it is saved; the operations of the agent need them to last.
+ * Upgrade the notebook to nbformat 4.5, which is the first version that saves cell ids. In an older
+ * notebook JupyterLab generates ids on load and drops them on save, but the operations of the agent
+ * need stable ids.
  */
 function keepIds(notebook: ISharedNotebook): void {
   if (notebook.nbformat === 4 && notebook.nbformat_minor < 5) {
-    // Read-only in the interface, not in the model.
+    // The property is read-only in the interface only.
     (notebook as { nbformat_minor: number }).nbformat_minor = 5;
   }
 }

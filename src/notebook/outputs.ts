@@ -1,14 +1,14 @@
 /**
- * Outputs short enough to read: the server asks what a notebook holds, not for its figures.
+ * Shortened outputs for `read`: the server needs the content of the notebook without its figures.
  */
 import * as nbformat from '@jupyterlab/nbformat';
 
-/** Characters of text kept at either end. */
+/** Number of characters of a text that are kept at each end. */
 const END = 2000;
 
 /**
- * Outputs with long texts cut in the middle and rich data replaced by its size; the same as
- * `shorten_outputs` on the server.
+ * Cut long texts in the middle and replace rich data by its size; the same as `shorten_outputs` on
+ * the server.
  */
 export function shortenOutputs(outputs: nbformat.IOutput[]): any[] {
   return outputs.map((output: any) => {

@@ -1,6 +1,6 @@
 /**
- * Bring an open notebook to other cells in place, so that cursors and undo of the cells that stay
- * are not lost.
+ * Updates the cells of an open notebook in place, so that the remaining cells keep their cursors
+ * and undo history.
  */
 import {
   ISharedAttachmentsCell,
@@ -16,7 +16,9 @@ import { Cell, IMerge, same, sourceOf } from './mergeCells';
 import { replaceSource } from './cellSource';
 
 /**
- * @param trust - called where the outputs of a cell that stays are replaced
+ * Update the notebook to the merged cells.
+ *
+ * @param trust - called when the outputs of an existing cell are replaced
  */
 export function showCells(
   notebook: ISharedNotebook,
@@ -44,13 +46,13 @@ export function showCells(
     const there = notebook.getCell(index);
     fill(there, cell, shown.has(cell.id), trust);
     if (isCode(there)) {
-      // The shared model moves a copy, which has forgotten that it runs.
+      // The shared model moves a copy, which lacks the execution state.
       setRunning(notebook, there, running && !shown.has(cell.id));
     }
   });
 }
 
-/** The cell does not run any more. */
+/** Mark a cell as no longer running. */
 export function endRun(notebook: ISharedNotebook, cellId: string): void {
   const cell = notebook.cells.find(({ id }) => id === cellId);
   if (cell && isCode(cell)) {
@@ -98,7 +100,7 @@ function fill(
       replaceOutputs(cell, 0, outputs);
       cell.execution_count = execution_count;
       if (trusted) {
-        // Not sooner: what the cell showed before may come from anywhere.
+        // Not earlier: the outputs before may come from an untrusted source.
         trust(wanted.id, true);
       }
     }

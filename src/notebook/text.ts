@@ -1,8 +1,8 @@
 /**
- * Places in text that may be cut without tearing a character apart.
+ * Positions in a text at which it can be cut without splitting a surrogate pair.
  */
 
-/** Length of the text that both begin with. */
+/** Return the length of the common prefix of two texts. */
 export function commonStart(one: string, other: string): number {
   const shorter = Math.min(one.length, other.length);
   let start = 0;
