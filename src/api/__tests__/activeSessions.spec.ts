@@ -1,7 +1,7 @@
 import { ActiveSessions } from '../activeSessions';
 import { IAgentsAtWork, PrimeApi } from '../rest';
 
-/** The server's answers, given when the test says so. */
+/** A fake API whose responses the test resolves. */
 class FakeApi {
   asked: ((sessions: string[]) => void)[] = [];
 

@@ -24,7 +24,7 @@ describe('PrimeApi', () => {
     const api = answering(200, '{"sessions": []}', seen);
     await api.sessions('a b/ü&c.ipynb');
     await api.session('x/../y').catch(() => undefined);
-    // Lab adds the time to each GET, against caches.
+    // JupyterLab adds a timestamp to each GET request to bypass caches.
     const urls = seen.map(({ url }) => url.replace(/[?&]\d+$/, ''));
     expect(urls).toEqual([
       'http://localhost/base/prime/api/sessions?notebook=a%20b%2F%C3%BC%26c.ipynb',

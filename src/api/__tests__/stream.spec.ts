@@ -39,7 +39,7 @@ class FakeSocket {
     this.closed = true;
   }
 
-  /** The server says something. */
+  /** Deliver a frame of the server. */
   push(frame: ServerFrame): void {
     this.onmessage?.({ data: JSON.stringify(frame) });
   }
@@ -64,7 +64,7 @@ function api(token = ''): PrimeApi {
   );
 }
 
-/** Sequence numbers and types in the order in which a holder sees them. */
+/** Sequence numbers and types of the frames in the order that a consumer receives them. */
 function watch(stream: ISessionStream): (number | string)[] {
   const seen: (number | string)[] = [];
   stream.frameReceived.connect((_, frame) => {
@@ -257,7 +257,7 @@ describe('SessionStreams', () => {
       ['figure', '😀 2%'],
       ['figure', 'figure', 'done']
     ]);
-    // A second holder gets them whole, with when it began.
+    // A second consumer gets all outputs, and the start time.
     const [progress] = streams
       .acquire('s')
       .replay()

@@ -30,9 +30,9 @@ describe('Conversation, from records', () => {
       const resumed = new Conversation(() => 0);
       records.forEach((record, i) => {
         stepwise.apply(recordFrame(record));
-        // Looking at it in between must not change anything.
+        // Taking snapshots in between must not change the result.
         stepwise.snapshot();
-        // A stream that breaks off now and then and comes back with records already seen.
+        // A stream that breaks now and then, and resumes with records already seen.
         if (next() < 0.2) {
           records
             .slice(Math.max(0, i - 5), i)

@@ -36,7 +36,7 @@ export function state(changes: Partial<ISessionState> = {}): ISessionState {
   };
 }
 
-/** Random numbers that are the same in every run (mulberry32). */
+/** A seeded random number generator (mulberry32). */
 export function random(seed: number): () => number {
   return () => {
     seed = (seed + 0x6d2b79f5) | 0;

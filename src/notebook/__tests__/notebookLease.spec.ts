@@ -91,7 +91,7 @@ class Notebook {
   };
 }
 
-/** Let what was promised happen. */
+/** Flush pending promises. */
 const settle = () => new Promise(resolve => process.nextTick(resolve));
 
 describe('NotebookLease', () => {

@@ -23,7 +23,7 @@ import { EMPTY_STATE, IPanelState } from '../state';
   }
 };
 
-/** A controller that only remembers what it was asked for. */
+/** A fake controller that records its calls. */
 class FakeController {
   state: IPanelState = { ...EMPTY_STATE, notebook: 'a.ipynb' };
   changed = new Signal<this, void>(this);
@@ -126,7 +126,7 @@ describe('Composer', () => {
     });
   }
 
-  /** Press a key; `true` if the composer took it for itself. */
+  /** Press a key; return whether the composer handled it. */
   function press(key: string, init: KeyboardEventInit = {}): boolean {
     const event = new KeyboardEvent('keydown', {
       key,
@@ -246,7 +246,7 @@ describe('Composer', () => {
 
     async function mention(value: string): Promise<void> {
       type(value);
-      // The variables come from afar.
+      // The variables arrive asynchronously.
       await React.act(async () => undefined);
     }
 

@@ -17,7 +17,7 @@ describe('ToolCard', () => {
   let log: Log;
   let host: HTMLElement;
   let root: Root;
-  /** Cells that are open in Lab. */
+  /** Cells of the open notebook. */
   let open: Record<string, string>;
 
   function call(name: string, input: object): void {
