@@ -316,11 +316,10 @@ class Agent:
             seconds. A turn that waits for a person is then resumed when the server is back.
         """
         self._is_closing = True
-        if save_for is None or not self.approvals.suspend():
-            self.interrupt()
         await take_each(
             self._log,
-            self._driven,
+            self._abandon_stopped_run,
+            lambda: self._stop_for_good(suspend=save_for is not None),
             self._ends.stop,
             self._calls.runs.close,
             lambda: self.variables.close(save_for),
@@ -328,7 +327,17 @@ class Agent:
             lambda: cancelled(self._background),
         )
 
-    async def _driven(self) -> None:
+    async def _abandon_stopped_run(self) -> None:
+        """Let a turn end that a person has stopped already and that waits for its run to end.
+
+        Cancelling it once more would record that the code goes on in the kernel.
+        """
+        if self._driver is not None and self._work.stopped:
+            await self._calls.runs.close()
+
+    async def _stop_for_good(self, *, suspend: bool) -> None:
+        if not suspend or not self.approvals.suspend():
+            self.interrupt()
         if self._driver is not None:
             await asyncio.gather(self._driver, return_exceptions=True)
 
