@@ -512,7 +512,7 @@ async def test_a_restore_that_is_stopped_is_offered_and_the_model_knows(
     # The kernel does not go on with the loading, which would last as long as the gate is there.
     assert "True" in await ran(session, "print('x' not in dir())")
     told = str(session.api.requests[-1].messages)
-    assert "was stopped: look which are defined" in told
+    assert "was stopped: check which are defined" in told
     gate.unlink()
     await session.service.restore(session.session, offer.snapshot_id, None, False, "ada")
     assert "7" in await ran(session, "print(x)")
