@@ -1,3 +1,4 @@
+import type { NotebookPanel } from '@jupyterlab/notebook';
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -19,10 +20,13 @@ test('a message waits for a run without a browser on the same notebook', async (
   const path = `${tmpPath}/tour.ipynb`;
   const panel = await PrimePanel.onExample(page, tmpPath);
   const banner = panel.root.getByText('works on this notebook since');
+  await page.evaluate(async () => {
+    const { serviceManager, shell } = window.jupyterapp;
+    // Lab complains about a notebook that is closed before it has its kernel.
+    await (shell.currentWidget as NotebookPanel).sessionContext.ready;
+    await serviceManager.sessions.shutdownAll();
+  });
   await page.notebook.close(true);
-  await page.evaluate(() =>
-    window.jupyterapp.serviceManager.sessions.shutdownAll()
-  );
 
   const run = new SteppedRun(folder, 'headless');
   const headless = promisify(execFile)(
