@@ -113,7 +113,7 @@ const EXAMPLES = resolve(__dirname, '../../examples');
 /** The panel, used as a person does: by what it shows and what it is called. */
 export class PrimePanel {
   constructor(readonly page: IJupyterLabPageFixture) {
-    page.on('request', request => {
+    page.on('requestfinished', request => {
       if (request.method() === 'PUT' && /\/workspaces\//.test(request.url())) {
         this._saved = request.postData() ?? '';
       }
