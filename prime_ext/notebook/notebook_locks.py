@@ -19,6 +19,7 @@ import msgspec
 
 from prime_ext.errors import PrimeError
 from prime_ext.notebook.lease import moved_path
+from prime_ext.private_file import replace_private
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -217,7 +218,7 @@ class NotebookLocks:
             now = datetime.now(timezone.utc).isoformat(timespec="seconds")
             holder = Holder(held.file, os.getpid(), socket.gethostname(), now, self.url())
             with contextlib.suppress(OSError):  # the lock works without its note
-                _write(self._note(name), msgspec.json.encode(holder))
+                replace_private(self._note(name), msgspec.json.encode(holder))
 
     def _end(self, name: str, held: _Held) -> None:
         del self._held[name]
@@ -258,11 +259,3 @@ def _read(note: Path) -> Holder | None:
         return msgspec.json.decode(note.read_bytes(), type=Holder)
     except (OSError, msgspec.DecodeError):
         return None
-
-
-def _write(note: Path, content: bytes) -> None:
-    """Replace the note atomically, since it is read without holding the lock."""
-    draft = note.with_suffix(".new")
-    draft.touch(mode=0o600)
-    draft.write_bytes(content)
-    draft.replace(note)
