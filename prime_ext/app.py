@@ -213,10 +213,9 @@ class PrimeExtension(ExtensionApp):
         return SnapshotFiles(folder, derive_key(secret, folder.name))
 
     async def _kernel_name(self, notebook: str) -> str:
-        content = await self._notebook_content(notebook)
-        kernelspec = content.get("metadata", {}).get("kernelspec")
-        if not isinstance(kernelspec, dict):  # The metadata of a file is not validated.
-            kernelspec = {}
+        from prime_ext.kernel.kernelspec import kernelspec_of
+
+        kernelspec = kernelspec_of(await self._notebook_content(notebook))
         return str(kernelspec.get("display_name") or kernelspec.get("name") or "the default kernel")
 
     async def _notebook_is_gone(self, notebook: str) -> bool:

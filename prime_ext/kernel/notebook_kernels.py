@@ -13,6 +13,7 @@ from tornado.web import HTTPError
 
 from prime_ext.errors import PrimeError
 from prime_ext.kernel.connection import KernelConnection
+from prime_ext.kernel.kernelspec import kernelspec_of
 from prime_ext.kernel.notebook_kernel import NotebookKernel
 from prime_ext.kernel.server_sessions import document_path, session_at
 
@@ -163,8 +164,7 @@ class NotebookKernels:
                 code="notebook_invalid",
                 hint="Open it in JupyterLab to see what is wrong with it.",
             ) from None
-        kernelspec = model["content"].get("metadata", {}).get("kernelspec") or {}
-        name = kernelspec.get("name")
+        name = kernelspec_of(model["content"]).get("name")
         return name if isinstance(name, str) and name else None
 
 

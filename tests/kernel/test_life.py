@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -280,6 +281,16 @@ async def test_the_failure_of_others_does_not_abort_ours(
     assert run.status == "ok"
     assert text_of(run.outputs) == "42"
     await leave(client)
+
+
+async def test_a_kernelspec_of_an_odd_shape_means_the_default_kernel(
+    kernels: NotebookKernels, jp_root_dir: Path
+) -> None:
+    node = {"cells": [], "metadata": {"kernelspec": "odd"}, "nbformat": 4, "nbformat_minor": 5}
+    (jp_root_dir / "odd.ipynb").write_text(json.dumps(node))
+    kernel = kernels.for_notebook("odd.ipynb")
+    await kernel.ensure()
+    assert kernel.kernel_name == "python3"
 
 
 async def test_kernelspec_that_cannot_start(
