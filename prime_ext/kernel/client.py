@@ -188,6 +188,10 @@ class KernelChannels:
     async def close(self, error: Exception) -> None:
         """Fail every open request with ``error`` and close the transport."""
         self.abandon(error)
+        await self.hang_up()
+
+    async def hang_up(self) -> None:
+        """Close the transport; open requests stay open until they are abandoned."""
         try:
             if self._reader is not None:
                 self._reader.cancel()

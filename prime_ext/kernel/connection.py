@@ -95,6 +95,9 @@ class KernelConnection:
         self._let_go_at: Any = None
         self._lost: Reason | None = None
         self._losses = 0
+        self._parting: tuple[KernelChannels | None, float] | None = None
+        """The channels to a process that ended as intended, and when that was noticed. Whether it
+        was a restart or a shutdown is not known yet."""
         self._renewed_pid: int | None = None
         self._alive = asyncio.Event()
         self._alive.set()
@@ -110,7 +113,7 @@ class KernelConnection:
         """``starting``, ``idle``, ``busy``, ``dead``, or ``none`` once the kernel was shut down."""
         if self._gone:
             return "none"
-        if self._lost is not None:
+        if self._lost is not None or self._parting is not None:
             return "dead"
         if self._channels is None:
             known = getattr(self._manager, "execution_state", None)
@@ -169,9 +172,12 @@ class KernelConnection:
         self._log.warning("Kernel %s is dead and is not restarted", self.kernel_id)
 
     async def _on_action(self, *, data: dict[str, Any], **_event: Any) -> None:
-        if data.get("kernel_id") != self.kernel_id or data.get("status") != "success":
+        if data.get("kernel_id") != self.kernel_id:
             return
-        if data.get("action") == "restart":
+        if data.get("status") != "success":
+            if self._parting is not None:
+                self._lose("user")
+        elif data.get("action") == "restart":
             # The event also follows a restart after a crash, which `_watch` may have handled.
             if self._lost is None and self._pid is not None and self._pid == self._renewed_pid:
                 return
@@ -187,7 +193,7 @@ class KernelConnection:
         local = getattr(self._manager, "provisioner", None) is not None
         reachable = True
         while not self.gone:
-            soon = local or self._lost is not None
+            soon = local or self.state == "dead"
             await asyncio.sleep(_POLL_SECONDS if soon else _POLL_SECONDS_REMOTE)
             try:
                 alive = await self._is_alive()
@@ -198,19 +204,43 @@ class KernelConnection:
                 continue
             reachable = True
             if alive:
-                if self._lost is not None and not is_being_replaced(self._manager):
-                    self._renew()
+                if not is_being_replaced(self._manager):
+                    if self._parting is not None:
+                        self._lose("user")
+                    if self._lost is not None:
+                        self._renew()
                 if is_behind_gateway(self._manager):
                     await self._let_go_when_quiet()
             elif is_behind_gateway(self._manager):
                 self._gone = True  # Dead kernels stay listed there; this one was removed.
             elif not self.gone:
-                self._lose("user" if is_being_replaced(self._manager) else "crash")
+                await self._on_end()
         self._gone = True
         self._lose("user")
         self._alive.set()
         self._unfollow()
         self._changed()
+
+    async def _on_end(self) -> None:
+        """Handle the end of the process before the server has said what ended it."""
+        if self._lost is not None:
+            return
+        intended = self._parting is not None or is_being_replaced(self._manager)
+        if not intended:
+            self._lose("crash")
+        elif getattr(self._manager, "event_logger", None) is None:
+            self._lose("user")  # Nothing will tell more.
+        elif self._parting is None:
+            # A restart or a shutdown? The event that follows tells. Until then nothing may be sent:
+            # the next process would run it.
+            self._alive.clear()
+            channels, self._channels = self._channels, None
+            self._parting = (channels, time.monotonic())
+            if channels is not None:
+                await channels.hang_up()
+            self._changed()
+        elif time.monotonic() - self._parting[1] > _RESTART_SECONDS:
+            self._lose("user")
 
     async def _let_go_when_quiet(self) -> None:
         """Close an idle connection to a gateway, which does not cull kernels with connections.
@@ -266,6 +296,8 @@ class KernelConnection:
         self._alive.clear()
         self.private.forget()
         channels, self._channels = self._channels, None
+        if self._parting is not None:
+            channels, self._parting = self._parting[0], None
         if channels is not None:
             if self._last_run is not None:
                 self._last_run.cut_off = self._last_run.msg_id in channels.running
@@ -442,9 +474,11 @@ class KernelConnection:
         self._unfollow()
         self._gone = True
         self._alive.set()
+        parting, self._parting = self._parting, None
         channels, self._channels = self._channels, None
-        if channels is not None:
-            await channels.close(KernelDied("The connection was closed."))
+        for each in (channels, parting and parting[0]):
+            if each is not None:
+                await each.close(KernelDied("The connection was closed."))
         self.followed.lose()
         tasks = [task for task in self._tasks if task is not asyncio.current_task()]
         for task in tasks:

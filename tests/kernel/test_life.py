@@ -246,6 +246,34 @@ async def test_what_stood_in_the_queue_when_the_process_ended_never_began(
     await leave(client)
 
 
+@pytest.mark.parametrize("end", ["KernelRestarted", "KernelShutDown"])
+async def test_an_end_that_is_seen_before_the_server_tells_of_it_is_told_as_what_it_is(
+    end: str, kernel: NotebookKernel, jp_serverapp: Any, jp_fetch: Any, tmp_path: Path
+) -> None:
+    kernel_id = await kernel.ensure()
+    manager = jp_serverapp.kernel_manager.get_kernel(kernel_id)
+    clean_up = manager._async_cleanup_resources
+
+    async def clean_up_late(restart: bool = False) -> None:
+        manager._async_cleanup_resources = clean_up
+        await until(lambda: kernel.state == "dead")
+        await clean_up(restart)
+
+    manager._async_cleanup_resources = clean_up_late
+    work = WORK.format(path=str(tmp_path / "pid"))
+    runs = asyncio.create_task(kernel.execute(work, store_history=True))
+    await until(lambda: (tmp_path / "pid").exists())
+    if end == "KernelRestarted":
+        await jp_fetch("api", "kernels", kernel_id, "restart", method="POST", body="{}")
+    else:
+        await jp_fetch("api", "kernels", kernel_id, method="DELETE")
+    run = await asyncio.wait_for(runs, 30)
+    assert run.error is not None
+    assert run.error["ename"] == end
+    after = await kernel.execute("print('again')", store_history=False)
+    assert text_of(after.outputs) == "again\n"
+
+
 async def test_a_run_is_withdrawn_before_the_kernel_knows_us(
     kernel: NotebookKernel, jp_serverapp: Any, tmp_path: Path
 ) -> None:
