@@ -47,8 +47,6 @@ DAMAGED = (
     "What was saved is damaged: neither the newest snapshot nor the one before it can be loaded."
 )
 
-EMPTY = "there are no variables in the snapshot"
-
 ENDED_THE_KERNEL = "loading it ended the kernel's process"
 
 INTERRUPTED = "loading it was interrupted"

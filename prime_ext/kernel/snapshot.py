@@ -17,7 +17,7 @@ from prime_ext.kernel.freshness import Moment, kernel_status, told_state
 from prime_ext.kernel.missed_runs import missed
 from prime_ext.kernel.newest import Newest
 from prime_ext.kernel.refusals import kernel_replaced
-from prime_ext.kernel.restoring import EMPTY, Restored, Restoring, Wanted
+from prime_ext.kernel.restoring import Restored, Restoring, Wanted
 from prime_ext.kernel.snapshot_files import SWITCHED_OFF
 from prime_ext.kernel.state import STATE_SECONDS
 from prime_ext.session.records import NO_KERNEL, Restore, Snapshot
@@ -379,9 +379,6 @@ class SnapshotKeeper:
         if outcome == "unchanged" and wanted.names is None:
             # All names were compared and none was changed: a list of them would add nothing.
             names = {}
-        notes = restored.notes
-        if trigger == "manual" and restored.manifest is not None and not restored.manifest.names:
-            notes = [*notes, EMPTY]
         return Restore(
             outcome=outcome,
             mode=restored.mode,
@@ -393,7 +390,8 @@ class SnapshotKeeper:
             saved=restored.manifest.created if restored.manifest and not is_newest else None,
             behind=behind,
             attempts=restored.attempts,
-            reason="; ".join(notes) or None,
+            reason="; ".join(restored.notes) or None,
+            empty=restored.manifest is not None and not restored.manifest.names,
         )
 
     async def _mode(self, asked: str, generation: str) -> str:

@@ -333,6 +333,8 @@ class Restore(Record, frozen=True, kw_only=True, omit_defaults=True, tag="restor
     attempts: int = 1
     duration_ms: int = 0
     reason: str | None = None
+    empty: bool = False
+    """Whether the snapshot contains no variables, so that there was nothing to restore."""
 
 
 class Checkpoint(Record, frozen=True, kw_only=True, omit_defaults=True, tag="checkpoint"):

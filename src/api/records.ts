@@ -166,6 +166,8 @@ export interface IRestore extends IBase {
   asked?: string[];
   behind?: IBehind;
   reason?: string;
+  /** Whether the snapshot contains no variables. */
+  empty?: boolean;
 }
 
 /** Code that ran after the snapshot was made, in a kernel process that no longer exists. */

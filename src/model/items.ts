@@ -150,6 +150,8 @@ export interface IRestoreItem extends IItem {
   /** The runs after the snapshot, whose effects it lacks. */
   readonly behind: IBehindState | null;
   readonly reason: string | null;
+  /** Whether the snapshot contains no variables. */
+  readonly empty: boolean;
 }
 
 export interface IBehindState {

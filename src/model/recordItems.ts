@@ -250,7 +250,8 @@ export function restoreItem(record: IRestore): IRestoreItem | null {
           cutOff: record.behind.cut_off ?? false
         }
       : null,
-    reason: record.reason ?? null
+    reason: record.reason ?? null,
+    empty: record.empty ?? false
   };
 }
 

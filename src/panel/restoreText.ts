@@ -2,9 +2,6 @@ import { TranslationBundle } from '@jupyterlab/translation';
 
 import { IBehindState, IMissingName, IRestoreItem } from '../model/items';
 
-/** End of the server's reason if a snapshot contains no variables. */
-const EMPTY = 'there are no variables in the snapshot';
-
 /** Return the line about the outcome of a restore and its trigger. */
 export function restoreLine(
   item: IRestoreItem,
@@ -70,10 +67,12 @@ function outcomeLine(item: IRestoreItem, trans: TranslationBundle): string {
     case 'offered':
       return trans.__('%1; its variables were saved.', why);
     case 'unchanged':
-      if (item.reason?.endsWith(EMPTY)) {
-        return trans.__('%1: there was nothing to restore.', why);
-      }
-      return trans.__('%1: every variable is as it was saved.', why);
+      return item.empty
+        ? trans.__(
+            '%1: the snapshot has no variables, so there was nothing to restore.',
+            why
+          )
+        : trans.__('%1: every variable is as it was saved.', why);
     default: {
       const count = trans._n(
         '%1 variable restored',

@@ -20,7 +20,6 @@ from prime_ext.agent.recovery import KernelRecovery
 from prime_ext.agent.restore_policy import decide
 from prime_ext.agent.service import AgentService
 from prime_ext.kernel.missed_runs import Run
-from prime_ext.kernel.restoring import EMPTY
 from prime_ext.session.records import AssistantMessage, Restore, Snapshot
 from prime_ext.state import verification
 from tests.agent.conftest import NewSession
@@ -308,7 +307,10 @@ async def test_nothing_is_offered_where_nothing_was_saved(
     assert session.records("restore") == []
     assert snapshot.snapshot_id is not None
     done = await service.restore(session.session, snapshot.snapshot_id, None, False, "ada")
-    assert (done["outcome"], done["reason"]) == ("unchanged", EMPTY)
+    assert (done["outcome"], done["empty"]) == ("unchanged", True)
+    snapshot = await saved(session, "x = 7")
+    done = await service.restore(session.session, snapshot.snapshot_id, None, False, "ada")
+    assert (done["outcome"], "empty" in done) == ("unchanged", False)
 
 
 async def test_always_after_a_restart_by_a_person(

@@ -101,10 +101,10 @@ describe('restoreLine', () => {
       kind: 'restore',
       outcome: 'unchanged',
       trigger: 'manual',
-      reason: 'there are no variables in the snapshot'
+      empty: true
     };
     expect(restoreLine(restoreItem(record as any)!, trans)).toBe(
-      'Kernel state: there was nothing to restore.'
+      'Kernel state: the snapshot has no variables, so there was nothing to restore.'
     );
   });
 
