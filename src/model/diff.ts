@@ -3,20 +3,31 @@ import { diffLines } from 'diff';
 /** Unchanged lines kept around a change. */
 const CONTEXT_LINES = 2;
 
+/**
+ * Number of changed lines up to which the texts are compared. The comparison is quadratic in it:
+ * 4,000 changed lines take a second, in which the page is frozen.
+ */
+const MAX_CHANGED_LINES = 2000;
+
 export interface IDiffLine {
   readonly kind: 'added' | 'removed' | 'same' | 'gap';
   readonly text: string;
 }
 
-/** Return the changed lines, with `CONTEXT_LINES` unchanged lines around each change. */
+/**
+ * Return the changed lines, with `CONTEXT_LINES` unchanged lines around each change. If too many
+ * lines have changed, return all lines of both texts.
+ */
 export function lineDiff(before: string, after: string): IDiffLine[] {
-  const lines: IDiffLine[] = [];
-  for (const part of diffLines(endLine(before), endLine(after))) {
-    const kind = part.added ? 'added' : part.removed ? 'removed' : 'same';
-    for (const text of part.value.replace(/\n$/, '').split('\n')) {
-      lines.push({ kind, text });
-    }
+  const parts = diffLines(endLine(before), endLine(after), {
+    maxEditLength: MAX_CHANGED_LINES
+  });
+  if (parts === undefined) {
+    return [...linesOf(before, 'removed'), ...linesOf(after, 'added')];
   }
+  const lines = parts.flatMap(({ value, added, removed }) =>
+    linesOf(value, added ? 'added' : removed ? 'removed' : 'same')
+  );
   const near = lines.map((_, index) =>
     lines
       .slice(Math.max(0, index - CONTEXT_LINES), index + CONTEXT_LINES + 1)
@@ -28,6 +39,13 @@ export function lineDiff(before: string, after: string): IDiffLine[] {
     }
     return index > 0 && !near[index - 1] ? [] : [{ kind: 'gap', text: '' }];
   });
+}
+
+function linesOf(text: string, kind: IDiffLine['kind']): IDiffLine[] {
+  return text
+    .replace(/\n$/, '')
+    .split('\n')
+    .map(text => ({ kind, text }));
 }
 
 /** Terminate the last line; otherwise it would count as changed when a line is added below it. */

@@ -19,6 +19,17 @@ describe('lineDiff', () => {
       'added'
     ]);
   });
+
+  it('shows both texts if comparing them would take too long', () => {
+    const text = (name: string): string =>
+      Array.from({ length: 3000 }, (_, index) =>
+        index % 10 === 0 ? `same ${index}` : `${name} ${index}`
+      ).join('\n');
+    const lines = lineDiff(text('old'), text('new'));
+    expect(lines).toHaveLength(6000);
+    expect(lines[2999]).toEqual({ kind: 'removed', text: 'old 2999' });
+    expect(lines[3000]).toEqual({ kind: 'added', text: 'same 0' });
+  });
 });
 
 describe('fencedDiff', () => {
