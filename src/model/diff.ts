@@ -7,7 +7,7 @@ const CONTEXT_LINES = 2;
  * Number of changed lines up to which the texts are compared. The comparison is quadratic in it:
  * 4,000 changed lines take a second, in which the page is frozen.
  */
-const MAX_CHANGED_LINES = 2000;
+const MAX_CHANGED_LINES = 1000;
 
 export interface IDiffLine {
   readonly kind: 'added' | 'removed' | 'same' | 'gap';

@@ -156,14 +156,18 @@ export class PanelController implements IChatPanel {
       stopping: false
     });
     const sent = this._send(text, attachments);
-    this._sent = sent.catch(() => undefined);
+    const settled = sent.catch(() => null);
+    this._sent = settled;
     try {
       await sent;
     } catch (reason) {
       this._store.fail(reason);
       throw reason;
     } finally {
-      this._store.set({ sending: null });
+      // Another notebook's message may be on its way by now.
+      if (this._sent === settled) {
+        this._store.set({ sending: null });
+      }
     }
   }
 
@@ -172,9 +176,10 @@ export class PanelController implements IChatPanel {
     if (!isBusy(this.snapshot())) {
       return;
     }
+    const { sending, sessionId } = this._state;
     this._store.set({ stopping: true });
-    await this._sent;
-    const id = this._state.sessionId;
+    // By then, the panel may show another session, whose agent must not be interrupted.
+    const id = (sending !== null && (await this._sent)) || sessionId;
     if (id) {
       await this._store.attempt(() => this._options.api.interrupt(id));
     }
@@ -230,9 +235,11 @@ export class PanelController implements IChatPanel {
       // The message has just been sent to the agent.
       { ignore: ['not_queued'] }
     );
-    if (taken && notebook === this._state.notebook) {
-      this.message.putBack(message.text, message.attachments);
-      this._requestFocus();
+    if (taken && notebook !== null) {
+      this.message.putBack(notebook, message.text, message.attachments);
+      if (notebook === this._state.notebook) {
+        this._requestFocus();
+      }
     }
   }
 
@@ -356,10 +363,11 @@ export class PanelController implements IChatPanel {
     }
   }
 
+  /** Send a message, and return the id of its session. */
   private async _send(
     text: string,
     attachments: readonly IAttachment[]
-  ): Promise<void> {
+  ): Promise<string> {
     const { notebook } = this._state;
     // Read the cells now, as the user sees them, and not after the session was created.
     const filled = attachments.map(attachment =>
@@ -388,6 +396,7 @@ export class PanelController implements IChatPanel {
     }
     await this._options.claimed(notebook);
     await this._options.api.send(id, text, filled);
+    return id;
   }
 
   private _onSessionsChanged(_: ISessions, change: ISessions.IChange): void {
@@ -441,7 +450,8 @@ export class PanelController implements IChatPanel {
 
   private _store: PanelStore;
   private _session: LiveSession | null = null;
-  private _sent: Promise<void> = Promise.resolve();
+  /** Settles with the session of the message sent last; `null` if sending it failed. */
+  private _sent: Promise<string | null> = Promise.resolve(null);
   private _focusWanted = false;
   private _decided = new Set<string>();
   private _changed = new Signal<this, void>(this);

@@ -74,20 +74,30 @@ export class DraftMessage {
     try {
       await this._submit(text, attached);
     } catch {
-      if (this._state.notebook === notebook) {
-        this.putBack(text, attached);
-      } else {
-        this._drafts.save(notebook, text);
-        this._drafts.saveAttachments(notebook, attached);
-      }
+      this.putBack(notebook, text, attached);
     }
   }
 
-  /** Put a sent message back into the composer, before any text typed meanwhile. */
-  putBack(text: string, attachments: readonly IAttachment[]): void {
-    const typed = this._state.draft;
-    this.setText(typed === '' ? text : `${text}\n${typed}`);
-    this._setAttachments([...attachments, ...this._state.attachments]);
+  /**
+   * Put a sent message back into the draft of its notebook, before any text typed meanwhile. The
+   * panel may show another notebook by now.
+   */
+  putBack(
+    notebook: string,
+    text: string,
+    attachments: readonly IAttachment[]
+  ): void {
+    const isShown = notebook === this._state.notebook;
+    const typed = isShown ? this._state : this.load(notebook);
+    const draft = typed.draft === '' ? text : `${text}\n${typed.draft}`;
+    const attached = [...attachments, ...typed.attachments];
+    if (isShown) {
+      this.setText(draft);
+      this._setAttachments(attached);
+    } else {
+      this._drafts.save(notebook, draft);
+      this._drafts.saveAttachments(notebook, attached);
+    }
   }
 
   /** Load the draft of a notebook. */

@@ -22,9 +22,9 @@ const OPEN_SETTINGS = 'settingeditor:open';
 export function Header(props: { state: IPanelState }): JSX.Element {
   const { state } = props;
   const { controller, commands, trans } = usePanel();
-  const { notebook } = state;
+  const { notebook, sessionId } = state;
   const name = notebook?.split('/').pop() ?? '';
-  const title = state.sessionId
+  const title = sessionId
     ? sessionTitle(state.conversation, trans)
     : notebook === null
       ? trans.__('Prime')
@@ -35,17 +35,20 @@ export function Header(props: { state: IPanelState }): JSX.Element {
       controller.sessions.list().catch(() => []),
       controller.sessions.withoutNotebook().catch(() => [])
     ]);
+    if (controller.notebook !== notebook) {
+      return;
+    }
     popUp(anchor, [
       ...sessions.map(session => ({
         label:
           session.title ||
-          (session.id === state.sessionId
+          (session.id === sessionId
             ? title
             : trans.__(
                 'Session of %1',
                 new Date(session.created).toLocaleString()
               )),
-        isToggled: session.id === state.sessionId,
+        isToggled: session.id === sessionId,
         run: () => {
           void controller.sessions.select(session.id);
         }
@@ -53,7 +56,7 @@ export function Header(props: { state: IPanelState }): JSX.Element {
       ...(sessions.length > 0 ? [null] : []),
       {
         label: trans.__('New session'),
-        isToggled: state.sessionId === null,
+        isToggled: sessionId === null,
         run: () => {
           void controller.sessions.begin();
         }
@@ -78,7 +81,8 @@ export function Header(props: { state: IPanelState }): JSX.Element {
     }
   };
 
-  const rename = async (): Promise<void> => {
+  // The panel may show another session by the time that a dialog is answered.
+  const rename = async (id: string): Promise<void> => {
     const result = await InputDialog.getText({
       title: trans.__('Rename session'),
       text: state.conversation?.title ?? '',
@@ -86,11 +90,11 @@ export function Header(props: { state: IPanelState }): JSX.Element {
     });
     const value = result.value?.trim();
     if (result.button.accept && value) {
-      await controller.sessions.rename(value);
+      await controller.sessions.rename(id, value);
     }
   };
 
-  const remove = async (): Promise<void> => {
+  const remove = async (id: string): Promise<void> => {
     const result = await showDialog({
       title: trans.__('Delete session “%1”?', title),
       body: [
@@ -109,7 +113,7 @@ export function Header(props: { state: IPanelState }): JSX.Element {
       ]
     });
     if (result.button.accept) {
-      await controller.sessions.delete();
+      await controller.sessions.delete(id);
     }
   };
 
@@ -138,7 +142,7 @@ export function Header(props: { state: IPanelState }): JSX.Element {
   };
 
   const openMenu = (anchor: HTMLElement): void => {
-    const hasSession = !!state.sessionId;
+    const hasSession = !!sessionId;
     popUp(anchor, [
       {
         label: trans.__('Compact now'),
@@ -167,14 +171,14 @@ export function Header(props: { state: IPanelState }): JSX.Element {
         label: trans.__('Rename session…'),
         isEnabled: hasSession,
         run: () => {
-          void rename();
+          void rename(sessionId!);
         }
       },
       {
         label: trans.__('Delete session…'),
         isEnabled: hasSession,
         run: () => {
-          void remove();
+          void remove(sessionId!);
         }
       },
       null,

@@ -33,18 +33,12 @@ export class NotebookSessions {
     return this._show(id);
   }
 
-  async rename(title: string): Promise<void> {
-    const id = this._state.sessionId;
-    if (id) {
-      await this._store.attempt(() => this._sessions.patch(id, { title }));
-    }
+  async rename(id: string, title: string): Promise<void> {
+    await this._store.attempt(() => this._sessions.patch(id, { title }));
   }
 
-  async delete(): Promise<void> {
-    const id = this._state.sessionId;
-    if (id) {
-      await this._store.attempt(() => this._sessions.delete(id));
-    }
+  async delete(id: string): Promise<void> {
+    await this._store.attempt(() => this._sessions.delete(id));
   }
 
   /** Attach a session to the current notebook, and select it. */

@@ -303,6 +303,57 @@ describe('PanelController', () => {
     expect(controller.snapshot().draft).toBe('for a');
   });
 
+  it('puts a refused message before what was typed for its notebook', async () => {
+    await sessions.select('a.ipynb', 's1');
+    const gate = new Gate();
+    api.send.mockReturnValueOnce(gate.promise);
+    controller.message.setText('for a');
+    const sending = controller.message.send();
+    controller.message.setText('typed after it');
+    await controller.setNotebook('b.ipynb');
+    gate.fail(new ApiError(0, 'server_unreachable', 'Down.'));
+    await sending;
+    await controller.setNotebook('a.ipynb');
+    expect(controller.snapshot().draft).toBe('for a\ntyped after it');
+  });
+
+  it('keeps a message taken from the queue when another notebook is shown', async () => {
+    await sessions.select('a.ipynb', 's1');
+    const gate = new Gate();
+    api.unqueue.mockReturnValueOnce(gate.promise);
+    const editing = controller.editQueued({
+      seq: 7,
+      text: 'queued in a',
+      user: null,
+      attachments: []
+    });
+    await controller.setNotebook('b.ipynb');
+    gate.open();
+    await editing;
+    expect(controller.snapshot().draft).toBe('');
+    await controller.setNotebook('a.ipynb');
+    expect(controller.snapshot().draft).toBe('queued in a');
+  });
+
+  it('shows a message as being sent until it is, not until another one is', async () => {
+    sessions.chosen.set('b.ipynb', 's2');
+    await sessions.select('a.ipynb', 's1');
+    const first = new Gate();
+    const second = new Gate();
+    api.send
+      .mockReturnValueOnce(first.promise)
+      .mockReturnValueOnce(second.promise);
+    const sendingFirst = controller.submit('to a');
+    await controller.setNotebook('b.ipynb');
+    const sendingSecond = controller.submit('to b');
+    first.open({ seq: 2, queued: false });
+    await sendingFirst;
+    expect(controller.snapshot().sending).toBe('to b');
+    second.open({ seq: 2, queued: false });
+    await sendingSecond;
+    expect(controller.snapshot().sending).toBeNull();
+  });
+
   it('starts over when the server has lost records', async () => {
     await sessions.select('a.ipynb', 's1');
     const log = new Log();
@@ -371,6 +422,19 @@ describe('PanelController', () => {
     gate.open({ seq: 2, queued: false });
     await Promise.all([sending, stopping]);
     expect(api.interrupt).toHaveBeenCalledWith('s1');
+  });
+
+  it('stops the agent that was shown, not that of another notebook', async () => {
+    sessions.chosen.set('b.ipynb', 's2');
+    await sessions.select('a.ipynb', 's1');
+    const gate = new Gate();
+    api.send.mockReturnValueOnce(gate.promise);
+    const sending = controller.submit('run for ever');
+    const stopping = controller.interrupt();
+    await controller.setNotebook('b.ipynb');
+    gate.open({ seq: 2, queued: false });
+    await Promise.all([sending, stopping]);
+    expect(api.interrupt.mock.calls).toEqual([['s1']]);
   });
 
   it('shows a message once, though its record comes before the answer', async () => {
