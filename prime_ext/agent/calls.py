@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prime_ext.agent.approvals import Approvals
-from prime_ext.agent.completed import completed
 from prime_ext.agent.history import History
 from prime_ext.agent.image_scaling import with_scaled_images
 from prime_ext.agent.outputs import for_panel, for_record
@@ -22,6 +21,7 @@ from prime_ext.agent.tools.packages import call_handler
 from prime_ext.agent.tools.registry import ToolRegistry
 from prime_ext.agent.tools.runs import INTERRUPT_RUN, WAIT_FOR_RUN, Run, Runs
 from prime_ext.agent.tools.tool import ApprovalClass, Question, Tool, ToolContext, ToolOutcome
+from prime_ext.completed import completed
 from prime_ext.context.cap import cap_text
 from prime_ext.context.projection import open_calls
 from prime_ext.errors import PrimeError, sentences

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from prime_ext.agent.completed import completed
 from prime_ext.agent.kernel_events import RESTORE_STOPPED, restore_event
 from prime_ext.agent.recipes import lacking, with_lost_names, with_recipes
 from prime_ext.agent.restore_policy import decide
+from prime_ext.completed import completed
 from prime_ext.errors import PrimeError
 from prime_ext.kernel.restoring import DAMAGED
 from prime_ext.session.records import AnyRecord, Restore, Settings, Snapshot

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from prime_ext.completed import brought_to_end, completed
 from prime_ext.errors import PrimeError
 from prime_ext.notebook.cell import (
     Cell,
@@ -28,7 +29,6 @@ from prime_ext.notebook.mirror import RunMirror
 from prime_ext.notebook.operation_log import OperationLog, Unsaved, cell_state
 from prime_ext.notebook.seen import SeenCells
 from prime_ext.notebook.shared_notebook import SharedNotebook
-from prime_ext.notebook.uninterrupted import brought_to_end, uninterrupted
 from prime_ext.notebook.writer import NotebookWriter
 from prime_ext.notebook.writer_browser import BrowserWriter
 from prime_ext.notebook.writer_contents import ContentsWriter
@@ -39,6 +39,13 @@ if TYPE_CHECKING:
     from prime_ext.kernel.late_outputs import LateOutputs
 
 Outputs = list[dict[str, Any]]
+
+STOP_SECONDS = 2.0
+"""Seconds that a stopped call waits for an operation in progress.
+
+A browser applies an operation that it was sent, so the operation must also be recorded. But the
+browser may not answer.
+"""
 
 
 class Kernel(Protocol):
@@ -280,14 +287,14 @@ class NotebookDocument:
             stopped = isinstance(error, asyncio.CancelledError)
             status = "aborted" if stopped else "error"
             end = self._finish(mirror, op_id, cell, was, mirror.outputs, count, status)
-            await brought_to_end(end, stopped=stopped)
+            await brought_to_end(end, timeout=STOP_SECONDS if stopped else None)
             raise
         if execution.status != "aborted":
             mirror.begin()
         mirror.update(execution.outputs)
         # A kernel that dies sends no reply; one that runs an empty cell replies with the old count.
         count = (execution.execution_count or count) if cell.source.strip() else None
-        op, unsaved = await uninterrupted(
+        op, unsaved = await completed(
             self._finish(
                 mirror,
                 op_id,
@@ -297,7 +304,8 @@ class NotebookDocument:
                 count,
                 execution.status,
                 execution.late,
-            )
+            ),
+            patience=STOP_SECONDS,
         )
         return CellRun(op, cell, execution, unsaved)
 
@@ -328,8 +336,9 @@ class NotebookDocument:
             raise CellConflict(cell.id, cell.source, operation.get("source"))
 
     async def _change(self, operation: dict[str, Any]) -> Change:
-        change: Change = await uninterrupted(self._change_locked(uuid.uuid4().hex, operation))
-        return change
+        return await completed(
+            self._change_locked(uuid.uuid4().hex, operation), patience=STOP_SECONDS
+        )
 
     async def _change_locked(self, op_id: str, operation: dict[str, Any]) -> Change:
         kind, cell_id = operation["op"], operation["cell_id"]

@@ -502,7 +502,7 @@ async def test_stopping_does_not_wait_for_a_frozen_tab(
     monkeypatch: pytest.MonkeyPatch,
     disk: Disk,
 ) -> None:
-    monkeypatch.setattr("prime_ext.notebook.uninterrupted.STOP_S", 0.0)
+    monkeypatch.setattr("prime_ext.notebook.document.STOP_SECONDS", 0.0)
     inserting = asyncio.create_task(document.insert("3"))
     page.answers = False
     await page.until(lambda: page.ops("insert_cell"))

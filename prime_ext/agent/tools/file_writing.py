@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prime_ext.agent.completed import completed
 from prime_ext.agent.tools.text_files import TextFile, write_text
+from prime_ext.completed import completed
 from prime_ext.session.records import FileChange
 
 if TYPE_CHECKING:
