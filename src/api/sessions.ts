@@ -117,15 +117,24 @@ export class Sessions implements ISessions {
   }
 
   private async _rename(from: string, to: string): Promise<void> {
-    const current = this._current.get(from) ?? null;
+    const current = this._current.get(from);
     const sessions = await this._api.sessions(from);
     await Promise.all(
       sessions.map(({ id }) => this._api.patchSession(id, { notebook: to }))
     );
     this._current.delete(from);
     this._without.delete(from);
+    const remembered = await this._stateDB?.fetch(stateKey(from));
     await this._stateDB?.remove(stateKey(from));
-    await this.select(to, current);
+    if (current !== undefined) {
+      await this.select(to, current);
+      return;
+    }
+    // The look-up is still pending, or it failed.
+    if (remembered !== undefined) {
+      await this._stateDB?.save(stateKey(to), remembered);
+    }
+    await this.resolve(to);
   }
 
   private async _lookUp(notebook: string): Promise<string | null> {

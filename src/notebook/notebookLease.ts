@@ -171,7 +171,16 @@ export class NotebookLease implements IDisposable {
       stream.frameReceived.disconnect(this._onFrame, this);
       stream.connectionChanged.disconnect(this._onConnectionChanged, this);
       stream.dispose();
-      this.look();
+      // Otherwise the look-up would return the deleted session again.
+      this._sessions
+        .forget(stream.sessionId)
+        .catch(reason => {
+          console.warn(`No session was found for ${this._path}.`, reason);
+        })
+        .then(() => this.look())
+        .catch(reason => {
+          console.warn(reason);
+        });
     }
   }
 

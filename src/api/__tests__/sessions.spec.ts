@@ -144,4 +144,11 @@ describe('Sessions', () => {
     expect(api.sessionsOf['b.ipynb'].sort()).toEqual(['newest', 'older']);
     await expect(make().resolve('b.ipynb')).resolves.toBe('older');
   });
+
+  it('keeps the session of a notebook that is renamed before the look-up', async () => {
+    await sessions.select('a.ipynb', 'older');
+    sessions = make();
+    await sessions.rename('a.ipynb', 'b.ipynb');
+    expect(sessions.current('b.ipynb')).toBe('older');
+  });
 });

@@ -65,6 +65,11 @@ class Sessions {
 
   resolve = async (): Promise<string | null> => this.chosen;
   list = async (): Promise<any[]> => this.listed.map(id => ({ id }));
+  forget = async (id: string): Promise<void> => {
+    if (this.chosen === id) {
+      [this.chosen = null] = this.listed;
+    }
+  };
   rename = async (from: string, to: string): Promise<void> => {
     this.renamed.push(`${from} → ${to}`);
   };
@@ -333,11 +338,19 @@ describe('NotebookLease', () => {
   it('looks for another session when its own is deleted', async () => {
     await start();
     streams[0].connect();
-    sessions.chosen = 's2';
+    sessions.listed = ['s2'];
     streams[0].drop('gone');
     await settle();
     expect(streams[0].isDisposed).toBe(true);
-    expect(streams[1].sessionId).toBe('s2');
+    expect(streams.map(({ sessionId }) => sessionId)).toEqual(['s1', 's2']);
+  });
+
+  it('does not connect again to its own deleted session', async () => {
+    await start();
+    streams[0].connect();
+    streams[0].drop('gone');
+    await settle();
+    expect(streams).toHaveLength(1);
   });
 
   it('releases the notebook when it is closed', async () => {
