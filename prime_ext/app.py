@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any
 from jupyter_core.paths import jupyter_data_dir
 from jupyter_core.utils import ensure_async
 from jupyter_server.extension.application import ExtensionApp
-from tornado.web import HTTPError
 from traitlets import TraitError, Unicode, default
 
 from prime_ext.config import ContextConfig, ModelConfig, PermissionConfig, SnapshotConfig
-from prime_ext.errors import PrimeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -227,30 +225,9 @@ class PrimeExtension(ExtensionApp):
             return False
 
     async def _notebook_content(self, notebook: str) -> dict[str, Any]:
-        contents: Any = self._server.contents_manager
-        reason: object
-        try:
-            model = await ensure_async(contents.get(notebook, content=True, type="notebook"))
-        except HTTPError as error:
-            if error.status_code == 404:
-                raise PrimeError(
-                    f"There is no notebook {notebook!r}.",
-                    code="notebook_not_found",
-                    hint="Give its path relative to the server's root folder.",
-                    status=404,
-                ) from None
-            reason = error.log_message or error.reason
-        except Exception as error:  # Damaged notebooks raise more than nbformat's own errors.
-            self.log.warning("%s cannot be read", notebook, exc_info=True)
-            reason = repr(error)
-        else:
-            content: dict[str, Any] = model["content"]
-            return content
-        raise PrimeError(
-            f"{notebook!r} cannot be opened as a notebook: {reason}",
-            code="notebook_invalid",
-            hint="Give the path of an .ipynb file that JupyterLab can open.",
-        )
+        from prime_ext.notebook_file import read_notebook
+
+        return await read_notebook(self._server.contents_manager, notebook, self.log)
 
     def _emit_compaction(self, session: Session, record: AnyRecord) -> None:
         from prime_ext.events.emitter import emit_compaction

@@ -16,6 +16,7 @@ from prime_ext.kernel.connection import KernelConnection
 from prime_ext.kernel.kernelspec import kernelspec_of
 from prime_ext.kernel.notebook_kernel import NotebookKernel
 from prime_ext.kernel.server_sessions import document_path, session_at
+from prime_ext.notebook_file import read_notebook
 
 _SESSION_ATTEMPTS = 50
 _SESSION_PAUSE = 0.2
@@ -139,33 +140,19 @@ class NotebookKernels:
 
     async def sources(self, path: str) -> list[str]:
         """Return the source of all code cells as last saved; none if the file is unreadable."""
-        contents = self._session_manager.contents_manager
         try:
-            model = await ensure_async(contents.get(path, content=True, type="notebook"))
-        except HTTPError:
+            content = await self._read(path)
+        except PrimeError:
             return []
-        cells = model["content"].get("cells", ())
+        cells = content.get("cells", ())
         return [str(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
 
     async def _kernelspec_name(self, path: str) -> str | None:
-        contents = self._session_manager.contents_manager
-        try:
-            model = await ensure_async(contents.get(path, content=True, type="notebook"))
-        except HTTPError as error:
-            if error.status_code == 404:
-                raise PrimeError(
-                    f"There is no notebook {path!r}.",
-                    code="notebook_not_found",
-                    hint="Check the path, or attach the session to another notebook.",
-                    status=404,
-                ) from None
-            raise PrimeError(
-                f"The notebook {path!r} cannot be read: {_message(error)}",
-                code="notebook_invalid",
-                hint="Open it in JupyterLab to see what is wrong with it.",
-            ) from None
-        name = kernelspec_of(model["content"]).get("name")
+        name = kernelspec_of(await self._read(path)).get("name")
         return name if isinstance(name, str) and name else None
+
+    async def _read(self, path: str) -> dict[str, Any]:
+        return await read_notebook(self._session_manager.contents_manager, path, self.log)
 
 
 def _start_failed(kernel_name: str | None, why: str) -> PrimeError:

@@ -22,6 +22,7 @@ from prime_ext.notebook.cell import Cell, CellNotFound
 from prime_ext.notebook.describe import shorten_outputs
 from prime_ext.notebook.operations import Applied, apply_operation, upgrade_ids
 from prime_ext.notebook.own_writes import OwnWrites
+from prime_ext.notebook_file import not_a_notebook, not_read, read_notebook
 
 ATTEMPTS = 5
 """Maximum number of attempts to apply an operation while the file keeps changing."""
@@ -111,13 +112,9 @@ class ContentsWriter:
         if known is not None and known.version == version:
             self._loaded.move_to_end(path)
             return known
-        try:
-            model = await ensure_async(self._contents.get(path, content=True, type="notebook"))
-        except HTTPError as error:
-            raise _read_error(path, error) from error
-        notebook = model["content"]
+        notebook = await read_notebook(self._contents, path, self._log)
         if notebook.get("nbformat") != 4 or not isinstance(notebook.get("cells"), list):
-            raise _invalid(path, "it is not a notebook of nbformat 4")
+            raise not_a_notebook(path, "it is not a notebook of nbformat 4")
         upgrade_ids(notebook)
         return self._remember(path, _Loaded(notebook, version))
 
@@ -132,7 +129,7 @@ class ContentsWriter:
         try:
             model = await self._metadata(path)
         except HTTPError as error:
-            raise _read_error(path, error) from error
+            raise not_read(path, error) from error
         return _Version(model.get("last_modified"), model.get("size"), model.get("hash"))
 
     async def _metadata(self, path: str) -> Any:
@@ -165,24 +162,3 @@ class ContentsWriter:
         version = await self._version(path)
         self._written.note(path, over.hash, version.hash)
         self._remember(path, _Loaded(notebook, version))
-
-
-def _read_error(path: str, error: HTTPError) -> PrimeError:
-    if error.status_code == 404:
-        return PrimeError(
-            f"There is no notebook {path}.",
-            code="notebook_not_found",
-            hint="It may have been renamed, moved or deleted. Attach the session to the notebook's "
-            "new path to go on.",
-            status=404,
-        )
-    return _invalid(path, error.log_message or error.reason or f"HTTP {error.status_code}")
-
-
-def _invalid(path: str, reason: str) -> PrimeError:
-    return PrimeError(
-        f"{path} cannot be read as a notebook: {reason}",
-        code="notebook_invalid",
-        hint="Repair the file or restore it from a checkpoint.",
-        status=400,
-    )
