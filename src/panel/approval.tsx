@@ -7,7 +7,7 @@ import { MarkdownView } from './markdownView';
 
 /**
  * The buttons of an approval request. The group takes the focus when it appears, but never from a
- * text field: a key that was meant for the text must not decide.
+ * field: a key that was meant for the text or the selection must not decide.
  */
 export function ApprovalButtons(props: {
   approval: IApprovalState;
@@ -171,7 +171,7 @@ function buttonLabels(
   }
 }
 
-/** Whether the focus is in the same panel but not in a text field. */
+/** Whether the focus is in the same panel but not in a field. */
 function mayTakeFocus(element: HTMLElement): boolean {
   const active = document.activeElement;
   const panel = element.closest('.jp-prime-Panel');
@@ -179,6 +179,6 @@ function mayTakeFocus(element: HTMLElement): boolean {
     !!panel &&
     !!active &&
     panel.contains(active) &&
-    !(active instanceof HTMLTextAreaElement)
+    !active.matches('textarea, select, input')
   );
 }

@@ -24,11 +24,17 @@ export function CodeView(props: {
     }
     let current = true;
     const highlighted = document.createElement('code');
-    void languages
+    languages
       .highlight(props.code, languages.findBest(language, true), highlighted)
       .then(() => {
         if (current) {
           element.replaceChildren(...highlighted.childNodes);
+        }
+      })
+      .catch(reason => {
+        console.warn(`Prime: ${language} code is not highlighted.`, reason);
+        if (current) {
+          element.textContent = props.code;
         }
       });
     return () => {

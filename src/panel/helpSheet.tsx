@@ -1,12 +1,20 @@
+import { CommandRegistry } from '@lumino/commands';
 import * as React from 'react';
 
+import { CellCommandIDs } from './cellCommands';
+import { CommandIDs } from './commands';
 import { usePanel } from './context';
 import { Sheet } from './sheet';
 import { slashCommands } from './slash';
 
 /** The list of commands and keys. */
 export function HelpSheet(): JSX.Element {
-  const { controller, trans, settings } = usePanel();
+  const { controller, trans, settings, commands } = usePanel();
+  /** The row of a command, with the keys that the user has given it; none if it has no keys. */
+  const shortcut = (command: string, description: string): [string, string][] =>
+    commands.keyBindings
+      .filter(binding => binding.command === command)
+      .map(({ keys }) => [CommandRegistry.formatKeystroke(keys), description]);
   const keys: [string, string][] = [
     [
       settings.sendWith === 'enter'
@@ -21,9 +29,15 @@ export function HelpSheet(): JSX.Element {
         'Mention a cell, a selection, a variable, a file, the last error'
       )
     ],
-    [trans.__('Alt Shift P'), trans.__('Open the panel')],
-    [trans.__('Alt Shift C'), trans.__('In a notebook: ask about the cells')],
-    [trans.__('Alt Shift E'), trans.__('In a notebook: fix the cell’s error')],
+    ...shortcut(CommandIDs.open, trans.__('Open the panel')),
+    ...shortcut(
+      CellCommandIDs.ask,
+      trans.__('In a notebook: ask about the selected cells')
+    ),
+    ...shortcut(
+      CellCommandIDs.fix,
+      trans.__('In a notebook: fix the cell’s error')
+    ),
     [trans.__('Up, Down'), trans.__('Earlier messages')],
     [trans.__('Esc'), trans.__('Stop the agent')],
     [trans.__('A, S, D'), trans.__('Allow once, for the session, deny')]
@@ -44,8 +58,8 @@ export function HelpSheet(): JSX.Element {
             <dd>{description}</dd>
           </React.Fragment>
         ))}
-        {keys.map(([key, description]) => (
-          <React.Fragment key={key}>
+        {keys.map(([key, description], index) => (
+          <React.Fragment key={index}>
             <dt>
               <kbd>{key}</kbd>
             </dt>

@@ -33,17 +33,22 @@ export class NotebookFollower implements INotebookView {
       return false;
     }
     const { content } = panel;
+    const { node } = cells[index];
     content.activeCellIndex = index;
     content.deselectAll();
-    void content.scrollToItem(index, 'smart').then(() => {
-      const { node } = content.widgets[index];
-      node.classList.add('jp-prime-mod-revealed');
-      node.addEventListener(
-        'animationend',
-        () => node.classList.remove('jp-prime-mod-revealed'),
-        { once: true }
-      );
-    });
+    content
+      .scrollToItem(index, 'smart')
+      .then(() => {
+        node.classList.add('jp-prime-mod-revealed');
+        node.addEventListener(
+          'animationend',
+          () => node.classList.remove('jp-prime-mod-revealed'),
+          { once: true }
+        );
+      })
+      .catch(() => {
+        // Another cell was revealed before, or the notebook was closed.
+      });
     return true;
   }
 

@@ -127,7 +127,7 @@ function SendingOnly(props: { state: IPanelState }): JSX.Element {
 }
 
 /** A banner shown while the server cannot be reached or the stream is disconnected. */
-function ConnectionBanner(props: { state: IPanelState }): JSX.Element | null {
+export function ConnectionBanner(props: { state: IPanelState }): JSX.Element {
   const { connection, serverFailure, server, notebook, sessionId } =
     props.state;
   const { controller, trans } = usePanel();
@@ -145,25 +145,27 @@ function ConnectionBanner(props: { state: IPanelState }): JSX.Element | null {
   const isWaiting =
     server === null || (notebook !== null && sessionId === undefined);
   const unavailable = serverFailure !== null && isWaiting;
-  if (!(broken && lasting) && !unavailable) {
-    return null;
-  }
+  // Screen readers announce only changes inside a live region that exists already.
   return (
-    <div className="jp-prime-Banner" role="status">
-      <span>
-        {unavailable
-          ? unavailableText(serverFailure, trans)
-          : brokenText(props.state.failure, trans)}
-      </span>
-      <button
-        type="button"
-        className="jp-prime-Button"
-        onClick={() => {
-          void controller.reconnect();
-        }}
-      >
-        {trans.__('Reconnect')}
-      </button>
+    <div role="status">
+      {(unavailable || (broken && lasting)) && (
+        <div className="jp-prime-Banner">
+          <span>
+            {unavailable
+              ? unavailableText(serverFailure, trans)
+              : brokenText(props.state.failure, trans)}
+          </span>
+          <button
+            type="button"
+            className="jp-prime-Button"
+            onClick={() => {
+              void controller.reconnect();
+            }}
+          >
+            {trans.__('Reconnect')}
+          </button>
+        </div>
+      )}
     </div>
   );
 }

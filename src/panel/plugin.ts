@@ -158,10 +158,10 @@ export const panel: JupyterFrontEndPlugin<IChatPanel> = {
         ),
         mentions,
         active,
-        commands: app.commands,
-        userName: user.identity?.username ?? null
+        commands: app.commands
       },
-      settings
+      settings,
+      user
     );
     const dropTarget = new DropTarget(widget.node, {
       localPath: path => contents.localPath(path),

@@ -62,8 +62,9 @@ describe('NotebookSessions', () => {
 
   it('are renamed and deleted whichever the panel shows by then', async () => {
     store.set({ sessionId: 's2' });
-    await sessions.rename('s1', 'penguins');
-    expect(lab.patch).toHaveBeenCalledWith('s1', { title: 'penguins' });
+    const title = 'penguins';
+    await sessions.rename('s1', title);
+    expect(lab.patch).toHaveBeenCalledWith('s1', { title });
     await sessions.delete('s1');
     expect(lab.delete.mock.calls).toEqual([['s1']]);
   });

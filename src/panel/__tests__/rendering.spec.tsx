@@ -4,6 +4,7 @@ import { Widget } from '@lumino/widgets';
 import * as React from 'react';
 import { createRoot } from 'react-dom/client';
 
+import { CodeView } from '../codeView';
 import { IPanelContext, PanelProvider } from '../context';
 import { describedImageFactory } from '../describedImage';
 import { MarkdownView } from '../markdownView';
@@ -38,6 +39,36 @@ describe('MarkdownView', () => {
     expect(host.textContent).toBe('*strange*');
     expect(warn).toHaveBeenCalled();
     React.act(() => root.unmount());
+    warn.mockRestore();
+  });
+});
+
+describe('CodeView', () => {
+  it('shows the code as it is if the language cannot be loaded', async () => {
+    const warn = jest.spyOn(console, 'warn').mockReturnValue();
+    const context = {
+      languages: {
+        findBest: (name: string) => name,
+        highlight: () => Promise.reject(new Error('No such chunk.'))
+      },
+      notebookView: { language: () => 'python' },
+      trans
+    } as unknown as IPanelContext;
+    const host = document.body.appendChild(document.createElement('div'));
+    const root = createRoot(host);
+    for (const code of ['x = 1', 'x = 12']) {
+      await React.act(async () =>
+        root.render(
+          <PanelProvider value={context}>
+            <CodeView code={code} />
+          </PanelProvider>
+        )
+      );
+      expect(host.querySelector('code')!.textContent).toBe(code);
+    }
+    expect(warn).toHaveBeenCalledTimes(2);
+    React.act(() => root.unmount());
+    host.remove();
     warn.mockRestore();
   });
 });
