@@ -13,6 +13,7 @@ from prime_ext.agent.attachment_reader import AttachmentReader
 from prime_ext.agent.calls import ToolCalls
 from prime_ext.agent.closing import cancelled, take_each
 from prime_ext.agent.history import History, history_seqs
+from prime_ext.agent.lifecycle import Lifecycle, closed_meanwhile
 from prime_ext.agent.loose_ends import LooseEnds
 from prime_ext.agent.message_queue import MessageQueue
 from prime_ext.agent.permissions import in_force
@@ -47,11 +48,12 @@ if TYPE_CHECKING:
 class Agent:
     """The agent of one session: message queue, turns, approvals and the notebook's kernel.
 
-    Agents are created by ``OpenAgents``. ``open`` must be awaited before anything else.
+    Agents are created, opened and closed by ``OpenAgents``, which moves their ``lifecycle``.
     """
 
-    def __init__(self, session: Session, services: AgentServices) -> None:
+    def __init__(self, session: Session, services: AgentServices, lifecycle: Lifecycle) -> None:
         self.session = session
+        self._lifecycle = lifecycle
         session.redact = services.redact
         self.history = History()
         self._services = services
@@ -84,7 +86,7 @@ class Agent:
             ),
             phase=self._set_phase,
             count=count_text,
-            stopped=lambda: self._work.stopped and not self._is_closing,
+            stopped=lambda: self._work.stopped and not lifecycle.is_ending,
             log=self._log,
         )
         self._messages = MessageQueue(session, self.history, self._calls.runs)
@@ -101,7 +103,6 @@ class Agent:
         self._taking = asyncio.Lock()
         self._driver: asyncio.Task[None] | None = None
         self._work = StoppableWork()
-        self._is_closing = False
         self._background: set[asyncio.Task[Any]] = set()
         self._resumes = False
         """Whether to continue with the queue once the restore under way has ended."""
@@ -186,27 +187,40 @@ class Agent:
             As ``submit``.
         """
         restoring = self.variables.recovery.restoring
-        if self._driver is None:
-            self._ends.close()
-        if self._driver is None and not self._messages and not restoring:
+        is_free = self._is_free()
+        if is_free and not self._messages and not restoring:
             record = self._messages.send(text, attachments, user)
             self._drive(record)
             return record.seq, False
         seq = self._messages.put(text, attachments, user)
         if restoring:
             self._resumes = True
-        elif self._driver is None:
+        elif is_free:
             self._drive(self._messages.send_next())
         return seq, True
+
+    def _is_free(self) -> bool:
+        """Return whether work can begin now, after recording what a failure has left open.
+
+        Raises
+        ------
+        PrimeError
+            ``session_not_found`` (404) if the agent is being closed; ``session_not_written`` (507).
+        """
+        if self._lifecycle.is_ending:
+            raise closed_meanwhile(self.session.id)
+        if self._driver is not None:
+            return False
+        self._ends.close()
+        return True
 
     def _restoring(self) -> None:
         """Handle the beginning or end of a restore; at its end, send what was queued meanwhile."""
         self.publish_state()
-        if self.variables.recovery.restoring:
+        if self.variables.recovery.restoring or self._lifecycle.is_ending:
             return
         resumes, self._resumes = self._resumes, False
-        if resumes and self._driver is None and self._messages:
-            self._ends.close()
+        if resumes and self._messages and self._is_free():
             self._drive(self._messages.send_next())
 
     def unqueue(self, seq: int, user: str | None) -> None:
@@ -242,10 +256,9 @@ class Agent:
         PrimeError
             ``compaction_pending`` (409) if a compaction is requested or running already.
         """
-        if self._driver is None:
-            self._ends.close()
+        is_free = self._is_free()
         compaction_id = self._context.ask_compaction(instructions, user)
-        if self._driver is None:
+        if is_free:
             self._drive(None)
         return compaction_id
 
@@ -315,7 +328,6 @@ class Agent:
             Given if the server stops: the kernel's variables are first saved, within so many
             seconds. A turn that waits for a person is then resumed when the server is back.
         """
-        self._is_closing = True
         await take_each(
             self._log,
             self._abandon_stopped_run,
@@ -510,7 +522,7 @@ class Agent:
         self.session.set_state(state)
         activity = activity_of(state)
         # A session that waits for a person when the server stops counts as waiting after that.
-        if activity != self.activity and not (self._is_closing and self.history.pending):
+        if activity != self.activity and not (self._lifecycle.is_ending and self.history.pending):
             self.activity = activity
             self._services.on_activity(self.session, activity)
 

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from prime_ext.agent.closing import cancelled
+from prime_ext.agent.lifecycle import Lifecycle, Stage, closed_meanwhile
 from prime_ext.errors import PrimeError
 
 if TYPE_CHECKING:
@@ -27,6 +29,24 @@ IDLE_LOOK_SECONDS = 60.0
 """Seconds between two checks for idle sessions."""
 
 
+class _Life:
+    """One life of a session's agent. A session that is opened again gets a new one."""
+
+    def __init__(self) -> None:
+        self.lifecycle = Lifecycle()
+        self.opening: asyncio.Task[None]
+        """Not set if a session is closed that had no agent."""
+        self.agent: Agent | None = None
+
+    @property
+    def stage(self) -> Stage:
+        return self.lifecycle.stage
+
+    @property
+    def open_agent(self) -> Agent | None:
+        return self.agent if self.stage is Stage.OPEN else None
+
+
 @dataclass(frozen=True)
 class _Left:
     """State of a closed session that is not in its log."""
@@ -38,29 +58,37 @@ class _Left:
 
 
 class OpenAgents:
-    """One agent for each session in use. Iterating yields the open agents."""
+    """One agent for each session in use. Iterating yields the open agents.
+
+    This is the only place where agents are opened and closed; see ``Stage``.
+    """
 
     def __init__(self, services: AgentServices) -> None:
         self._services = services
-        self._agents: dict[str, Agent] = {}
-        self._opening: dict[str, asyncio.Task[Agent]] = {}
-        self._closing: dict[str, asyncio.Event] = {}
-        """For each session that is being closed, an event that is set when it is closed."""
+        self._lives: dict[str, _Life] = {}
+        """By session id; removed once closed."""
         self._left: dict[str, _Left] = {}
         self._looking: asyncio.Task[None] | None = None
 
     def __iter__(self) -> Iterator[Agent]:
-        return iter(list(self._agents.values()))
+        agents = [life.open_agent for life in self._lives.values()]
+        return iter([agent for agent in agents if agent is not None])
+
+    def _open_one(self, session_id: str) -> Agent | None:
+        life = self._lives.get(session_id)
+        return life.open_agent if life else None
 
     def activity(self, session_id: str) -> Activity | None:
         """Return the activity of a session; ``None`` if it is not open."""
-        agent = self._agents.get(session_id)
+        agent = self._open_one(session_id)
         return agent.activity if agent else None
 
     def known(self, session: Session) -> Agent | None:
         """Return the agent of ``session`` if it is open, else ``None``."""
         self._look_for_idle_ones()
-        return self._agents.get(session.id)
+        return self._open_one(session.id)
+
+    # --- opening ------------------------------------------------------------------------------
 
     async def get(self, session: Session) -> Agent:
         """Return the agent of ``session``, after opening it if necessary.
@@ -70,47 +98,42 @@ class OpenAgents:
         PrimeError
             ``session_not_found`` (404) if the session was deleted or closed meanwhile.
         """
-        await self._settled(session)
-        agent = self.known(session)
-        if agent is not None:
-            agent.variables.used()
-            return agent
-        if session.is_closed:
-            raise PrimeError(
-                f"Session {session.id} was closed meanwhile.",
-                code="session_not_found",
-                hint="Ask for it again; it may have been deleted.",
-                status=404,
-            )
-        task = self._opening.get(session.id)
-        if task is None:
-            task = asyncio.create_task(self._open(session))
-            self._opening[session.id] = task
-        return await asyncio.shield(task)
+        self._look_for_idle_ones()
+        while True:
+            life = self._lives.get(session.id)
+            if life is None:
+                if session.is_closed:
+                    raise closed_meanwhile(session.id)
+                life = self._lives[session.id] = _Life()
+                life.opening = asyncio.create_task(self._open(session, life))
+            if life.stage is Stage.OPENING:
+                await asyncio.shield(life.opening)
+            agent = life.open_agent
+            if agent is not None:
+                agent.variables.used()
+                return agent
+            await life.lifecycle.closed()
 
-    async def _open(self, session: Session) -> Agent:
+    async def _open(self, session: Session, life: _Life) -> None:
         try:
             # Imported on first use, because this import would take a good part of the startup time.
             from prime_ext.agent.agent import Agent
 
             await self._services.tools.load_packages(self._services.log)
             await self._read_switch(session.notebook)
-            agent = Agent(session, self._services)
+            agent = life.agent = Agent(session, self._services, life.lifecycle)
             left = self._left.pop(session.id, None)
             if left is not None:
                 self._services.documents.take_up(session, left.documents)
                 if left.kernel is agent.kernel:
                     agent.variables.recovery.missed_since(left.seen_to)
-            try:
-                await agent.open()
-            except BaseException:
-                await agent.close()  # because it may already be subscribed to the kernel
-                raise
-            self._agents[session.id] = agent
-            agent.variables.used()
-            return agent
-        finally:
-            self._opening.pop(session.id, None)
+            await agent.open()
+        except BaseException:
+            async with self._ending(session.id, life):
+                if life.agent is not None:
+                    await life.agent.close()  # because it may be subscribed to the kernel already
+            raise
+        life.lifecycle.move_to(Stage.OPEN)
 
     async def _read_switch(self, notebook: str) -> None:
         try:
@@ -121,58 +144,65 @@ class OpenAgents:
         off = isinstance(wishes, dict) and wishes.get("snapshots") is False
         self._services.snapshot_switch.found_in_metadata(notebook, off)
 
+    # --- closing ------------------------------------------------------------------------------
+
     @asynccontextmanager
     async def closed(self, session: Session) -> AsyncIterator[None]:
         """Stop all work in ``session`` and close its agent.
 
         Calls to ``get`` for this session wait until the block has ended.
         """
-        async with self._closed(session):
-            opening = self._opening.get(session.id)
-            if opening is not None:
-                await asyncio.wait([opening])
+        async with self._closing(session.id) as agent:
             self._left.pop(session.id, None)
-            agent = self._agents.pop(session.id, None)
             if agent is not None:
                 await agent.close()
             yield
 
     @asynccontextmanager
-    async def _closed(self, session: Session) -> AsyncIterator[None]:
-        await self._settled(session)
-        closed = self._closing[session.id] = asyncio.Event()
+    async def _closing(self, session_id: str) -> AsyncIterator[Agent | None]:
+        """Keep the session from being opened until the block, which closes its agent, has ended."""
+        while (life := self._lives.get(session_id)) is not None and life.stage is not Stage.OPEN:
+            if life.stage is Stage.OPENING:
+                await asyncio.wait([life.opening])
+            else:
+                await life.lifecycle.closed()
+        if life is None:
+            life = self._lives[session_id] = _Life()
+        async with self._ending(session_id, life):
+            yield life.agent
+
+    @asynccontextmanager
+    async def _ending(self, session_id: str, life: _Life) -> AsyncIterator[None]:
+        life.lifecycle.move_to(Stage.CLOSING)
         try:
             yield
         finally:
-            del self._closing[session.id]
-            closed.set()
-
-    async def _settled(self, session: Session) -> None:
-        """Wait until the session is not being closed."""
-        while session.id in self._closing:
-            await self._closing[session.id].wait()
+            del self._lives[session_id]
+            life.lifecycle.move_to(Stage.CLOSED)
 
     async def close(self, save_for: float) -> None:
         """Close all agents. For ``save_for`` see ``Agent.close``."""
         if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
-        opening = list(self._opening.values())
+            await cancelled([self._looking])
+        lives = self._lives.values()
+        opening = [life.opening for life in lives if life.stage is Stage.OPENING]
         if opening:
             await asyncio.wait(opening, timeout=save_for)
-            for task in opening:
-                task.cancel()
-            await asyncio.gather(*opening, return_exceptions=True)
-        agents = list(self)
-        self._agents.clear()
+            await cancelled(opening)
+        ids = list(self._lives)
         ends = await asyncio.gather(
-            *(agent.close(save_for=save_for) for agent in agents), return_exceptions=True
+            *(self._close(session_id, save_for) for session_id in ids), return_exceptions=True
         )
-        for agent, end in zip(agents, ends, strict=True):
+        for session_id, end in zip(ids, ends, strict=True):
             if isinstance(end, BaseException):
                 self._services.log.error(
-                    "The agent of session %s did not stop well", agent.session.id, exc_info=end
+                    "The agent of session %s did not stop well", session_id, exc_info=end
                 )
+
+    async def _close(self, session_id: str, save_for: float) -> None:
+        async with self._closing(session_id) as agent:
+            if agent is not None:
+                await agent.close(save_for=save_for)
 
     # --- those that nobody uses ---------------------------------------------------------------
 
@@ -198,15 +228,17 @@ class OpenAgents:
         store = self._services.store
         # Disk access happens in threads, including for requests that want the session meanwhile.
         for session, used in await asyncio.to_thread(store.unused, seconds):
-            if store.used(session.id) != used or session.id in self._closing:
+            life = self._lives.get(session.id)
+            stage = life.stage if life else None
+            if store.used(session.id) != used or stage is Stage.CLOSING:
                 continue
-            agent = self._agents.get(session.id)
+            agent = self._open_one(session.id)
             busy = session.watched if agent is None else not agent.is_idle
-            if busy or session.id in self._opening:
+            if busy or stage is Stage.OPENING:
                 # Count as used now, so that the idle time begins anew.
                 await asyncio.to_thread(store.get, session.id)
                 continue
-            async with self._closed(session):
+            async with self._closing(session.id):
                 if agent is not None:
                     await self._leave(session, agent)
                 await asyncio.to_thread(store.release, session.id, used)
@@ -215,5 +247,4 @@ class OpenAgents:
         """Close an agent, and keep its state that is not in the log for the next one."""
         documents = self._services.documents.leave(session)
         self._left[session.id] = _Left(agent.kernel, agent.variables.recovery.seen, documents)
-        del self._agents[session.id]
         await agent.close()

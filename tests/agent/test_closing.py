@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 from jupyter_server.serverapp import ServerApp
 
 from prime_ext.agent.agent import Agent
+from prime_ext.agent.attachment_reader import AttachmentReader
 from prime_ext.agent.captures import Captures
+from prime_ext.agent.lifecycle import Lifecycle, Stage
 from prime_ext.agent.service import AgentService
 from prime_ext.agent.session_context import SessionContext
 from prime_ext.agent.tools.runs import Runs
 from prime_ext.errors import PrimeError
 from prime_ext.session.store import SessionStore
 from tests.agent.conftest import NewSession
+from tests.agent.test_recovery import kill, saved
 from tests.messages_api.script import call, reply
 
 
@@ -78,6 +82,60 @@ async def test_a_session_that_is_deleted_meanwhile_gets_no_agent(
         assert (refused.value.code, refused.value.status) == ("session_not_found", 404)
     assert len(close.ended) == 1
     assert not session.folder.exists()
+
+
+async def test_a_message_that_comes_too_late_begins_no_turn(
+    new_session: NewSession, service: AgentService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = await new_session()
+    reading, goes_on = asyncio.Event(), asyncio.Event()
+    read = AttachmentReader.read
+
+    async def slow(*arguments: Any) -> Any:
+        reading.set()
+        await goes_on.wait()
+        return await read(*arguments)
+
+    monkeypatch.setattr(AttachmentReader, "read", slow)
+    sending = asyncio.create_task(driver.send("Look at this."))
+    await reading.wait()
+    await service.close_session(driver.session)
+    goes_on.set()
+    with pytest.raises(PrimeError) as refused:
+        await sending
+    assert (refused.value.code, refused.value.status) == ("session_not_found", 404)
+    assert driver.records("user_message") == []
+
+
+async def test_what_is_queued_behind_a_restore_stays_queued_when_the_session_is_closed(
+    new_session: NewSession,
+    service: AgentService,
+    jp_serverapp: ServerApp,
+    notebook: str,
+    tmp_path: Path,
+) -> None:
+    driver = await new_session()
+    gate = tmp_path / "gate"
+    await saved(
+        driver,
+        "class Slow:\n    def __reduce__(self): return (slow, ())\n"
+        f"def slow(path={str(gate)!r}):\n"
+        "    import os, time\n"
+        "    while os.path.exists(path): time.sleep(0.01)\n"
+        "    return object.__new__(type('Slow', (), {}))\n"
+        "slowly = Slow()",
+    )
+    gate.touch()
+    restoring = asyncio.ensure_future(
+        driver.frame(lambda f: f["type"] == "progress" and f.get("what") == "kernel")
+    )
+    await kill(jp_serverapp, notebook)
+    await restoring
+    _, queued = await driver.send("Is it there?")
+    assert queued
+    agent = await service.agent(driver.session)
+    await service.close_session(driver.session)
+    assert (len(agent.history.queue), agent.state()["phase"]) == (1, "idle")
 
 
 async def test_an_agent_that_is_being_opened_as_the_server_stops_is_closed_as_well(
@@ -170,3 +228,24 @@ async def test_a_store_that_is_held_does_not_hold_up_the_server(
     let_go.set()
     assert await holding, "the event loop stood still for as long"
     await looking
+
+
+@pytest.mark.parametrize(
+    "stages",
+    [
+        (Stage.CLOSED,),
+        (Stage.OPEN, Stage.OPENING),
+        (Stage.OPEN, Stage.CLOSED),
+        (Stage.CLOSING, Stage.OPEN),
+        (Stage.OPEN, Stage.CLOSING, Stage.CLOSING),
+        (Stage.CLOSING, Stage.CLOSED, Stage.OPEN),
+    ],
+)
+async def test_a_stage_that_cannot_follow(stages: tuple[Stage, ...]) -> None:
+    lifecycle = Lifecycle()
+    *possible, impossible = stages
+    for stage in possible:
+        lifecycle.move_to(stage)
+    with pytest.raises(RuntimeError, match="cannot be"):
+        lifecycle.move_to(impossible)
+    assert lifecycle.stage is (possible[-1] if possible else Stage.OPENING)
