@@ -24,6 +24,12 @@ notebook."""
 RESTORE_STOPPED = "restoring was stopped before it had ended"
 """Reason in the record of an offer that follows a cancelled restore."""
 
+RESTORE_CUT_OFF = (
+    "restoring was cut off by the end of the server, more than once; what is restored may be what "
+    "ends it"
+)
+"""Reason in the record of an offer that takes the place of another automatic restore."""
+
 _FRESH = "None of the earlier variables is defined in the kernel"
 _UNKNOWN = (
     "Restoring the earlier variables was stopped: check which are defined before you use them"
@@ -70,7 +76,7 @@ def withdrawn_event(offer: Restore, removed: Snapshot) -> str:
 
 
 def _what_is_there(offer: Restore) -> str:
-    return _UNKNOWN if offer.reason == RESTORE_STOPPED else _FRESH
+    return _UNKNOWN if offer.reason in (RESTORE_STOPPED, RESTORE_CUT_OFF) else _FRESH
 
 
 def _told(record: Restore, offer_taken: bool) -> list[str]:

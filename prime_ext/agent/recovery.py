@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from prime_ext.agent.kernel_events import RESTORE_STOPPED, restore_event
+from prime_ext.agent.kernel_events import RESTORE_CUT_OFF, RESTORE_STOPPED, restore_event
 from prime_ext.agent.recipes import lacking, with_lost_names, with_recipes
-from prime_ext.agent.restore_policy import decide
+from prime_ext.agent.restore_policy import TELLING, cut_off_restores, decide
 from prime_ext.completed import completed
 from prime_ext.errors import PrimeError
 from prime_ext.kernel.restoring import DAMAGED
-from prime_ext.session.records import AnyRecord, Restore, Settings, Snapshot
+from prime_ext.session.records import AnyRecord, Restore, RestoreStart, Settings, Snapshot
 from prime_ext.within import within
 
 if TYPE_CHECKING:
@@ -131,16 +131,18 @@ class KernelRecovery:
             for record in self._session.records_of("snapshot", "restore")
             if isinstance(record, (Snapshot, Restore)) and record.outcome in _CHANGED
         ]
+        cut_off = await asyncio.to_thread(self._cut_off)
         if not saved:
             # A server that was killed while the first snapshot was written left no record of it.
             # If kernels end with their server, the present kernel did not write that snapshot.
             kernel_id = await self._kernel.find()
-            if (kernel_id is None or not self._kernel.outlives_server) and await self._saved():
-                await self._resume()
+            is_new = kernel_id is None or not self._kernel.outlives_server
+            if (is_new or cut_off) and await self._saved():
+                await self._resume(cut_off)
             return
         if saved[-1].outcome == "removed":
             return
-        if saved[-1].outcome == "offered":
+        if saved[-1].outcome == "offered" and not (cut_off and self._restores_always):
             if not await self._saved():  # on another machine
                 await self._tell_of_foreign()
             return
@@ -148,20 +150,32 @@ class KernelRecovery:
         if moved and moved[-1] > saved[-1].seq:
             return  # the session has changed its notebook; the old kernel need not be gone
         kernel_id = await self._kernel.find()
-        if kernel_id is not None and kernel_id == saved[-1].kernel_id:
+        if kernel_id is not None and kernel_id == saved[-1].kernel_id and not cut_off:
             return
         if not await self._saved():
             await self._tell_of_foreign()
             await self._tell_of_damage("resume", None)
             return
-        await self._resume()
+        await self._resume(cut_off)
 
-    async def _resume(self) -> None:
-        action = decide(self._mode(), "resume")
+    @property
+    def _restores_always(self) -> bool:
+        return decide(self._mode(), "resume") == "restore"
+
+    def _cut_off(self) -> int:
+        log = self._session.log
+        newest_first = map(log.get, reversed(log.seqs_of(*TELLING)))
+        return cut_off_restores(filter(None, newest_first))
+
+    async def _resume(self, cut_off: int) -> None:
+        action = decide(self._mode(), "resume", cut_off)
         if action == "restore":
             self._awaited = "resume"
         elif action == "offer":
-            self._write(await self._offer("resume"), None)
+            offer = await self._offer("resume")
+            if self._restores_always:
+                offer = msgspec.structs.replace(offer, reason=RESTORE_CUT_OFF)
+            self._write(offer, None)
 
     async def _tell_of_foreign(self) -> None:
         foreign = await asyncio.to_thread(self._keeper.files.foreign)
@@ -329,6 +343,7 @@ class KernelRecovery:
             self.restoring = True
             self._on_change()
         try:
+            self._write_start(trigger, turn)
             self._session.publish(
                 {"type": "progress", "what": "kernel", "message": RESTORING_MESSAGE}
             )
@@ -340,6 +355,12 @@ class KernelRecovery:
                 self.restoring = False
                 self._on_change()
         return event
+
+    def _write_start(self, trigger: str, turn: str | None) -> None:
+        try:
+            self._session.append(RestoreStart(trigger=trigger, turn=turn))
+        except PrimeError as error:  # a full disk is no reason to leave the kernel empty
+            self._log.warning("The beginning of a restore was not recorded: %s", error.message)
 
     async def _restored(self, trigger: str) -> Restore:
         try:

@@ -297,6 +297,19 @@ class Snapshot(Record, frozen=True, kw_only=True, omit_defaults=True, tag="snaps
     reason: str | None = None
 
 
+class RestoreStart(Record, frozen=True, kw_only=True, omit_defaults=True, tag="restore_start"):
+    """The beginning of an automatic restore.
+
+    If neither a ``restore`` nor a later ``snapshot`` follows, the server ended during the restore,
+    perhaps because of it.
+    """
+
+    kind: ClassVar[str] = "restore_start"
+
+    trigger: str
+    """As in `Restore`."""
+
+
 class Restore(Record, frozen=True, kw_only=True, omit_defaults=True, tag="restore"):
     kind: ClassVar[str] = "restore"
 
@@ -489,6 +502,7 @@ AnyRecord = (
     | CompactionStart
     | CompactionEnd
     | Snapshot
+    | RestoreStart
     | Restore
     | Checkpoint
     | ApprovalRequest

@@ -144,14 +144,14 @@ def test_killed_and_started_again_a_session_goes_on(tmp_path: Path) -> None:
                     open_turns.discard(record["turn"])
 
 
-def waiting_for(server: Server, at: str, kind: str) -> dict[str, Any]:
-    """The first record of ``kind``, once it is there."""
+def waiting_for(server: Server, at: str, kind: str, *, nth: int = 1) -> dict[str, Any]:
+    """The ``nth`` record of ``kind``, once it is there."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        for record in server.call("GET", f"{at}/records")["records"]:
-            if record["kind"] == kind:
-                found: dict[str, Any] = record
-                return found
+        records = server.call("GET", f"{at}/records")["records"]
+        found: list[dict[str, Any]] = [record for record in records if record["kind"] == kind]
+        if len(found) >= nth:
+            return found[nth - 1]
         time.sleep(0.05)
     pytest.fail(f"No {kind} came.")
 
@@ -192,3 +192,40 @@ def test_what_waits_for_a_person_waits_across_a_restart(
         assert second.call("POST", f"{at}/approvals/{call_id}", answer)["code"] == (
             "approval_decided"
         )
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
+def test_always_tries_once_more_after_a_restore_that_ended_with_the_server(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    slow = (
+        "class Slow:\n    def __reduce__(self): return (slow, ())\n"
+        f"def slow(path={str(gate)!r}):\n"
+        "    import os, time\n"
+        "    while os.path.exists(path): time.sleep(0.01)\n"
+        "    return object.__new__(type('Slow', (), {}))\n"
+        "slowly = Slow(); x = 7"
+    )
+    asked = {"text": "```python\nprint(x)\n```"}
+    with running(tmp_path) as server:
+        new = {"notebook": "a.ipynb", "permission_mode": "auto", "restore": "always"}
+        at = f"sessions/{server.call('POST', 'sessions', new)['id']}"
+        server.call("POST", f"{at}/messages", {"text": f"```python\n{slow}\n```"})
+        saved = waiting_for(server, at, "snapshot")
+        assert {"slowly", "x"} <= set(saved["names"])
+        server.stop(signal.SIGKILL)
+    gate.touch()
+    for begun, how in enumerate((signal.SIGTERM, signal.SIGKILL), 1):
+        with running(tmp_path) as server:
+            server.call("POST", f"{at}/messages", asked)
+            waiting_for(server, at, "restore_start", nth=begun)
+            server.stop(how)
+    with running(tmp_path) as server:
+        server.call("POST", f"{at}/messages", asked)
+        records = server.call("GET", f"{at}/records")["records"]
+        *_, offer = [record for record in records if record["kind"] == "restore"]
+        assert (offer["outcome"], offer["trigger"]) == ("offered", "resume")
+        assert "cut off by the end of the server" in offer["reason"]
+        gate.unlink()
+        done = server.call("POST", f"{at}/snapshots/{offer['snapshot_id']}/restore", {})
+        assert done["outcome"] == "ok"
+        assert [record["kind"] for record in records].count("restore_start") == 2
