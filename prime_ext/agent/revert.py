@@ -242,7 +242,7 @@ def _revert_file(
         return {"outcome": "removed"}
     before = kept(first.kept) if first.kept else None
     if before is None or content_hash(before) != first.before_hash:
-        reason = "What it held before was not kept."
+        reason = "Its earlier content was not kept."
         return {"outcome": "failed", "code": NOT_KEPT, "reason": reason}
     replace_file(target, before)
     return {"outcome": "restored"}

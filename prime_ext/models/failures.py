@@ -230,7 +230,7 @@ def key_refused(host: str, message: str, has_key: bool) -> ModelError:
     """Return the error for a key, or a server without a key, that the user has just entered."""
     said = f" It says: {message}" if message else ""
     return ModelError(
-        f"{host} refused the key.{said}" if has_key else f"{host} wants a key.{said}",
+        f"{host} refused the key.{said}" if has_key else f"{host} requires an API key.{said}",
         code="bad_credentials",
         hint="Copy the key again from the provider's console; nothing was stored."
         if has_key

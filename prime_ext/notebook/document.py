@@ -418,9 +418,9 @@ class NotebookDocument:
                 late.stop()
             deleted = isinstance(error, CellNotFound)
             reason = (
-                "The cell was deleted while it ran; its outputs are here only."
+                "The cell was deleted while it ran; its output is kept only here."
                 if deleted
-                else f"The outputs are here only: {error.message}"
+                else f"The outputs are kept only here, not in the notebook: {error.message}"
             )
             op = self._operations.not_shown(
                 op_id,

@@ -28,7 +28,7 @@ REASONS = {
     CHANGED: "It was changed since.",
     DELETED: "It was deleted since.",
     MOVED: "It was moved since.",
-    CHANGED_BETWEEN: "Somebody else changed it while the agent did.",
+    CHANGED_BETWEEN: "Someone else changed it while the agent did.",
     NOT_KEPT: "It held a key, and keys are not kept.",
 }
 """Code of a conflict → explanation for the user."""

@@ -102,7 +102,7 @@ class ContentsWriter:
         raise PrimeError(
             f"{path} keeps being changed by another program.",
             code="notebook_busy",
-            hint="Try again when it has come to rest.",
+            hint="Try again once that program is done.",
             status=409,
         )
 

@@ -327,7 +327,7 @@ export class PrimeApi {
         throw new ApiError(
           0,
           'server_unreachable',
-          this.trans.__('The Jupyter server does not answer.'),
+          this.trans.__('The Jupyter server does not respond.'),
           this.trans.__('Check that it is still running, then try again.')
         );
       }

@@ -16,8 +16,8 @@ export function tellConflicts(
 ): void {
   Notification.warning(
     trans._n(
-      'While this page was not connected, you and the agent both changed a cell of %2. Yours stays, and so does a cell that one of you deleted.',
-      'While this page was not connected, you and the agent both changed %1 cells of %2. Yours stay, and so do cells that one of you deleted.',
+      'While this page was disconnected, you and the agent both changed a cell of %2. Your version was kept, as was any cell that one of you deleted.',
+      'While this page was disconnected, you and the agent both changed %1 cells of %2. Your versions were kept, as was any cell that one of you deleted.',
       conflicts.length,
       PathExt.basename(path)
     ),

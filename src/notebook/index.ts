@@ -131,7 +131,7 @@ export const notebookWriter: JupyterFrontEndPlugin<INotebookWriter> = {
             // Without them the server would change the file without this page knowing.
             throw new Error(
               trans.__(
-                'This page cannot show what the agent changes. Save the notebook and reload the page.'
+                'This page cannot show the agent’s changes. Save the notebook and reload the page.'
               )
             );
           });

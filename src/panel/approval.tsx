@@ -96,7 +96,7 @@ export const ApprovalCard = React.memo(
     const { approval } = props.item;
     const { trans } = usePanel();
     const title = {
-      consent: trans.__('Before the first message leaves'),
+      consent: trans.__('Before the first message is sent'),
       limit: trans.__('This turn has reached its limit'),
       tool: trans.__('Permission needed')
     }[approval.what];
@@ -158,7 +158,7 @@ function buttonLabels(
       };
     case 'limit':
       return {
-        once: trans.__('Go on'),
+        once: trans.__('Continue'),
         session: null,
         deny: trans.__('Stop here')
       };

@@ -26,7 +26,7 @@ export async function chooseSession(
   const result = await InputDialog.getItem({
     title: trans.__('Attach a session to “%1”', name),
     label: trans.__(
-      'These sessions have lost their notebook: it was moved or renamed outside of Jupyter, or deleted. The conversation goes on in this notebook and its kernel; other sessions of the same notebook come along.'
+      'The notebook of these sessions was moved or renamed outside of Jupyter, or deleted. The conversation continues in this notebook and its kernel; other sessions of the same notebook are attached as well.'
     ),
     // Number equal labels, so that each session can be chosen.
     items: labels.map((label, index) =>

@@ -47,7 +47,7 @@ export const commands: JupyterFrontEndPlugin<void> = {
 
     app.commands.addCommand(CommandIDs.open, {
       label: trans.__('Open the Prime Agent'),
-      caption: trans.__('Show the agent and write to it'),
+      caption: trans.__('Show the agent’s panel and write a message'),
       describedBy: NO_ARGS,
       icon: primeIcon,
       execute: () => panel.open()
@@ -80,7 +80,7 @@ export const commands: JupyterFrontEndPlugin<void> = {
     });
     app.commands.addCommand(CommandIDs.newSession, {
       label: trans.__('New Session on This Notebook'),
-      caption: trans.__('Begin a new conversation; the one before is kept'),
+      caption: trans.__('Start a new conversation; the current one is kept'),
       describedBy: NO_ARGS,
       isEnabled: hasNotebook,
       execute: say('/new')
@@ -109,7 +109,10 @@ export const commands: JupyterFrontEndPlugin<void> = {
           type: 'object',
           required: ['session'],
           properties: {
-            session: { type: 'string', description: trans.__('Its id') }
+            session: {
+              type: 'string',
+              description: trans.__('Id of the session')
+            }
           }
         }
       },

@@ -97,13 +97,13 @@ function Summary(props: { text: string }): JSX.Element {
   return (
     <>
       <h4 className="jp-prime-Compaction-heading">
-        {trans.__('What the agent goes on with')}
+        {trans.__('What the agent continues from')}
       </h4>
       <MarkdownView text={summary} />
       {hint && (
         <>
           <h4 className="jp-prime-Compaction-heading">
-            {trans.__('Where it finds the details')}
+            {trans.__('Where it can find the details')}
           </h4>
           <MarkdownView text={hint} />
         </>
@@ -119,7 +119,7 @@ function statusName(status: string, trans: TranslationBundle): string {
     case 'unverified':
       return trans.__('saved, not yet verified');
     case 'degraded':
-      return trans.__('saved in part');
+      return trans.__('partly saved');
     case 'skipped':
       return trans.__('not saved');
     default:

@@ -198,7 +198,7 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
           disabled
             ? trans.__('Open a notebook first')
             : busy
-              ? trans.__('Write on; it is queued')
+              ? trans.__('Queue the next message')
               : trans.__('Ask (@ mentions, / commands)')
         }
         aria-label={trans.__('Message to the agent')}

@@ -37,14 +37,14 @@ export function meterReading(
           : null;
   const lines: string[] = [];
   if (tokens === null) {
-    lines.push(trans.__('Size of the context: not known until the next reply'));
+    lines.push(trans.__('Context: size unknown until the next reply'));
     if (threshold > 0) {
       lines.push(trans.__('Compacted at %1 tokens', fullCount(threshold)));
     }
   } else if (threshold > 0) {
     lines.push(
       trans.__(
-        'Context: %1 of %2 tokens, then it is compacted',
+        'Context: %1 of %2 tokens until it is compacted',
         fullCount(tokens),
         fullCount(threshold)
       )

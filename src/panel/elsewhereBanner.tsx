@@ -51,7 +51,7 @@ export function elsewhereText(
       ? trans.__('process %1', pid)
       : trans.__('process %1 on %2', pid, host);
   return trans.__(
-    '%1 works on this notebook since %2 (%3). The agent here begins when it has ended.',
+    '%1 has been working on this notebook since %2 (%3). The agent here starts when it is done.',
     who,
     new Date(since).toLocaleString([], {
       dateStyle: 'medium',

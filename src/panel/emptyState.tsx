@@ -36,7 +36,7 @@ export function EmptyState(props: { state: IPanelState }): JSX.Element {
       <primeIcon.react tag="span" className="jp-prime-Empty-icon" />
       <p>
         {trans.__(
-          'Works on %1, in its own kernel. Ask for what you want to know or change.',
+          'The agent works on %1, in the notebook’s own kernel. Ask a question, or ask for a change.',
           name
         )}
       </p>

@@ -99,7 +99,7 @@ export function Header(props: { state: IPanelState }): JSX.Element {
       title: trans.__('Delete session “%1”?', title),
       body: [
         isBusy(state)
-          ? trans.__('The agent is still at work: it is stopped.')
+          ? trans.__('The agent is still working and will be stopped.')
           : '',
         trans.__(
           'The conversation and the saved kernel state are deleted from disk. The notebook and its kernel stay as they are.'
@@ -127,7 +127,7 @@ export function Header(props: { state: IPanelState }): JSX.Element {
     const result = await showDialog({
       title: trans.__('Stop saving the variables of “%1”?', name),
       body: trans.__(
-        'Nothing that the kernel holds is written to disk any more, in no session of this notebook. What was saved so far is deleted (%1); after a crash or a restart it cannot be restored.',
+        'The kernel’s variables are no longer saved to disk, in any session of this notebook. What was saved so far (%1) is deleted; after a crash or a restart it cannot be restored.',
         fileSize(bytes)
       ),
       buttons: [

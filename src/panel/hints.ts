@@ -23,7 +23,7 @@ export function hintFor(
     {
       id: 'queue',
       text: trans.__(
-        'You can write on while the agent works: it is queued. Esc stops the agent.'
+        'You can send messages while the agent works; they are queued. Esc stops the agent.'
       ),
       fits: isBusy(state)
     },
@@ -36,15 +36,13 @@ export function hintFor(
     },
     {
       id: 'cards',
-      text: trans.__(
-        'Click a tool’s line to see what was run and what came of it.'
-      ),
+      text: trans.__('Click a tool call to see its input and its result.'),
       fits: items.some(({ kind }) => kind === 'tool')
     },
     {
       id: 'slash',
       text: trans.__(
-        'Type @ to mention cells, variables and files, / for commands; Up brings earlier messages back.'
+        'Type @ to mention cells, variables and files, and / for commands. Up brings back earlier messages.'
       ),
       fits: items.some(
         ({ kind }, index) => kind === 'turn' && index < items.length - 1

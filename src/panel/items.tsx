@@ -145,7 +145,7 @@ function ErrorCard(props: { item: IErrorItem }): JSX.Element {
       title:
         message.attachments.length > 0
           ? trans.__(
-              'Sends the text again. What was attached to it is in the conversation already.'
+              'Sends the text again. Its attachments are already in the conversation.'
             )
           : undefined,
       run: () => {
@@ -195,7 +195,7 @@ function Note(props: { item: INoteItem }): JSX.Element {
   if (item.removed) {
     parts.push(
       trans.__(
-        'The saved variables were removed: all sessions together had reached the limit'
+        'The saved variables were removed because all sessions together reached the size limit'
       )
     );
   }

@@ -64,10 +64,7 @@ export function ModelForm(props: { state: IPanelState }): JSX.Element {
     return (
       <Sheet title={trans.__('Connect a model')} onClose={close}>
         <p role="status">
-          {trans.__(
-            'Stored, but whether it works is not known yet: %1',
-            unchecked
-          )}
+          {trans.__('Stored, but it could not be checked: %1', unchecked)}
         </p>
         <div className="jp-prime-Form-buttons">
           <button
@@ -130,7 +127,7 @@ export function ModelForm(props: { state: IPanelState }): JSX.Element {
         <div className="jp-prime-Field">
           <label htmlFor={keyId}>
             {kind === 'server'
-              ? trans.__('API key, if the server wants one')
+              ? trans.__('API key, if the server requires one')
               : trans.__('API key')}
           </label>
           <input
@@ -144,7 +141,7 @@ export function ModelForm(props: { state: IPanelState }): JSX.Element {
         </div>
         <p className="jp-prime-Form-note">
           {trans.__(
-            'The key is stored on the Jupyter server, readable by you alone. It is not kept in the browser, and never shown to the kernel or the model.'
+            'The key is stored on the Jupyter server, readable only by you. It is not kept in the browser, and never shown to the kernel or the model.'
           )}
         </p>
         {failure && (
@@ -184,10 +181,10 @@ export function ModelForm(props: { state: IPanelState }): JSX.Element {
         <p className="jp-prime-Form-note">
           {server.credentials === 'environment'
             ? trans.__(
-                'A key is set in the server’s environment. One entered here takes the place of ANTHROPIC_API_KEY, but not of PRIME_API_KEY.'
+                'A key is set in the server’s environment. A key entered here replaces ANTHROPIC_API_KEY, but not PRIME_API_KEY.'
               )
             : trans.__(
-                'A key is set in the server’s configuration. It can be replaced only there.'
+                'A key is set in the server’s configuration. It can only be replaced there.'
               )}
         </p>
       )}

@@ -190,7 +190,7 @@ function unavailableText(failure: IFailure, trans: TranslationBundle): string {
   // An error response without one of our codes: the server extension is not loaded.
   return failure.code === 'http_error'
     ? trans.__(
-        'The server part of Prime is not running. See what “jupyter server extension list” says.'
+        'The server part of Prime is not running. “jupyter server extension list” shows why.'
       )
     : `${failure.message} ${failure.hint}`;
 }

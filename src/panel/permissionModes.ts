@@ -25,14 +25,16 @@ export function modeDescription(
 ): string {
   switch (mode) {
     case 'ask':
-      return trans.__('Ask: looks freely, asks before it changes or runs');
+      return trans.__(
+        'Ask: reads freely, asks before it changes or runs anything'
+      );
     case 'edit':
       return trans.__(
-        'Edit: changes cells freely, asks before it writes files or runs'
+        'Edit: changes cells freely, asks before it writes files or runs code'
       );
     case 'auto':
       return trans.__('Auto: changes and runs without asking');
     case 'plan':
-      return trans.__('Plan: looks only, changes and runs nothing');
+      return trans.__('Plan: only reads, changes and runs nothing');
   }
 }

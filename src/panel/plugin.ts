@@ -124,7 +124,7 @@ export const panel: JupyterFrontEndPlugin<IChatPanel> = {
         nothingSaved: trans.__('No variables were saved for this session.'),
         imageUnreadable: trans.__('The browser cannot read this image.'),
         recordsLost: trans.__(
-          'The server crashed before the end of this conversation was on its disk. What it still has is shown.'
+          'The server crashed before the end of this conversation was saved. The part that was saved is shown.'
         )
       }
     });

@@ -53,7 +53,7 @@ export function QueueList(props: {
       ))}
       {!props.busy && (
         <li className="jp-prime-Queue-note">
-          {trans.__('These go out when you send your next message.')}
+          {trans.__('These are sent after your next message.')}
         </li>
       )}
     </ul>

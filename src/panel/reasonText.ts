@@ -20,13 +20,15 @@ export function reasonText(
     case 'moved_since':
       return trans.__('It was moved since.');
     case 'changed_between':
-      return trans.__('Somebody else changed it while the agent did.');
+      return trans.__('Someone else changed it while the agent did.');
     case 'not_kept':
-      return trans.__('What it held before was not kept.');
+      return trans.__('Its earlier content was not kept.');
     case 'cell_conflict':
       return entry.op === 'run_cell'
-        ? trans.__('You changed this cell meanwhile; it was not run.')
-        : trans.__('You changed this cell meanwhile; yours stays.');
+        ? trans.__('You changed this cell in the meantime; it was not run.')
+        : trans.__(
+            'You changed this cell in the meantime; your version was kept.'
+          );
     case 'cell_unread':
       return trans.__(
         'The agent has not read the cell since the server was started. Nothing was done.'
@@ -35,11 +37,11 @@ export function reasonText(
       return trans.__('The cell is no longer there.');
     case 'cell_deleted':
       return trans.__(
-        'The cell was deleted while it ran. What it put out is kept here only.'
+        'The cell was deleted while it ran. Its output is kept only here.'
       );
     case 'save_conflict':
       return trans.__(
-        'Not saved: another program has changed the file, or you have in another tab. Save the notebook to choose which version stays.'
+        'Not saved: the file was changed by another program or in another tab. Save the notebook to choose which version to keep.'
       );
     case 'file_missing':
       return trans.__(

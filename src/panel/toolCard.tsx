@@ -279,11 +279,11 @@ function ToolAnswer(props: {
         <div className="jp-prime-Tool-note">
           {item.leftOut === 0
             ? trans.__(
-                'The agent was given the beginning and the end; the whole is kept in %1.',
+                'The agent was given only the beginning and the end. The full output is in %1.',
                 `outputs/${item.outputFile}`
               )
             : trans.__(
-                'The agent was given the beginning and the end; %1 has more, but for %2 characters that were too many to keep.',
+                'The agent was given only the beginning and the end. %1 has more, except for %2 characters that were too many to keep.',
                 `outputs/${item.outputFile}`,
                 fullCount(item.leftOut)
               )}

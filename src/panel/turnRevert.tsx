@@ -44,7 +44,7 @@ export function RevertOutcome(props: { item: ITurnItem }): JSX.Element | null {
       ))}
       {cells.length + files.length > 0 && (
         <RevertButton item={props.item}>
-          {trans.__('Try again what is left')}
+          {trans.__('Retry the rest')}
         </RevertButton>
       )}
     </div>
@@ -99,8 +99,8 @@ function RevertButton(props: {
       const { button } = await showDialog({
         title: trans.__('Revert the edits of this turn?'),
         body: trans._n(
-          'A file is brought back too, and that cannot be undone. What was changed since is left as it is.',
-          '%1 files are brought back too, and that cannot be undone. What was changed since is left as it is.',
+          'A file is reverted too, and that cannot be undone. Whatever was changed since is left as it is.',
+          '%1 files are reverted too, and that cannot be undone. Whatever was changed since is left as it is.',
           changes.files
         ),
         buttons: [
@@ -122,9 +122,9 @@ function RevertButton(props: {
       disabled={busy || running}
       title={
         busy
-          ? trans.__('Possible once the agent is done')
+          ? trans.__('Available once the agent is done')
           : trans.__(
-              'Cells and files that the agent changed, back to how they were. What was changed since is left as it is.'
+              'Reverts the cells and files that the agent changed. Whatever was changed since is left as it is.'
             )
       }
       onClick={() => {

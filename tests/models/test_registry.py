@@ -121,7 +121,7 @@ async def test_a_key_is_kept_once_its_server_has_taken_it(
     assert "refused the key" in caught.value.message
     assert wrong not in caught.value.message
     assert registry.credentials.api_key() == messages_api.key, "the one of before stays"
-    with pytest.raises(PrimeError, match="wants a key"):
+    with pytest.raises(PrimeError, match="requires an API key"):
         await registry.connect("anthropic", None, messages_api.url)
 
 

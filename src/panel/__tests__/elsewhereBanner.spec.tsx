@@ -65,7 +65,7 @@ describe('ElsewhereBanner', () => {
     expect(region.textContent).toBe('');
     React.act(() => active.tell(RUN, { ...RUN, notebook: 'other.ipynb' }));
     expect(region.textContent).toMatch(
-      /^“jupyter prime run” works on this notebook since .*2026.* \(process 4242\)\. The agent here begins/
+      /^“jupyter prime run” has been working on this notebook since .*2026.* \(process 4242\)\. The agent here starts/
     );
     show({ notebook: 'third.ipynb' });
     expect(region.textContent).toBe('');

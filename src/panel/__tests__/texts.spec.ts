@@ -42,10 +42,10 @@ describe('reasonText', () => {
     const reason = 'Cell a1 does not hold what you expect: …';
     const conflict = { code: 'cell_conflict', reason };
     expect(reasonText({ ...conflict, op: 'edit_cell' }, trans)).toBe(
-      'You changed this cell meanwhile; yours stays.'
+      'You changed this cell in the meantime; your version was kept.'
     );
     expect(reasonText({ ...conflict, op: 'run_cell' }, trans)).toBe(
-      'You changed this cell meanwhile; it was not run.'
+      'You changed this cell in the meantime; it was not run.'
     );
     expect(reasonText({ code: 'of_a_newer_server', reason }, trans)).toBe(
       reason
@@ -369,7 +369,7 @@ describe('meterReading', () => {
   it('says when the size is not known', () => {
     const unknown = reading(null, 300_000);
     expect(unknown).toMatchObject({ share: null, label: '–' });
-    expect(unknown.details).toContain('not known until the next reply');
+    expect(unknown.details).toContain('size unknown until the next reply');
   });
 
   it('is empty before the first message', () => {

@@ -128,7 +128,7 @@ describe('ToolCard', () => {
     answer(`${reason} You wanted: agent = 1`);
     draw();
     expect(texts('.jp-prime-Tool-failure')).toEqual([
-      'You changed this cell meanwhile; yours stays.'
+      'You changed this cell in the meantime; your version was kept.'
     ]);
     expect(texts('.jp-prime-Versions-names > [data-kind]')).toEqual([
       '− In the notebook',

@@ -46,7 +46,7 @@ test('the cell that the agent is about to change is changed by the person', asyn
     expect((await sources())[2]).toBe('mine = 1');
     await expect(card.getByRole('img', { name: 'failed' })).toBeVisible();
     await expect(card).toContainText(
-      'You changed this cell meanwhile; yours stays.'
+      'You changed this cell in the meantime; your version was kept.'
     );
     await expect(card).toContainText('In the notebook');
     await expect(card).toContainText('mine = 1');

@@ -19,7 +19,7 @@ test('a message waits for a run without a browser on the same notebook', async (
   const folder = folderOf(tmpPath);
   const path = `${tmpPath}/tour.ipynb`;
   const panel = await PrimePanel.onExample(page, tmpPath);
-  const banner = panel.root.getByText('works on this notebook since');
+  const banner = panel.root.getByText('working on this notebook since');
   await page.evaluate(async () => {
     const { serviceManager, shell } = window.jupyterapp;
     // Lab complains about a notebook that is closed before it has its kernel.
