@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from prime_ext.agent.approvals import Approvals, Suspended
 from prime_ext.agent.attachment import Attachment
@@ -16,33 +15,17 @@ from prime_ext.agent.history import History, history_seqs
 from prime_ext.agent.lifecycle import Lifecycle, closed_meanwhile
 from prime_ext.agent.loose_ends import LooseEnds
 from prime_ext.agent.message_queue import MessageQueue
-from prime_ext.agent.permissions import in_force
 from prime_ext.agent.repair import missing_records
-from prime_ext.agent.revert import revert_turn
 from prime_ext.agent.services import AgentServices
 from prime_ext.agent.session_context import SessionContext
 from prime_ext.agent.session_kernel import SessionKernel
 from prime_ext.agent.session_model import SessionModel
-from prime_ext.agent.spending import TurnCaps
-from prime_ext.agent.stoppable import StoppableWork
-from prime_ext.agent.tools.runs import Runs
-from prime_ext.agent.turn import Turn
-from prime_ext.context.tokens import count_text
+from prime_ext.agent.session_turns import SessionTurns
+from prime_ext.agent.work import Work
 from prime_ext.errors import PrimeError
-from prime_ext.models.model import Model, ModelError
-from prime_ext.session.records import (
-    AnyRecord,
-    Error,
-    Interrupt,
-    Revert,
-    TurnEnd,
-    UserMessage,
-)
+from prime_ext.session.records import AnyRecord, Revert, UserMessage
 from prime_ext.session.session import Session
 from prime_ext.session.stream import Activity, activity_of
-
-if TYPE_CHECKING:
-    from prime_ext.notebook.notebook_locks import Holder
 
 
 class Agent:
@@ -59,40 +42,33 @@ class Agent:
         self._services = services
         self._log = services.log
         self._ends = LooseEnds(session, self.history, services.log)
+        self._work = Work(lifecycle, self.publish_state)
         self.variables = SessionKernel(
             session,
             services,
-            working=lambda: self._work.has_begun,
-            in_call=lambda: self._work.has_begun and self._phase == "tool",
+            self._work,
             on_change=self.publish_state,
             on_restoring=self._restoring,
         )
         self.kernel = self.variables.kernel
         self.approvals = Approvals(session, self.history)
         self._calls = ToolCalls(
-            session,
-            services.tools,
-            self.history,
-            self.approvals,
-            self.kernel,
-            lambda turn: services.documents.get(session.notebook, session, turn=turn),
-            self.variables.recovery,
-            services.root,
-            Runs(services.model_config.run_notice_seconds),
-            mode=lambda: in_force(
-                session.permission_mode,
-                services.permission_config.allowed_modes,
-                services.permission_config.default_mode,
-            ),
-            phase=self._set_phase,
-            count=count_text,
-            stopped=lambda: self._work.stopped and not lifecycle.is_ending,
-            log=self._log,
+            session, services, self.variables, self.history, self.approvals, self._work
         )
         self._messages = MessageQueue(session, self.history, self._calls.runs)
-        self._model = SessionModel(session, services, self.approvals, self._set_phase)
+        self._model = SessionModel(session, services, self.approvals, self._work)
         self._context = SessionContext(
             session, services, self._model, self.variables.keeper, self.history
+        )
+        self._turns = SessionTurns(
+            session,
+            services,
+            self.kernel,
+            self._model,
+            self._context,
+            self._calls,
+            self.approvals,
+            self._work,
         )
         self._attachments = AttachmentReader(
             session,
@@ -101,13 +77,9 @@ class Agent:
             services.root,
         )
         self._taking = asyncio.Lock()
-        self._driver: asyncio.Task[None] | None = None
-        self._work = StoppableWork()
         self._background: set[asyncio.Task[Any]] = set()
         self._resumes = False
         """Whether to continue with the queue once the restore under way has ended."""
-        self._phase = "idle"
-        self._turn: str | None = None
         self.activity: Activity = "idle"
         """Activity that was reported last."""
 
@@ -121,7 +93,7 @@ class Agent:
             self.history, self.session.context_records(), self.session.going_run
         )
         for record in missing:
-            self._append(record, sync=True)
+            self.session.append(record, sync=True)
         self._context.resume()
         await self.variables.open()
         self.publish_state()
@@ -135,10 +107,7 @@ class Agent:
         message = next(record for record in reversed(messages) if record.turn == turn)
         assert isinstance(message, UserMessage)
         records = await asyncio.to_thread(self.session.log.read, message.seq - 1)
-        self._set_phase("approval", turn)
-        self._driver = asyncio.create_task(
-            self._drive_on(message, [record for record in records if record.turn == turn])
-        )
+        self._begin(message, [record for record in records if record.turn == turn])
 
     async def _show_size(self) -> None:
         try:
@@ -190,13 +159,13 @@ class Agent:
         is_free = self._is_free()
         if is_free and not self._messages and not restoring:
             record = self._messages.send(text, attachments, user)
-            self._drive(record)
+            self._begin(record)
             return record.seq, False
         seq = self._messages.put(text, attachments, user)
         if restoring:
             self._resumes = True
         elif is_free:
-            self._drive(self._messages.send_next())
+            self._begin(self._messages.send_next())
         return seq, True
 
     def _is_free(self) -> bool:
@@ -209,7 +178,7 @@ class Agent:
         """
         if self._lifecycle.is_ending:
             raise closed_meanwhile(self.session.id)
-        if self._driver is not None:
+        if self._work.is_going_on:
             return False
         self._ends.close()
         return True
@@ -221,7 +190,7 @@ class Agent:
             return
         resumes, self._resumes = self._resumes, False
         if resumes and self._messages and self._is_free():
-            self._drive(self._messages.send_next())
+            self._begin(self._messages.send_next())
 
     def unqueue(self, seq: int, user: str | None) -> None:
         """Remove a message from the queue.
@@ -238,10 +207,7 @@ class Agent:
 
         Queued messages stay queued.
         """
-        if self._driver is None:
-            return False
-        self._work.stop(user)
-        return True
+        return self._work.stop(user)
 
     def compact(self, instructions: str | None, user: str | None) -> str:
         """Compact now, or at the next step of the running turn.
@@ -259,7 +225,7 @@ class Agent:
         is_free = self._is_free()
         compaction_id = self._context.ask_compaction(instructions, user)
         if is_free:
-            self._drive(None)
+            self._begin(None)
         return compaction_id
 
     def refuse_at_work(self) -> None:
@@ -270,7 +236,7 @@ class Agent:
         PrimeError
             ``turn_running`` (409).
         """
-        if self._driver is not None:
+        if self._work.is_going_on:
             raise PrimeError(
                 "The agent is at work.",
                 code="turn_running",
@@ -294,13 +260,7 @@ class Agent:
             ``turn_running`` (409), ``open_elsewhere`` (409), and what ``revert_turn`` raises.
         """
         self.refuse_at_work()
-        # A message that is sent meanwhile waits, as it would for another turn.
-        async with self._services.turns.one(self.kernel, lambda: None):
-            with self._services.locks.held(self._file):
-                document = self._services.documents.get(
-                    self.session.notebook, self.session, reverts=turn
-                )
-                return await revert_turn(self.session, document, self._services.root, turn, user)
+        return await self._turns.revert(turn, user)
 
     @property
     def is_idle(self) -> bool:
@@ -310,7 +270,7 @@ class Agent:
         depend on it.
         """
         return (
-            self._driver is None
+            not self._work.is_going_on
             and not self._taking.locked()
             and not self._messages
             and not self.history.pending
@@ -344,25 +304,25 @@ class Agent:
 
         Cancelling it once more would record that the code goes on in the kernel.
         """
-        if self._driver is not None and self._work.stopped:
+        if self._work.stopped:
             await self._calls.runs.close()
 
     async def _stop_for_good(self, *, suspend: bool) -> None:
         if not suspend or not self.approvals.suspend():
-            self.interrupt()
-        if self._driver is not None:
-            await asyncio.gather(self._driver, return_exceptions=True)
+            self._work.stop(None)
+        await self._work.ended()
 
-    # --- turns --------------------------------------------------------------------------------
+    # --- work ---------------------------------------------------------------------------------
 
-    def _drive(self, first: UserMessage | None) -> None:
-        """Start the work task with the message ``first``; if ``None``, with a compaction."""
-        self._set_phase("model" if first else "compaction", first.turn if first else None)
-        self._driver = asyncio.create_task(self._drive_on(first))
+    def _begin(self, message: UserMessage | None, so_far: Sequence[AnyRecord] = ()) -> None:
+        """Begin to work, with ``message``; if it is ``None``, with a compaction."""
+        self._work.begin(
+            self._work_on(message, so_far),
+            turn=message.turn if message else None,
+            phase="approval" if so_far else "model" if message else "compaction",
+        )
 
-    async def _drive_on(
-        self, message: UserMessage | None, so_far: Sequence[AnyRecord] = ()
-    ) -> None:
+    async def _work_on(self, message: UserMessage | None, so_far: Sequence[AnyRecord]) -> None:
         try:
             await self._work_off(message, so_far)
             self._ends.close()
@@ -370,10 +330,6 @@ class Agent:
             self._log.info("Session %s goes on when the server is back", self.session.id)
         except PrimeError as failure:  # the failure itself could not be recorded
             self._ends.tell(failure)
-        finally:
-            self._driver = None
-            self._work = StoppableWork()
-            self._set_phase("idle", None)
 
     async def _work_off(self, message: UserMessage | None, so_far: Sequence[AnyRecord]) -> None:
         """Process ``message``, then requested compactions and the queue, one after the other.
@@ -383,8 +339,10 @@ class Agent:
         try:
             go_on = all_well = True
             while go_on:
-                work = self._compact_alone() if message is None else self._carry(message, so_far)
-                status = await self._stoppable(work)
+                if message is None:
+                    status = await self._stoppable(self._turns.compact())
+                else:
+                    status = await self._stoppable(self._turns.carry_out(message, so_far))
                 all_well = all_well and status == "ok"
                 message, so_far = None, ()
                 if self._context.asked is not None:
@@ -396,125 +354,15 @@ class Agent:
         finally:
             self._context.drop_compaction("The work was stopped before its turn came.")
 
-    async def _stoppable(self, work: Coroutine[Any, Any, str]) -> str:
-        """Run ``work`` so that it can be stopped, and return its status."""
-        status = await self._work.run(work)
+    async def _stoppable(self, piece: Coroutine[Any, Any, str]) -> str:
+        """Run a piece of work so that it can be stopped, and return its status."""
+        status = await self._work.run(piece)
         if status is None and self.history.open_turn is not None:
             # The turn was cancelled before its first step, so it could not end itself.
-            self._end_early("interrupted", self.history.open_turn)
+            self._turns.end("interrupted", self.history.open_turn)
         return status or "interrupted"
 
-    async def _carry(self, message: UserMessage, so_far: Sequence[AnyRecord]) -> str:
-        """Run one turn from its message to its ``turn_end`` record, and return its status.
-
-        Parameters
-        ----------
-        so_far:
-            Records of a turn that began before a server restart and waits for a person. Empty for
-            a new turn.
-        """
-        turn = message.turn or ""
-        self._set_phase("approval" if so_far else "model", turn)
-        try:
-            if so_far:
-                # Wait for the answers first: that needs neither the model nor the kernel.
-                for call_id in list(self.history.pending):
-                    await self.approvals.answered(call_id)
-            async with (
-                self._services.turns.one(self.kernel, lambda: self._wait_for_kernel(turn)),
-                self._services.locks.awaited(
-                    self._file, lambda holder: self._wait_for_notebook(turn, holder)
-                ),
-            ):
-                model = self._model.get(message.text)
-                await self._model.ask_consent(model, turn, message.user)
-                run = await self._make_turn(turn, model)
-                return (await (run.go_on(so_far) if so_far else run.run())).status
-        except asyncio.CancelledError:
-            return self._end_early("interrupted", turn)
-        except PrimeError as failure:
-            self._error(failure, turn)
-        except Exception as failure:  # a bug must not leave the turn open
-            self._log.exception("Turn of session %s could not start", self.session.id)
-            self._error(
-                ModelError(
-                    f"The turn could not start: {type(failure).__name__}: {failure}",
-                    code="internal_error",
-                    hint="The server's log has details.",
-                ),
-                turn,
-            )
-        return self._end_early("error", turn)
-
-    def _end_early(self, status: str, turn: str) -> str:
-        """End a turn that could not be started."""
-        if status == "interrupted":
-            self._interrupted(turn)
-        self._calls.close_open(turn)
-        self._append(TurnEnd(status=status, turn=turn), sync=True)
-        return status
-
-    def _interrupted(self, turn: str) -> None:
-        self._append(Interrupt(phase=self._phase, turn=turn, user=self._work.stopped_by))
-
-    async def _make_turn(self, turn: str, model: Model) -> Turn:
-        config = self._services.model_config
-        await self._context.use(model)
-        return Turn(
-            turn,
-            self.session,
-            model,
-            await model.capabilities(),
-            self._context,
-            TurnCaps(config.max_requests_per_turn, config.max_cost_per_turn),
-            self._calls,
-            self.approvals,
-            phase=self._set_phase,
-            after_run=self.variables.after_run,
-            stopped=lambda: self._work.stopped,
-            interrupted=self._interrupted,
-            log=self._log,
-        )
-
-    # --- compaction ---------------------------------------------------------------------------
-
-    async def _compact_alone(self) -> str:
-        try:
-            async with self._services.turns.one(self.kernel, lambda: None):
-                model = self._model.get()
-                asked = self._context.asked
-                await self._model.ask_consent(model, None, asked.user if asked else None)
-                await self._context.use(model)
-                await self._context.compact("manual", None, None)
-        except asyncio.CancelledError:
-            return "interrupted"
-        except PrimeError as failure:
-            self._error(failure, None)
-            self._context.drop_compaction(failure.message)
-            return "error"
-        return "ok"
-
-    @property
-    def _file(self) -> Path:
-        return self._services.root / self.session.notebook
-
-    def _wait_for_kernel(self, turn: str) -> None:
-        self._wait(turn, "Another session is working in this notebook's kernel")
-
-    def _wait_for_notebook(self, turn: str, holder: Holder | None) -> None:
-        self._wait(turn, f"This notebook is in use by {holder or 'another process'}")
-
-    def _wait(self, turn: str, message: str) -> None:
-        self._set_phase("wait", turn)
-        self.session.publish({"type": "progress", "what": "wait", "turn": turn, "message": message})
-
     # --- what is shown ------------------------------------------------------------------------
-
-    def _set_phase(self, phase: str, turn: str | None = "") -> None:
-        self._phase = phase
-        if turn != "":
-            self._turn = turn
-        self.publish_state()
 
     def publish_state(self) -> None:
         """Publish the state to all subscribers, and report a change of activity."""
@@ -530,9 +378,9 @@ class Agent:
         """Return the state that the panel's header and meter show."""
         meter, limits = self._model.meter, self._model.limits
         return {
-            "running": self._phase != "idle",
-            "phase": self._phase,
-            "turn": self._turn,
+            "running": self._work.phase != "idle",
+            "phase": self._work.phase,
+            "turn": self._work.turn,
             "context_tokens": meter.known_tokens if meter else None,
             "threshold": limits.threshold if limits else 0,
             "kernel": {"id": self.kernel.kernel_id, "state": self.kernel.state},
@@ -546,17 +394,3 @@ class Agent:
     def describe(self) -> dict[str, Any]:
         """Return the agent's part of the answer to ``GET sessions/{id}``."""
         return {"state": self.state(), **self.history.describe()}
-
-    def _error(self, failure: PrimeError, turn: str | None) -> None:
-        self._append(
-            Error(
-                code=failure.code,
-                message=failure.message,
-                hint=failure.hint,
-                where="model",
-                turn=turn,
-            )
-        )
-
-    def _append(self, record: AnyRecord, *, sync: bool = False) -> AnyRecord:
-        return self.session.append(record, sync=sync)

@@ -65,6 +65,11 @@ class Approvals:
         finally:
             self._waiting.pop(call_id, None)
 
+    async def all_answered(self) -> None:
+        """Wait for the answers to all requests that are pending now. See ``answered``."""
+        for call_id in list(self._history.pending):
+            await self.answered(call_id)
+
     def suspend(self) -> bool:
         """Raise ``Suspended`` in all waiting calls; return ``False`` if there are none."""
         waiting = [future for future in self._waiting.values() if not future.done()]

@@ -4,33 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prime_ext.agent.approvals import Approvals
 from prime_ext.agent.history import History
 from prime_ext.agent.image_scaling import with_scaled_images
 from prime_ext.agent.outputs import for_panel, for_record
-from prime_ext.agent.permissions import DECLINED, PLAN_REFUSAL, decide
+from prime_ext.agent.permissions import DECLINED, PLAN_REFUSAL, decide, in_force
 from prime_ext.agent.tools.packages import call_handler
-from prime_ext.agent.tools.registry import ToolRegistry
 from prime_ext.agent.tools.runs import INTERRUPT_RUN, WAIT_FOR_RUN, Run, Runs
 from prime_ext.agent.tools.tool import ApprovalClass, Question, Tool, ToolContext, ToolOutcome
 from prime_ext.completed import completed
 from prime_ext.context.cap import cap_text
 from prime_ext.context.projection import open_calls
+from prime_ext.context.tokens import count_text
 from prime_ext.errors import PrimeError, sentences
 from prime_ext.session.records import ApprovalRequest, Block, RunEnd, ToolResult
 
 if TYPE_CHECKING:
-    from prime_ext.agent.recovery import KernelRecovery
-    from prime_ext.kernel.notebook_kernel import NotebookKernel
-    from prime_ext.notebook.document import NotebookDocument
+    from prime_ext.agent.services import AgentServices
+    from prime_ext.agent.session_kernel import SessionKernel
+    from prime_ext.agent.work import Work
     from prime_ext.session.session import Session
 
 STOPPED = "Stopped by the user before it ended. What it had done by then stays done."
@@ -41,59 +39,32 @@ RUN_FAILED = "Not run: a run before it in the same reply did not succeed."
 
 
 class ToolCalls:
-    """Run the tool calls in the replies of one session.
-
-    Parameters
-    ----------
-    document:
-        Returns the session's notebook for the turn with the given id.
-    mode:
-        Returns the permission mode in force.
-    phase:
-        Called with ``tool`` or ``approval`` when that phase begins.
-    count:
-        Returns the number of tokens of a text.
-    stopped:
-        Returns whether a person stopped the turn, as opposed to the session being closed.
-    """
+    """Run the tool calls in the replies of one session."""
 
     def __init__(
         self,
         session: Session,
-        registry: ToolRegistry,
+        services: AgentServices,
+        variables: SessionKernel,
         history: History,
         approvals: Approvals,
-        kernel: NotebookKernel,
-        document: Callable[[str], NotebookDocument],
-        recovery: KernelRecovery,
-        root: Path,
-        runs: Runs,
-        *,
-        mode: Callable[[], str],
-        phase: Callable[[str], None],
-        count: Callable[[str], int],
-        stopped: Callable[[], bool],
-        log: logging.Logger,
+        work: Work,
     ) -> None:
         self._session = session
-        self._registry = registry
+        self._services = services
+        self._registry = services.tools
+        self._variables = variables
+        self._kernel = variables.kernel
         self._history = history
         self._approvals = approvals
-        self._kernel = kernel
-        self._document = document
-        self._recovery = recovery
-        self._root = root
-        self.runs = runs
-        runs.on_end = self._record_end
+        self._work = work
+        self._log = services.log
+        self.runs = Runs(services.model_config.run_notice_seconds)
+        self.runs.on_end = self._record_end
         self._cap_tokens = 0
         """Size limit of a result in tokens, as passed to the latest ``run``."""
-        self._mode = mode
-        self._phase = phase
-        self._count = count
-        self._stopped = stopped
-        self._log = log
-        self.ran_code = False
-        """Whether a call has run code or handled a run since this was last set to ``False``."""
+        self._ran_code = False
+        """Whether a call of the latest ``run`` has run code or handled a run."""
 
     def refuse(self, call: Block, turn: str, why: str) -> None:
         """Record an error as the result of a call that is not run."""
@@ -128,6 +99,7 @@ class ToolCalls:
             Size limit of one result in tokens.
         """
         self._cap_tokens = cap_tokens
+        self._ran_code = False
         run_failed = False
         for group in self._groups(calls):
             runs = self._approval(group[0]["name"]) == "run"
@@ -143,6 +115,15 @@ class ToolCalls:
                 for pending in tasks:
                     pending.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
+        if self._ran_code:
+            self._variables.after_run()
+
+    async def settle(self) -> None:
+        """Wait for a run that its turn must wait for. If this is cancelled, it is interrupted."""
+        if self.runs.holds_turn:
+            self._work.enter("tool")
+            await self.runs.settle()
+            self._variables.after_run()
 
     def _groups(self, calls: Sequence[Block]) -> list[list[Block]]:
         """Group consecutive calls of class ``read``; every other call is a group of its own."""
@@ -166,6 +147,12 @@ class ToolCalls:
     def _tool(self, name: str) -> Tool:
         # The model knows the tools that were frozen at the start or at the last compaction.
         return self._registry.get(name, [tool["name"] for tool in self._session.tools])
+
+    @property
+    def _mode(self) -> str:
+        """Permission mode in force."""
+        config = self._services.permission_config
+        return in_force(self._session.permission_mode, config.allowed_modes, config.default_mode)
 
     async def _answer(self, call: Block, turn: str) -> bool:
         """Carry out a call and record its result; return whether it failed."""
@@ -206,8 +193,8 @@ class ToolCalls:
         event = progress.event
         try:
             if self._kernel.generation != generation:
-                died = await self._recovery.after_death(turn, self._kernel.loss or "crash")
-                event = died or event
+                loss = self._kernel.loss or "crash"
+                event = await self._variables.recovery.after_death(turn, loss) or event
         finally:
             # The call was carried out, so its result is recorded even if the turn was stopped.
             for told in filter(None, [event, self.runs.notice()]):
@@ -222,7 +209,7 @@ class ToolCalls:
             return NOT_RUN
         if self.runs.was_taken_back(run or progress.call_id):
             return TAKEN_BACK
-        why = STOPPED if self._stopped() else CLOSED
+        why = STOPPED if self._work.stopped_by_person else CLOSED
         return " ".join(filter(None, [why, self.runs.notice()]))
 
     async def _outcome(self, call: Block, turn: str, progress: _Progress) -> ToolOutcome:
@@ -232,13 +219,13 @@ class ToolCalls:
             call_id=str(call["id"]),
             session=self._session,
             kernel=self._kernel,
-            document=self._document(turn),
-            root=self._root,
+            document=self._services.documents.get(self._session.notebook, self._session, turn=turn),
+            root=self._services.root,
             progress=progress if self._registry.package(tool.name) is None else progress.plain,
             turn=turn,
             runs=self.runs,
         )
-        decision = decide(self._mode(), tool.approval, tool.name, self._history.granted)
+        decision = decide(self._mode, tool.approval, tool.name, self._history.granted)
         if decision == "allow" and self._approvals.asked(context.call_id) is not None:
             # The person was asked before a server restart; that answer counts.
             decision = "ask"
@@ -247,13 +234,13 @@ class ToolCalls:
         if decision == "ask" and not await self._approved(tool, context, arguments, turn):
             return ToolOutcome.text(DECLINED, is_error=True)
         # The mode may have been changed while the person was asked.
-        if decide(self._mode(), tool.approval, tool.name, self._history.granted) == "refuse":
+        if decide(self._mode, tool.approval, tool.name, self._history.granted) == "refuse":
             return ToolOutcome.text(PLAN_REFUSAL, is_error=True)
-        self._phase("tool")
-        progress.event = await self._recovery.before_call(turn)
+        self._work.enter("tool")
+        progress.event = await self._variables.recovery.before_call(turn)
         progress.begin()
         if tool.approval == "run" or tool.name in (WAIT_FOR_RUN, INTERRUPT_RUN):
-            self.ran_code = True
+            self._ran_code = True
         if self._registry.package(tool.name) is not None:
             return await call_handler(tool, context, arguments)
         return await tool.handler(context, arguments)
@@ -263,7 +250,7 @@ class ToolCalls:
     ) -> bool:
         question = await _question(tool, context, arguments)
         before = self._approvals.asked(context.call_id)
-        self._phase("approval")
+        self._work.enter("approval")
         answer = await self._approvals.ask(
             ApprovalRequest(
                 call_id=context.call_id,
@@ -382,7 +369,7 @@ class ToolCalls:
         if outcome.left_out:
             where += f", but for {outcome.left_out:,} characters that were too many to keep"
         full = "\n".join(block["text"] for block in content if block["type"] == "text")
-        text, cut = cap_text(full, self._cap_tokens, self._count, where=where)
+        text, cut = cap_text(full, self._cap_tokens, count_text, where=where)
         if not cut:
             return content, None
         redact = self._session.redact
@@ -392,7 +379,7 @@ class ToolCalls:
         except OSError as failure:  # a part of the result is better than none
             self._log.error("The full text of a result could not be kept: %s", failure)
             where, file = f"no file: it could not be written ({failure.strerror})", None
-            text, _ = cap_text(full, self._cap_tokens, self._count, where=where)
+            text, _ = cap_text(full, self._cap_tokens, count_text, where=where)
         rest = [block for block in content if block["type"] != "text"]
         return [{"type": "text", "text": text}, *rest], file
 

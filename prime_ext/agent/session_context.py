@@ -73,7 +73,10 @@ class SessionContext:
         self._compacting = False
         self.asked: AskedCompaction | None = None
         """Requested compaction that is still pending; it takes precedence over any other."""
-        self._model: Model | None = None
+        self.model: Model
+        """Model in use; this and what depends on it is set by ``use``."""
+        self.price: Price | None
+        """Price of the model in use; ``None`` if it is not known."""
         self._rates = Rates()
         self._strategy = CLIENT
         self.meter: ContextMeter
@@ -85,9 +88,10 @@ class SessionContext:
 
     async def use(self, model: Model) -> None:
         """Measure and compact the context with ``model`` from now on."""
-        self._model = model
+        self.model = model
         self.meter, self.limits = await self._session_model.measures(model)
-        self._rates = rates_of((await model.capabilities()).price)
+        self.price = (await model.capabilities()).price
+        self._rates = rates_of(self.price)
         self._strategy = await self._choose_strategy(model)
 
     async def _choose_strategy(self, model: Model) -> Strategy:
@@ -219,11 +223,10 @@ class SessionContext:
         return await self._prefire.goes_on(await self._approach())
 
     async def _approach(self) -> Approach:
-        assert self._model is not None
         return Approach(
             self.projection(),
             await self.tokens(),
-            self._model,
+            self.model,
             self.limits,
             self._rates,
             self._history.telemetry.compaction_count,
@@ -288,7 +291,6 @@ class SessionContext:
         turn: str | None,
         asked: AskedCompaction | None,
     ) -> CompactionEnd:
-        assert self._model is not None
         compactor = Compactor(
             self._session,
             self._projector,
@@ -302,9 +304,9 @@ class SessionContext:
         )
         frozen = await self._session_model.frozen_next()
         # Blocks that this model's server has signed are of no use to another model.
-        stays = (frozen.provider, frozen.model) == (self._model.provider, self._model.id)
+        stays = (frozen.provider, frozen.model) == (self.model.provider, self.model.id)
         terms = Terms(
-            model=self._model,
+            model=self.model,
             limits=self.limits,
             rates=self._rates,
             compactions=self._history.telemetry.compaction_count,
@@ -334,11 +336,10 @@ class SessionContext:
 
     def learn_window(self, overflow: ContextOverflow) -> None:
         """Record and apply the window size that the model's server reports, if it does."""
-        assert self._model is not None
-        known = self._session.windows.get(self._model.id)
+        known = self._session.windows.get(self.model.id)
         if overflow.maximum is None or known == overflow.maximum:
             return
-        self._session.append(Settings(windows={self._model.id: overflow.maximum}))
+        self._session.append(Settings(windows={self.model.id: overflow.maximum}))
         self.limits = self._session_model.limits_within(overflow.maximum)
 
     # --- guarding -----------------------------------------------------------------------------

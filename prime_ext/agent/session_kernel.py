@@ -17,6 +17,7 @@ from prime_ext.session.records import AnyRecord, Snapshot
 
 if TYPE_CHECKING:
     from prime_ext.agent.services import AgentServices
+    from prime_ext.agent.work import Work
     from prime_ext.session.session import Session
 
 
@@ -25,10 +26,9 @@ class SessionKernel:
 
     Parameters
     ----------
-    working:
-        Returns whether the agent is at work; it then saves after each of its own runs.
-    in_call:
-        Returns whether a tool call is running; the call then handles the death of the kernel.
+    work:
+        Work of the agent, which saves after each of its own runs. A tool call that is running
+        handles the death of the kernel.
     on_change:
         Called when the displayed state of the kernel may have changed.
     on_restoring:
@@ -39,9 +39,8 @@ class SessionKernel:
         self,
         session: Session,
         services: AgentServices,
+        work: Work,
         *,
-        working: Callable[[], bool],
-        in_call: Callable[[], bool],
         on_change: Callable[[], None],
         on_restoring: Callable[[], None],
     ) -> None:
@@ -60,8 +59,7 @@ class SessionKernel:
         self._services = services
         self._log = services.log
         self._captures = Captures(session, self.keeper, services.log)
-        self._working = working
-        self._in_call = in_call
+        self._work = work
         self._on_change = on_change
         self._runs_seen = 0
         self._background: set[asyncio.Task[Any]] = set()
@@ -210,11 +208,11 @@ class SessionKernel:
             self._runs_seen = runs
             # Only one of several sessions of a notebook saves what people run, because each save
             # blocks the kernel.
-            if not self._working() and self.kernel.saver in (None, self):
+            if not self._work.has_begun and self.kernel.saver in (None, self):
                 self._captures.when_settled()
 
     def _restarted(self, reason: str) -> None:
-        if not self._in_call():
+        if not (self._work.has_begun and self._work.phase == "tool"):
             self._in_background(self.recovery.after_death(None, reason))
 
     async def _code_cells(self) -> list[str]:

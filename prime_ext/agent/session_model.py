@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from prime_ext.agent import consent
@@ -19,6 +18,7 @@ from prime_ext.session.records import ApprovalRequest
 if TYPE_CHECKING:
     from prime_ext.agent.approvals import Approvals
     from prime_ext.agent.services import AgentServices
+    from prime_ext.agent.work import Work
     from prime_ext.session.session import Session
 
 DEFAULT_MAX_OUTPUT = 32_000
@@ -27,25 +27,19 @@ RESULT_TOKENS = 10_000
 
 
 class SessionModel:
-    """Resolve the model of a session, anew for each turn.
-
-    Parameters
-    ----------
-    phase:
-        Called with ``approval`` before a person is asked.
-    """
+    """Resolve the model of a session, anew for each turn."""
 
     def __init__(
         self,
         session: Session,
         services: AgentServices,
         approvals: Approvals,
-        phase: Callable[[str], None],
+        work: Work,
     ) -> None:
         self._session = session
         self._services = services
         self._approvals = approvals
-        self._phase = phase
+        self._work = work
         self._measuring = asyncio.Lock()
         self._capabilities: Capabilities
         self.meter: ContextMeter | None = None
@@ -126,7 +120,7 @@ class SessionModel:
         asked = self._approvals.asked(call_id) is not None
         if not asked and self._services.consents.given(who, endpoint):
             return
-        self._phase("approval")
+        self._work.enter("approval")
         answer = await self._approvals.ask(
             ApprovalRequest(
                 call_id=call_id,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
@@ -16,9 +15,7 @@ from prime_ext.context.breakpoints import place_marks
 from prime_ext.context.projection import Projection, open_calls
 from prime_ext.context.server_side import edits
 from prime_ext.models.model import (
-    Capabilities,
     ContextOverflow,
-    Model,
     ModelError,
     ModelRequest,
     Reply,
@@ -37,7 +34,9 @@ from prime_ext.session.records import (
 if TYPE_CHECKING:
     from prime_ext.agent.approvals import Approvals
     from prime_ext.agent.calls import ToolCalls
+    from prime_ext.agent.services import AgentServices
     from prime_ext.agent.session_context import SessionContext
+    from prime_ext.agent.work import Work
     from prime_ext.session.session import Session
 
 
@@ -55,49 +54,28 @@ class Turn:
     Parameters
     ----------
     context:
-        Context of the session: what is sent to the model, kept within its limits.
-    phase:
-        Called with the name of the phase that begins: ``model``, ``tool``, ``approval``,
-        ``compaction`` or ``retry``.
-    after_run:
-        Called after tool calls have run code in the kernel.
-    stopped:
-        Returns whether the turn has been asked to stop. The turn's task is cancelled as well, but
-        an awaited call may swallow that cancellation.
-    interrupted:
-        Writes the record that the turn was stopped, with the phase and the user who stopped it.
+        Context of the session, in use with the turn's model: what is sent, kept within its limits.
     """
 
     def __init__(
         self,
         turn: str,
         session: Session,
-        model: Model,
-        capabilities: Capabilities,
+        services: AgentServices,
         context: SessionContext,
-        caps: TurnCaps,
         calls: ToolCalls,
         approvals: Approvals,
-        *,
-        phase: Callable[[str], None],
-        after_run: Callable[[], None],
-        stopped: Callable[[], bool],
-        interrupted: Callable[[str], None],
-        log: logging.Logger,
+        work: Work,
     ) -> None:
+        config = services.model_config
         self._turn = turn
         self._session = session
-        self._model = model
-        self._capabilities = capabilities
         self._context = context
-        self._caps = caps
+        self._caps = TurnCaps(config.max_requests_per_turn, config.max_cost_per_turn)
         self._calls = calls
         self._approvals = approvals
-        self._phase = phase
-        self._after_run = after_run
-        self._stopped = stopped
-        self._interrupted = interrupted
-        self._log = log
+        self._work = work
+        self._log = services.log
         self._spent = Spending()
         self._started = time.monotonic()
         self._last_message_id: str | None = None
@@ -134,7 +112,7 @@ class Turn:
             await self._requests(calls)
         except asyncio.CancelledError:
             status = "interrupted"
-            self._interrupted(self._turn)
+            self._session.append(self._work.interruption(self._turn))
         except _LimitReached:
             status = "limit"
         except _Refilled:
@@ -155,21 +133,17 @@ class Turn:
             self._tell_if_left()
         elif not await self._settle():
             status = "interrupted"
-            self._interrupted(self._turn)
+            self._session.append(self._work.interruption(self._turn))
             self._tell_if_left()
         self._calls.close_open(self._turn)
         return self._end(status)
 
     async def _settle(self) -> bool:
         """Wait for a run that still goes on; return ``False`` if the turn was stopped meanwhile."""
-        if not self._calls.runs.holds_turn:
-            return True
-        self._phase("tool")
         try:
-            await self._calls.runs.settle()
+            await self._calls.settle()
         except asyncio.CancelledError:
             return False
-        self._after_run()
         return True
 
     def _tell_if_left(self) -> None:
@@ -214,18 +188,15 @@ class Turn:
         await self._compact_if_due("turn_end")
 
     async def _answer(self, calls: list[Block]) -> None:
-        self._phase("tool")
-        self._calls.ran_code = False
+        self._work.enter("tool")
         await self._calls.run(calls, self._turn, self._context.limits.tool_result_cap)
-        if self._calls.ran_code:
-            self._after_run()
         await self._compact_if_called(calls)
 
     async def _check_caps(self) -> None:
         reached = self._spent.over(self._caps)
         if reached is None:
             return
-        self._phase("approval")
+        self._work.enter("approval")
         answer = await self._approvals.ask(
             ApprovalRequest(
                 call_id=f"limit-{self._turn}-{self._spent.requests}",
@@ -296,7 +267,7 @@ class Turn:
                 return
 
     async def _compact_now(self, trigger: str, instructions: str | None) -> CompactionEnd:
-        self._phase("compaction")
+        self._work.enter("compaction")
         record = await self._context.compact(trigger, instructions, self._turn)
         if record.outcome == "ok" and record.tokens_after < self._context.limits.threshold:
             self._again_at = 0
@@ -324,27 +295,27 @@ class Turn:
             return await self._send()
 
     async def _send(self) -> Reply:
-        if self._stopped():
+        if self._work.stopped:
             # Before Python 3.12 `asyncio.wait_for` swallows a cancellation that arrives at the
             # moment its awaitable ends. No request may be sent after a Stop.
             raise asyncio.CancelledError
         projection = self._context.projection()
         request = self._build(projection)
         proof = asyncio.create_task(self._context.prove(projection))
-        self._phase("model")
+        self._work.enter("model")
         streamed = StreamedReply(self._session, self._turn)
         started = time.monotonic()
         first_token_ms: int | None = None
         retrying = False
         try:
-            async with aclosing(self._model.stream(request)) as events:
+            async with aclosing(self._context.model.stream(request)) as events:
                 async for event in events:
                     if isinstance(event, Reply):
                         self._record(projection, event, started, first_token_ms)
                         return event
                     if isinstance(event, Retry) != retrying:
                         retrying = not retrying
-                        self._phase("retry" if retrying else "model")
+                        self._work.enter("retry" if retrying else "model")
                     if first_token_ms is None and not isinstance(event, Retry):
                         first_token_ms = round((time.monotonic() - started) * 1000)
                     streamed.feed(event)
@@ -378,7 +349,7 @@ class Turn:
         started: float,
         first_token_ms: int | None,
     ) -> None:
-        price = self._capabilities.price
+        price = self._context.price
         cost = price.cost(reply.usage) if price else None
         self._spent.add(reply.usage, cost)
         self._last_message_id = reply.message_id
@@ -409,7 +380,7 @@ class Turn:
             self._session.append(
                 AssistantMessage(
                     content=content,
-                    model=self._model.id,
+                    model=self._context.model.id,
                     stop_reason=why,
                     duration_ms=round((time.monotonic() - started) * 1000),
                     turn=self._turn,
