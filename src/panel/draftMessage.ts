@@ -38,8 +38,17 @@ export class DraftMessage {
   }
 
   async attachImages(files: readonly File[]): Promise<void> {
+    const { notebook } = this._state;
     try {
-      this.attach(...(await Promise.all(files.map(imageAttachment))));
+      const images = await Promise.all(files.map(imageAttachment));
+      if (notebook === this._state.notebook) {
+        this.attach(...images);
+      } else if (notebook !== null) {
+        this._drafts.saveAttachments(notebook, [
+          ...this._drafts.loadAttachments(notebook),
+          ...images
+        ]);
+      }
     } catch {
       this._store.set({
         failure: {

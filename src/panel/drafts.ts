@@ -7,7 +7,7 @@ const ATTACHED = '#attached';
 
 /**
  * Unsent text and attachments by notebook, in the browser's storage, so that they survive a reload
- * and never leave the browser.
+ * and never leave the browser. Images are too large for the storage and survive until a reload.
  */
 export class Drafts {
   constructor(
@@ -26,7 +26,11 @@ export class Drafts {
     this._write(this._key(notebook), text);
   }
 
-  loadAttachments(notebook: string): IAttachment[] {
+  loadAttachments(notebook: string): readonly IAttachment[] {
+    const held = this._withImages.get(notebook);
+    if (held) {
+      return held;
+    }
     try {
       return JSON.parse(this._read(this._key(notebook) + ATTACHED) || '[]');
     } catch {
@@ -34,9 +38,13 @@ export class Drafts {
     }
   }
 
-  /** Save the attachments except images, which are too large for the storage. */
   saveAttachments(notebook: string, attachments: readonly IAttachment[]): void {
     const kept = attachments.filter(({ type }) => type !== 'image');
+    if (kept.length < attachments.length) {
+      this._withImages.set(notebook, attachments);
+    } else {
+      this._withImages.delete(notebook);
+    }
     this._write(
       this._key(notebook) + ATTACHED,
       kept.length === 0 ? '' : JSON.stringify(kept)
@@ -66,4 +74,7 @@ export class Drafts {
   private _key(notebook: string): string {
     return `${PREFIX}${this._scope}${notebook}`;
   }
+
+  /** All attachments of the drafts that have images. */
+  private readonly _withImages = new Map<string, readonly IAttachment[]>();
 }

@@ -1,11 +1,19 @@
 import { IAttachment } from '../../api/attachments';
+import { imageAttachment } from '../../mentions/images';
 import { DraftMessage } from '../draftMessage';
 import { Drafts } from '../drafts';
 import { PanelStore } from '../store';
 
+jest.mock('../../mentions/images');
+
 describe('DraftMessage', () => {
   const df: IAttachment = { type: 'variable', value: 'df', mention: '@df' };
   const file: IAttachment = { type: 'file', value: 'a.csv' };
+  const image: IAttachment = {
+    type: 'image',
+    value: 'i',
+    mimetype: 'image/png'
+  };
 
   let storage: Map<string, string>;
   let store: PanelStore;
@@ -85,10 +93,27 @@ describe('DraftMessage', () => {
     });
   });
 
+  it('keeps an image for the notebook that it was pasted for', async () => {
+    const show = (notebook: string): void =>
+      store.set({ notebook, ...message.load(notebook) });
+    (imageAttachment as jest.Mock).mockResolvedValue(image);
+    message.attach(df);
+    await message.attachImages([new File([], 'i')]);
+    const pasting = message.attachImages([new File([], 'i')]);
+    show('b.ipynb');
+    await pasting;
+    expect(store.state.attachments).toEqual([]);
+    show('a.ipynb');
+    expect(store.state.attachments).toEqual([df, image, image]);
+    message.detach(store.state.attachments[0]);
+    show('b.ipynb');
+    show('a.ipynb');
+    expect(store.state.attachments).toEqual([image, image]);
+  });
+
   it('is there after a reload, but for images', () => {
-    const image = { type: 'image', value: 'i', mimetype: 'image/png' };
     message.setText('plot @df');
-    message.attach(df, image as IAttachment);
+    message.attach(df, image);
     load('b.ipynb');
     expect(store.state).toMatchObject({ draft: '', attachments: [] });
     load('a.ipynb');
