@@ -19,6 +19,7 @@ from prime_ext.session.records import AnyRecord, Restore, RestoreStart, Settings
 from prime_ext.within import within
 
 if TYPE_CHECKING:
+    from prime_ext.kernel.freshness import Moment
     from prime_ext.kernel.notebook_kernel import NotebookKernel
     from prime_ext.kernel.snapshot import SnapshotKeeper
     from prime_ext.session.session import Session
@@ -80,6 +81,8 @@ class KernelRecovery:
         self._awaited: str | None = None
         """Trigger of a restore that waits until there is a kernel."""
         self._seeing_to = False
+        self._cut_off_at: Moment | None = None
+        """Moment of the kernel at which a restore was cancelled."""
         self.restoring = False
         """Whether a restore goes on outside of a turn."""
 
@@ -241,6 +244,14 @@ class KernelRecovery:
         return lost or self._awaited is not None or self._seeing_to
 
     @property
+    def is_incomplete(self) -> bool:
+        """Whether the kernel holds what a restore has loaded so far, and nothing was run since.
+
+        To save that would replace the snapshot by a part of it.
+        """
+        return self._seeing_to or self._cut_off_at == self._kernel.moment
+
+    @property
     def seen(self) -> int:
         """The kernel's ``generation`` up to which its losses were handled."""
         return self._handled
@@ -266,6 +277,7 @@ class KernelRecovery:
         try:
             return await self._restored_or_told(trigger, turn)
         except asyncio.CancelledError:
+            self._cut_off_at = self._kernel.moment
             # The loss counts as handled, so without an offer the variables would be forgotten.
             await completed(self._tell_stopped(trigger))
             raise

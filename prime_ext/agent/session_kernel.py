@@ -185,6 +185,8 @@ class SessionKernel:
 
     async def save_before_end(self, seconds: float) -> None:
         """Save the variables a last time, because the kernel is about to be shut down."""
+        if self.recovery.is_incomplete:
+            return
         if self.kernel.kernel_id is not None and self.kernel.saver in (None, self):
             await self._captures.before_end(seconds)
 

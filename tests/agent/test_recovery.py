@@ -14,13 +14,20 @@ import pytest
 from jupyter_server.serverapp import ServerApp
 
 from prime_ext.agent import captures
-from prime_ext.agent.kernel_events import restore_event
+from prime_ext.agent.kernel_events import RESTORE_CUT_OFF, RESTORE_STOPPED, restore_event
 from prime_ext.agent.recipes import with_recipes
 from prime_ext.agent.recovery import KernelRecovery
-from prime_ext.agent.restore_policy import decide
+from prime_ext.agent.restore_policy import cut_off_restores, decide
 from prime_ext.agent.service import AgentService
 from prime_ext.kernel.missed_runs import Run
-from prime_ext.session.records import AssistantMessage, Restore, Snapshot
+from prime_ext.session.records import (
+    AnyRecord,
+    AssistantMessage,
+    Interrupt,
+    Restore,
+    RestoreStart,
+    Snapshot,
+)
 from prime_ext.state import verification
 from tests.agent.conftest import NewSession
 from tests.agent.driver import Driver
@@ -67,6 +74,35 @@ async def kill(jp_serverapp: ServerApp, notebook: str) -> None:
 def test_the_setting(mode: str, crash: str, others: str) -> None:
     assert decide(mode, "crash") == crash
     assert {decide(mode, t) for t in ("restart", "shutdown", "resume")} == {others}
+
+
+START = RestoreStart(trigger="resume", turn="t")
+OFFER = Restore(outcome="offered", mode="cold", trigger="resume", reason=RESTORE_STOPPED)
+DONE = Restore(outcome="ok", mode="cold", trigger="resume")
+CHECK = Restore(outcome="skipped", mode="hot", trigger="compaction")
+
+
+@pytest.mark.parametrize(
+    ("records", "count"),
+    [
+        ([START], 1),
+        ([START, OFFER, Interrupt(phase="tool", turn="t")], 1),
+        ([START, OFFER, Interrupt(phase="tool", turn="t", user="ada")], 0),
+        ([START, OFFER, Interrupt(phase="model", turn="u", user="ada")], 1),
+        ([START, START, CHECK], 2),
+        ([START, DONE], 0),
+        ([START, DONE, START], 1),
+        ([START, Snapshot(outcome="ok", trigger="turn")], 0),
+        ([START, Snapshot(outcome="failed", trigger="turn")], 1),
+        ([START, START, msgspec.structs.replace(OFFER, reason=RESTORE_CUT_OFF)], 0),
+    ],
+)
+def test_restores_that_ended_with_their_server_are_counted(
+    records: list[AnyRecord], count: int
+) -> None:
+    assert cut_off_restores(reversed(records)) == count
+    assert decide("always", "resume", count) == ("offer" if count > 1 else "restore")
+    assert decide("never", "resume", count) == "leave"
 
 
 async def test_asked_after_a_crash_if_a_person_wants_it_so(

@@ -201,6 +201,7 @@ def test_always_tries_once_more_after_a_restore_that_ended_with_the_server(tmp_p
         "class Slow:\n    def __reduce__(self): return (slow, ())\n"
         f"def slow(path={str(gate)!r}):\n"
         "    import os, time\n"
+        "    open(path + '.open', 'w').close()\n"
         "    while os.path.exists(path): time.sleep(0.01)\n"
         "    return object.__new__(type('Slow', (), {}))\n"
         "slowly = Slow(); x = 7"
@@ -214,10 +215,16 @@ def test_always_tries_once_more_after_a_restore_that_ended_with_the_server(tmp_p
         assert {"slowly", "x"} <= set(saved["names"])
         server.stop(signal.SIGKILL)
     gate.touch()
+    loading = tmp_path / "gate.open"
     for begun, how in enumerate((signal.SIGTERM, signal.SIGKILL), 1):
+        loading.unlink(missing_ok=True)
         with running(tmp_path) as server:
             server.call("POST", f"{at}/messages", asked)
             waiting_for(server, at, "restore_start", nth=begun)
+            deadline = time.monotonic() + 60
+            while not loading.exists():
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
             server.stop(how)
     with running(tmp_path) as server:
         server.call("POST", f"{at}/messages", asked)
@@ -226,6 +233,8 @@ def test_always_tries_once_more_after_a_restore_that_ended_with_the_server(tmp_p
         assert (offer["outcome"], offer["trigger"]) == ("offered", "resume")
         assert "cut off by the end of the server" in offer["reason"]
         gate.unlink()
+        # What was loaded until then was not saved in the place of all.
+        assert offer["snapshot_id"] == saved["snapshot_id"]
         done = server.call("POST", f"{at}/snapshots/{offer['snapshot_id']}/restore", {})
         assert done["outcome"] == "ok"
         assert [record["kind"] for record in records].count("restore_start") == 2
