@@ -68,6 +68,8 @@ class SessionTurns:
                 self._services.turns.one(self._kernel, self._wait_for_kernel),
                 self._services.locks.awaited(self._file, self._wait_for_notebook),
             ):
+                # Another program may have written the file, for example while this turn waited.
+                self._services.documents.remind(self._session.notebook)
                 model = self._model.get(message.text)
                 await self._model.ask_consent(model, turn, message.user)
                 await self._context.use(model)
@@ -134,6 +136,7 @@ class SessionTurns:
         # A message that is sent meanwhile waits, as it would for another turn.
         async with services.turns.one(self._kernel, lambda: None):
             with services.locks.held(self._file):
+                services.documents.remind(notebook)
                 document = services.documents.get(notebook, self._session, reverts=turn)
                 return await revert_turn(self._session, document, services.root, turn, user)
 

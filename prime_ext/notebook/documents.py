@@ -78,6 +78,10 @@ class NotebookDocuments:
             notebook.seen[session] = seen
         return seen
 
+    def remind(self, path: str) -> None:
+        """Have the page that writes the notebook, if any, load the file first if it has changed."""
+        self._hub.remind(path)
+
     def leave(self, session: Recorder) -> Left:
         """Remove and return the cells that a closed session has seen, for ``take_up``."""
         found = ((book, book.seen.pop(session, None)) for book in self._notebooks.values())

@@ -253,7 +253,7 @@ class LeaseHub:
         return lease.epoch if lease is not None else 0
 
     def remind(self, path: str) -> None:
-        """Send the lease to the holder again, so that it checks the file that was just written."""
+        """Send the lease to the holder again, so that it checks whether the file has changed."""
         lease = self._leases.get(normal_path(path))
         if lease is not None and lease.holder is not None:
             self._tell(lease.holder, lease.path, True)

@@ -195,13 +195,6 @@ export class NotebookLease implements IDisposable {
         // If the acknowledgement is lost with the connection, the server resends the operation.
         stream.send(ack);
       });
-    } else if (frame.type === 'state') {
-      // The process that the agent waited for may have written the file.
-      const isOver = this._waits && frame.state.phase !== 'wait';
-      this._waits = frame.state.phase === 'wait';
-      if (isOver) {
-        this.refresh();
-      }
     } else if (
       frame.type === 'record' &&
       frame.record.kind === 'notebook_op' &&
@@ -283,7 +276,6 @@ export class NotebookLease implements IDisposable {
   private _stream: ISessionStream | null = null;
   private _former: ISessionStream[] = [];
   private _held = false;
-  private _waits = false;
   private _answer = new PromiseDelegate<void>();
   private _timer = 0;
   private _refreshTimer = 0;

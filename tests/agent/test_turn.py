@@ -21,6 +21,7 @@ from prime_ext.session.records import AssistantMessage, ToolResult
 from tests.agent.conftest import NewSession
 from tests.messages_api.script import Fault, call, overloaded, rate_limited, reply
 from tests.messages_api.server import MessagesAPI
+from tests.notebook.browser import FakeBrowser
 
 
 async def test_a_question_and_its_answer(new_session: NewSession) -> None:
@@ -43,6 +44,20 @@ async def test_a_question_and_its_answer(new_session: NewSession) -> None:
     assert message.user == "ada"
     (request,) = session.api.requests
     assert request.user_text == "What is in the notebook?"
+
+
+async def test_an_open_page_looks_at_the_file_before_a_turn_changes_the_notebook(
+    new_session: NewSession, jp_serverapp: Any
+) -> None:
+    session = await new_session()
+    hub = jp_serverapp.web_app.settings["prime_leases"]
+    page = FakeBrowser(hub, "work.ipynb", {"cells": []}).connect()
+    page.received.clear()
+    session.api.enqueue(reply(call("insert_cell", source="x = 1")), reply("Inserted."))
+    assert (await session.ask("Insert.")).status == "ok"
+    frames = [frame["type"] for frame in page.received]
+    assert frames[0] == "lease"
+    assert "op" in frames
 
 
 async def test_the_reply_streams_before_it_is_recorded(new_session: NewSession) -> None:

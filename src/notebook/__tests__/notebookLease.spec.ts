@@ -363,16 +363,11 @@ describe('NotebookLease', () => {
     expect(stream.isDisposed).toBe(true);
   });
 
-  it('looks at the disk when what the agent has waited for is over', async () => {
+  it('looks at the disk each time that it is told that it is the writer', async () => {
     await start();
-    const state = (phase: string) =>
-      streams[0].frameReceived.emit({
-        type: 'state',
-        state: { phase }
-      } as ServerFrame);
-    ['idle', 'wait', 'wait'].forEach(state);
-    expect(notebook.refreshed).toBe(0);
-    ['model', 'tool', 'idle'].forEach(state);
-    expect(notebook.refreshed).toBe(1);
+    streams[0].connect();
+    streams[0].lease(true);
+    streams[0].lease(true);
+    expect(notebook.refreshed).toBe(2);
   });
 });
