@@ -143,8 +143,10 @@ export const notebookWriter: JupyterFrontEndPlugin<INotebookWriter> = {
       claimed: path =>
         Promise.race([
           claim(path),
-          new Promise(resolve => window.setTimeout(resolve, CLAIM_PATIENCE))
-        ]) as Promise<void>
+          new Promise<void>(resolve =>
+            window.setTimeout(resolve, CLAIM_PATIENCE)
+          )
+        ])
     };
   }
 };

@@ -21,7 +21,14 @@ export function ApprovalButtons(props: {
     decision: 'allow' | 'deny',
     scope: 'once' | 'session' = 'once'
   ): void => {
-    void controller.decide(approval.callId, decision, scope);
+    const panel = group.current!.closest('.jp-prime-Panel');
+    void controller.decide(approval.callId, decision, scope).then(() => {
+      // The buttons have disappeared, unless the focus has moved on: then leave it there.
+      const active = document.activeElement;
+      if (active === document.body || panel?.contains(active)) {
+        controller.requestFocus();
+      }
+    });
   };
   React.useEffect(() => {
     if (mayTakeFocus(group.current!)) {

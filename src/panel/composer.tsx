@@ -36,6 +36,11 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
     setMove({ to });
   };
   const completions = useCompletions(state, cursor, moveCursor);
+  // Otherwise `Down` would bring the draft of the previous session.
+  React.useEffect(
+    () => history.current.reset(),
+    [state.notebook, state.sessionId]
+  );
   const isCompleting = completions.count > 0;
   const attached = attachedTo(state.draft, state.attachments);
 

@@ -49,7 +49,7 @@ export class PanelController implements IChatPanel {
       _options.api,
       _options.sessions,
       this._store,
-      () => this._requestFocus()
+      () => this.requestFocus()
     );
     this.modelConnection = new ModelConnection(_options.api, this._store, () =>
       this.sessions.begin()
@@ -83,6 +83,12 @@ export class PanelController implements IChatPanel {
   /** Emitted when the composer should take the focus. */
   get focusRequested(): ISignal<this, void> {
     return this._focusRequested;
+  }
+
+  /** Let the composer take the focus. */
+  requestFocus(): void {
+    this._focusWanted = true;
+    this._focusRequested.emit();
   }
 
   /** Return whether the composer should take the focus, and clear the request. */
@@ -119,7 +125,7 @@ export class PanelController implements IChatPanel {
 
   open(): void {
     this._options.activate();
-    this._requestFocus();
+    this.requestFocus();
   }
 
   compose(text: string, attachments: IAttachment[] = []): void {
@@ -211,7 +217,6 @@ export class PanelController implements IChatPanel {
     const deciding = new Set(this._state.deciding);
     deciding.delete(callId);
     this._store.set({ deciding });
-    this._requestFocus();
   }
 
   async unqueue(seq: number): Promise<void> {
@@ -238,7 +243,7 @@ export class PanelController implements IChatPanel {
     if (taken && notebook !== null) {
       this.message.putBack(notebook, message.text, message.attachments);
       if (notebook === this._state.notebook) {
-        this._requestFocus();
+        this.requestFocus();
       }
     }
   }
@@ -299,7 +304,7 @@ export class PanelController implements IChatPanel {
   showSheet(sheet: IPanelState['sheet']): void {
     this._store.set({ sheet });
     if (sheet === 'none') {
-      this._requestFocus();
+      this.requestFocus();
     }
   }
 
@@ -437,11 +442,6 @@ export class PanelController implements IChatPanel {
       const id = this._state.sessionId;
       void this._store.attempt(() => this._options.sessions.forget(id));
     }
-  }
-
-  private _requestFocus(): void {
-    this._focusWanted = true;
-    this._focusRequested.emit();
   }
 
   private get _state(): IPanelState {

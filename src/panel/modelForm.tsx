@@ -1,10 +1,9 @@
 import * as React from 'react';
 
-import { ApiError } from '../api/rest';
 import { usePanel } from './context';
 import { Failure } from './failure';
 import { Sheet } from './sheet';
-import { IFailure, IPanelState } from './state';
+import { failureOf, IFailure, IPanelState } from './state';
 
 /** Example of the address of a local server. */
 const EXAMPLE_URL = 'http://localhost:8080';
@@ -50,11 +49,7 @@ export function ModelForm(props: { state: IPanelState }): JSX.Element {
         setUnchecked(reason);
       }
     } catch (reason) {
-      setFailure(
-        reason instanceof ApiError
-          ? reason
-          : { code: 'unexpected', message: String(reason), hint: '' }
-      );
+      setFailure(failureOf(reason));
     } finally {
       setBusy(false);
     }

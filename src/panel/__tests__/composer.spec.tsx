@@ -357,6 +357,21 @@ describe('Composer', () => {
     expect(text().value).toBe('draft');
   });
 
+  it('does not bring the unsent text of another notebook', () => {
+    const conversation = new Conversation(() => 0);
+    const record = new Log().add('user_message', { text: 'sent' });
+    conversation.apply(recordFrame(record));
+    render();
+    React.act(() => controller.set({ conversation: conversation.snapshot() }));
+    type('secret');
+    text().setSelectionRange(0, 0);
+    press('ArrowUp');
+    expect(text().value).toBe('sent');
+    React.act(() => controller.set({ notebook: 'b.ipynb', draft: '' }));
+    press('ArrowDown');
+    expect(text().value).toBe('');
+  });
+
   it('is closed without a notebook', () => {
     controller.state = { ...EMPTY_STATE };
     render();
