@@ -52,7 +52,7 @@ describe('ActiveSessions', () => {
     jest.useRealTimers();
   });
 
-  it('asks at the start and when told to, and says what is new', async () => {
+  it('queries at the start and on refresh, and emits changes', async () => {
     await answer(0, 'a');
     expect(active.sessions).toEqual([{ id: 'a' }]);
     active.refresh();
@@ -66,7 +66,7 @@ describe('ActiveSessions', () => {
     expect(changes).toBe(2);
   });
 
-  it('takes no answer that a later question has overtaken', async () => {
+  it('ignores a response that a later query has superseded', async () => {
     active.refresh();
     await due();
     active.refresh();
@@ -77,7 +77,7 @@ describe('ActiveSessions', () => {
     expect(active.sessions).toEqual([{ id: 'new' }]);
   });
 
-  it('asks nothing while the page is hidden, and at once when it is not', async () => {
+  it('does not query while the page is hidden, and queries when it is shown', async () => {
     await answer(0);
     hide(true);
     active.refresh();
@@ -88,7 +88,7 @@ describe('ActiveSessions', () => {
     expect(api.asked).toHaveLength(2);
   });
 
-  it('asks again by itself, in case it was not told', async () => {
+  it('polls, in case it missed an event', async () => {
     await answer(0);
     await jest.advanceTimersByTimeAsync(59_900);
     expect(api.asked).toHaveLength(1);

@@ -19,7 +19,7 @@ function answering(
 }
 
 describe('PrimeApi', () => {
-  it('encodes what goes into an address', async () => {
+  it('encodes parts of the URL', async () => {
     const seen: Request[] = [];
     const api = answering(200, '{"sessions": []}', seen);
     await api.sessions('a b/ü&c.ipynb');
@@ -47,13 +47,13 @@ describe('PrimeApi', () => {
     });
   });
 
-  it('takes an answer without a body', async () => {
+  it('accepts a response without a body', async () => {
     await expect(
       answering(204, '').clearCredentials()
     ).resolves.toBeUndefined();
   });
 
-  it('passes on what the server says went wrong', async () => {
+  it('passes on the server’s error', async () => {
     const api = answering(
       413,
       '{"code": "message_too_large", "message": "Too large.", "hint": "Use a file."}'
@@ -66,7 +66,7 @@ describe('PrimeApi', () => {
     });
   });
 
-  it('makes an error of a page that a proxy put in between', async () => {
+  it('turns the error page of a proxy into an error', async () => {
     const failure = await answering(502, '<html>Bad gateway</html>')
       .status()
       .catch(reason => reason);
@@ -75,7 +75,7 @@ describe('PrimeApi', () => {
     expect(failure.message).toContain('502');
   });
 
-  it('says so when the server cannot be reached', async () => {
+  it('throws an error if the server cannot be reached', async () => {
     const api = new PrimeApi(
       ServerConnection.makeSettings({
         fetch: async (): Promise<Response> => {

@@ -4,7 +4,7 @@ import { ISessions } from '../../tokens';
 import { ISessionSummary, PrimeApi } from '../rest';
 import { Sessions } from '../sessions';
 
-/** The server's side, newest session first. */
+/** A fake server; lists the newest session first. */
 class FakeApi {
   sessionsOf: Record<string, string[]> = {};
   asked = 0;
@@ -67,7 +67,7 @@ describe('Sessions', () => {
     sessions = make();
   });
 
-  it('takes the newest session of a notebook, and asks once', async () => {
+  it('selects the newest session of a notebook, with one query', async () => {
     expect(sessions.current('a.ipynb')).toBeUndefined();
     await Promise.all([
       sessions.resolve('a.ipynb'),
@@ -79,12 +79,12 @@ describe('Sessions', () => {
     expect(changes).toEqual([{ notebook: 'a.ipynb', current: 'newest' }]);
   });
 
-  it('knows that a notebook has none', async () => {
+  it('knows that a notebook has no session', async () => {
     await expect(sessions.resolve('b.ipynb')).resolves.toBeNull();
     expect(sessions.current('b.ipynb')).toBeNull();
   });
 
-  it('remembers a choice over a reload', async () => {
+  it('remembers the selection after a reload', async () => {
     await sessions.select('a.ipynb', 'older');
     await expect(make().resolve('a.ipynb')).resolves.toBe('older');
   });
@@ -94,7 +94,7 @@ describe('Sessions', () => {
     await expect(make().resolve('a.ipynb')).resolves.toBe('newest');
   });
 
-  it('shows what was started elsewhere where there was none', async () => {
+  it('selects a session that was started elsewhere if there was none', async () => {
     await sessions.started('a.ipynb', 'not looked for yet');
     await sessions.resolve('a.ipynb');
     await sessions.started('a.ipynb', 'one more');
@@ -104,26 +104,26 @@ describe('Sessions', () => {
     await sessions.started('b.ipynb', 'elsewhere');
     expect(sessions.current('b.ipynb')).toBe('elsewhere');
 
-    // The person wants a new one.
+    // The user wants a new session.
     await sessions.select('b.ipynb', null);
     await sessions.started('b.ipynb', 'elsewhere again');
     expect(sessions.current('b.ipynb')).toBeNull();
   });
 
-  it('chooses a session that was made', async () => {
+  it('selects a session that was created', async () => {
     const { id } = await sessions.create({ notebook: 'b.ipynb' });
     expect(sessions.current('b.ipynb')).toBe(id);
     expect(changes).toEqual([{ notebook: 'b.ipynb', current: id }]);
   });
 
-  it('a choice made during the look-up wins', async () => {
+  it('prefers a selection made during the look-up', async () => {
     const looking = sessions.resolve('a.ipynb');
     await sessions.select('a.ipynb', 'older');
     await expect(looking).resolves.toBe('older');
     expect(sessions.current('a.ipynb')).toBe('older');
   });
 
-  it('shows the next one when the current is deleted', async () => {
+  it('selects the next session when the current one is deleted', async () => {
     await sessions.resolve('a.ipynb');
     await sessions.delete('newest');
     expect(sessions.current('a.ipynb')).toBe('older');
@@ -131,7 +131,7 @@ describe('Sessions', () => {
     expect(sessions.current('a.ipynb')).toBeNull();
   });
 
-  it('goes with a notebook that is renamed', async () => {
+  it('keeps the session of a renamed notebook', async () => {
     await sessions.select('a.ipynb', 'older');
     const patch = jest.spyOn(api, 'patchSession');
     await Promise.all([

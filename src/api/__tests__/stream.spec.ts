@@ -100,7 +100,7 @@ describe('SessionStreams', () => {
     );
   });
 
-  it('shares one socket and closes it with the last holder', () => {
+  it('shares one socket and closes it with the last consumer', () => {
     const first = streams.acquire('s');
     const second = streams.acquire('s');
     expect(FakeSocket.all).toHaveLength(1);
@@ -161,7 +161,7 @@ describe('SessionStreams', () => {
     ]);
   });
 
-  it('asks again when a record is missing', async () => {
+  it('reconnects when a record is missing', async () => {
     const stream = streams.acquire('s');
     const seen = watch(stream);
     FakeSocket.last.onopen?.();
@@ -177,7 +177,7 @@ describe('SessionStreams', () => {
     expect(seen).toEqual([1, 2, 3]);
   });
 
-  it('goes on when the server does not have the missing record either', async () => {
+  it('continues if the server does not have the missing record either', async () => {
     const stream = streams.acquire('s');
     const seen = watch(stream);
     FakeSocket.last.record(1);
@@ -189,7 +189,7 @@ describe('SessionStreams', () => {
     expect(FakeSocket.last.closed).toBe(false);
   });
 
-  it('voids what was streamed when the connection is made anew', async () => {
+  it('discards the deltas when it reconnects', async () => {
     const stream = streams.acquire('s');
     const frames: ServerFrame[] = [];
     stream.frameReceived.connect((_, frame) => {
@@ -213,7 +213,7 @@ describe('SessionStreams', () => {
     });
   });
 
-  it('gives a second holder the records and the stream so far', () => {
+  it('gives a second consumer the records and the deltas so far', () => {
     streams.acquire('s');
     FakeSocket.last.onopen?.();
     FakeSocket.last.record(1);
@@ -232,7 +232,7 @@ describe('SessionStreams', () => {
     ]);
   });
 
-  it('puts together what the server sends of growing outputs', () => {
+  it('completes outputs of which the server sends only the changes', () => {
     const first = streams.acquire('s');
     const socket = FakeSocket.last;
     socket.onopen?.();
@@ -294,7 +294,7 @@ describe('SessionStreams', () => {
     jest.spyOn(Math, 'random').mockRestore();
   });
 
-  it('comes back at once when asked, or when the machine is online again', async () => {
+  it('reconnects at once on request, or when the machine is online again', async () => {
     const stream = streams.acquire('s');
     FakeSocket.last.onopen?.();
     FakeSocket.last.onclose?.({ code: 1006 });
@@ -326,7 +326,7 @@ describe('SessionStreams', () => {
     expect(FakeSocket.all).toHaveLength(1);
   });
 
-  it('gives up on a session that is deleted under it', async () => {
+  it('gives up on a session that is deleted while connected', async () => {
     jest
       .spyOn(primeApi, 'session')
       .mockRejectedValue(new ApiError(404, 'session_not_found', 'No.'));

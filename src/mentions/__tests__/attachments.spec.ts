@@ -33,7 +33,7 @@ describe('cells', () => {
     expect(errorOf(null)).toBeNull();
   });
 
-  it('of which the one that was run last counts', () => {
+  it('the one that was run last is the last error', () => {
     const cells = [
       codeCell('', 7, FAILURE),
       codeCell('', 3, FAILURE),
@@ -43,7 +43,7 @@ describe('cells', () => {
     expect(lastError([cells[2]])).toBe(-1);
   });
 
-  it('are sent as they are when the message is', () => {
+  it('are sent with their content at the time of sending', () => {
     const cell = codeCell('x = 1', 4, FAILURE);
     const attachment: IAttachment = {
       type: 'error',
@@ -66,7 +66,7 @@ describe('cells', () => {
         }
       ]
     });
-    // The server looks for it, and says that it is gone.
+    // The server looks it up, and reports that it is gone.
     expect(filled(attachment, [])).toEqual({
       type: 'error',
       value: 'a.ipynb',
@@ -74,7 +74,7 @@ describe('cells', () => {
     });
   });
 
-  it('are sent with their figures, and long text without its middle', () => {
+  it('are sent with their figures; long text is cut in the middle', () => {
     const [table, figure, text] = readable([
       {
         output_type: 'display_data',
@@ -102,7 +102,7 @@ describe('selectionOf', () => {
     expect(selectionOf(text, 13, 6)).toEqual(selection);
   });
 
-  it('ends where its last line does', () => {
+  it('excludes line breaks at its end', () => {
     expect(selectionOf(text, 0, 6)).toEqual({
       start: [0, 0],
       end: [0, 5],
@@ -110,7 +110,7 @@ describe('selectionOf', () => {
     });
   });
 
-  it('is nothing where nothing is selected', () => {
+  it('is null if nothing is selected', () => {
     expect(selectionOf(text, 3, 3)).toBeNull();
     expect(selectionOf(text, 5, 6)).toBeNull();
   });

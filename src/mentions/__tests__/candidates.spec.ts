@@ -31,7 +31,7 @@ const cells = [1, 2, 3, 4, 5, 6, 7, 8].map(n =>
 );
 
 describe('rank', () => {
-  it('shows the nearest of each group unasked, in their own order', () => {
+  it('shows the nearest candidates of each group for an empty query, in their order', () => {
     const variables = ['c', 'b', 'a'].map(name => candidate('variable', name));
     expect(
       labels([...variables, ...cells, candidate('selection', 'Selection')], '')
@@ -71,7 +71,7 @@ describe('rank', () => {
     expect(labels([candidate('file', apart)], 'größe é')).toEqual([[apart]]);
   });
 
-  it('shows nothing that does not fit', () => {
+  it('shows no candidate that does not match', () => {
     expect(rank(cells, 'nothing')).toEqual([]);
   });
 

@@ -44,7 +44,7 @@ describe('triggerAt', () => {
 });
 
 describe('insertMention', () => {
-  it('replaces what was typed and puts the cursor behind', () => {
+  it('replaces the typed text and puts the cursor after it', () => {
     const at = triggerAt('plot @pe', 8)!;
     expect(insertMention('plot @pe', at, '@penguins')).toEqual({
       text: 'plot @penguins ',
@@ -60,7 +60,7 @@ describe('insertMention', () => {
     });
   });
 
-  it('goes on behind a folder', () => {
+  it('puts the cursor directly after a folder', () => {
     const at = triggerAt('@da', 3)!;
     expect(insertMention('@da', at, '@data/')).toEqual({
       text: '@data/',
@@ -83,7 +83,7 @@ describe('mentionOf', () => {
     expect(hasMention(`see ${mention}, then`, mention)).toBe(true);
   });
 
-  it('stays open where a folder is gone on from', () => {
+  it('keeps the quote open after a folder', () => {
     const open = mentionOf('da ta', true);
     expect(open).toBe('@"da ta/');
     const begun = insertMention('see @da', triggerAt('see @da', 7)!, open);
@@ -120,13 +120,13 @@ describe('mentions in the text', () => {
     expect(hasMention('é@data', '@data')).toBe(false);
   });
 
-  it('carry what they stand for as long as they are there', () => {
+  it('have their attachment as long as they are in the text', () => {
     const file: IAttachment = { type: 'file', value: 'a.csv' };
     expect(attachedTo('plot @df', [df, file])).toEqual([df, file]);
     expect(attachedTo('plot @d', [df, file])).toEqual([file]);
   });
 
-  it('go along again, but for selections and what has no mention', () => {
+  it('are attached again, except selections and attachments without a mention', () => {
     const selection = { start: [0, 0], end: [0, 1] } as any;
     expect(
       mentionedAgain([
@@ -143,14 +143,14 @@ describe('mentions in the text', () => {
     ).toEqual([df]);
   });
 
-  it('are taken out with the space they had', () => {
+  it('are removed together with the space after them', () => {
     expect(withoutMention('plot @df by year, @df', '@df')).toBe(
       'plot by year, '
     );
     expect(withoutMention('@df @df2', '@df')).toBe('@df2');
   });
 
-  it('are told apart by a number', () => {
+  it('are distinguished by a number', () => {
     expect(freeMention('@df', [])).toBe('@df');
     const second = { ...df, mention: '@df-2' };
     expect(freeMention('@df', [df, second])).toBe('@df-3');

@@ -32,7 +32,7 @@ describe('Conversation, from records', () => {
         stepwise.apply(recordFrame(record));
         // Taking snapshots in between must not change the result.
         stepwise.snapshot();
-        // A stream that breaks now and then, and resumes with records already seen.
+        // The stream breaks sometimes, and resumes with records that were seen already.
         if (next() < 0.2) {
           records
             .slice(Math.max(0, i - 5), i)
@@ -47,7 +47,7 @@ describe('Conversation, from records', () => {
     });
   }
 
-  it('gives every item a key of its own', () => {
+  it('gives every item a unique key', () => {
     const items = replay(randomLog(99, 200)).snapshot().items;
     expect(new Set(items.map(item => item.key)).size).toBe(items.length);
   });
@@ -75,7 +75,7 @@ describe('Conversation, from records', () => {
     expect(performance.now() - start).toBeLessThan(1000);
   });
 
-  it('passes over records of a kind it does not know', () => {
+  it('ignores records of an unknown kind', () => {
     const log = new Log();
     log.add('hologram', { turn: 't1' });
     const { items, lastSeq } = replay(log.records).snapshot();
@@ -109,7 +109,7 @@ describe('Conversation, from records', () => {
     });
   });
 
-  it('tells the model in force from the one that waits for a compaction', () => {
+  it('distinguishes the current model from the one selected for the next compaction', () => {
     const log = new Log();
     log.add('session_start', {
       notebook: 'a.ipynb',
@@ -186,7 +186,7 @@ describe('Conversation, streaming', () => {
     expect(after[1]).toMatchObject({ text: 'Hello there', streaming: true });
   });
 
-  it('keeps the keys when the record takes the place of the stream', () => {
+  it('keeps the keys when the record replaces the stream', () => {
     const log = new Log();
     const conversation = new Conversation(() => 0);
     conversation.apply(
@@ -232,11 +232,11 @@ describe('Conversation, streaming', () => {
     });
   });
 
-  it('gives a newcomer what was streamed so far, once', () => {
+  it('gives a new consumer the text streamed so far, once', () => {
     const conversation = new Conversation(() => 0);
     conversation.apply(delta(0, 'start', { start: { type: 'text' } }));
     conversation.apply(delta(0, 'text', { text: 'so far' }));
-    // The connection broke: the stream's client voids it, the server sends all of it again.
+    // The connection broke: the client resets the message, and the server sends all of it again.
     conversation.apply({ type: 'delta_reset', turn: 't1', message: 'm1' });
     expect(conversation.snapshot().items).toEqual([]);
     conversation.apply(delta(0, 'start', { start: { type: 'text' } }));
@@ -246,7 +246,7 @@ describe('Conversation, streaming', () => {
     ]);
   });
 
-  it('takes deltas whose start it did not see', () => {
+  it('accepts deltas without their start', () => {
     const conversation = new Conversation(() => 0);
     conversation.apply(delta(0, 'text', { text: 'tail' }));
     expect(conversation.snapshot().items).toMatchObject([
@@ -254,7 +254,7 @@ describe('Conversation, streaming', () => {
     ]);
   });
 
-  it('drops what was streamed when the turn ends without a message', () => {
+  it('drops the streamed text if the turn ends without a message', () => {
     const log = new Log();
     const conversation = new Conversation(() => 0);
     conversation.apply(delta(0, 'text', { text: 'half' }));
@@ -266,7 +266,7 @@ describe('Conversation, streaming', () => {
     ]);
   });
 
-  it('shows a retry until the stream goes on', () => {
+  it('shows a retry until the stream continues', () => {
     const conversation = new Conversation(() => 1000);
     conversation.apply({
       type: 'state',
@@ -304,7 +304,7 @@ describe('Conversation, streaming', () => {
     expect(conversation.snapshot().contextTokens).toBeNull();
   });
 
-  it('hands out the same snapshot until something changes', () => {
+  it('returns the same snapshot until something changes', () => {
     const conversation = new Conversation(() => 0);
     const first = conversation.snapshot();
     expect(conversation.snapshot()).toBe(first);
@@ -376,7 +376,7 @@ describe('Conversation, compaction and restore', () => {
     ]);
   });
 
-  it('says of what was left out where it can be had, until there is a later word', () => {
+  it('offers to load a skipped variable until a later restore reports it', () => {
     const log = new Log();
     const restored = (
       snapshot_id: string,
@@ -430,7 +430,7 @@ describe('Conversation, compaction and restore', () => {
     ['off', 1],
     ['limit', 2]
   ])(
-    'takes an offer back when what was saved is gone: %s',
+    'withdraws an offer when the snapshots are deleted: %s',
     (trigger, count) => {
       const log = new Log();
       log.add('restore', {
@@ -447,7 +447,7 @@ describe('Conversation, compaction and restore', () => {
     }
   );
 
-  it('notes that saving was switched, and no change of a preference', () => {
+  it('has a note for switched saving, but not for a changed preference', () => {
     const log = new Log();
     log.add('settings', { restore: 'never' });
     log.add('settings', { snapshots: false });
@@ -456,7 +456,7 @@ describe('Conversation, compaction and restore', () => {
     ]);
   });
 
-  it('tells of a restore after a crash, not of one that compaction did', () => {
+  it('shows a restore after a crash, but not one after a compaction', () => {
     const log = new Log();
     log.add('restore', { outcome: 'ok', mode: 'hot', trigger: 'compaction' });
     log.add('restore', {

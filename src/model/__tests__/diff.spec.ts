@@ -1,7 +1,7 @@
 import { fencedDiff, lineDiff } from '../diff';
 
 describe('lineDiff', () => {
-  it('shows what changed with a little around it', () => {
+  it('shows the changes with a few lines of context', () => {
     const before = 'a\nb\nc\nd\ne\nf\ng';
     expect(lineDiff(before, before.replace('f', 'F'))).toEqual([
       { kind: 'gap', text: '' },
@@ -38,7 +38,7 @@ describe('fencedDiff', () => {
       '\n'
     );
 
-  it('has the lines, and no names', () => {
+  it('has the lines, but not the file names', () => {
     expect(
       fencedDiff(patch('@@ -1,3 +1,3 @@', ' a', '--- b', '+++ c', ' '))
     ).toEqual([

@@ -37,7 +37,7 @@ describe('MarkdownSplitter', () => {
     ]);
   });
 
-  it('starts over when the text is another one', () => {
+  it('starts over with another text', () => {
     const splitter = new MarkdownSplitter();
     splitter.split('One.\n\nTwo.\n');
     expect(splitter.split('Other.\n\nText.\n')).toEqual({

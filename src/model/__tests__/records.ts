@@ -46,7 +46,7 @@ export function random(seed: number): () => number {
   };
 }
 
-/** A log as a server could have written it: turns of every sort, in a legal order. */
+/** A log that a server could have written: turns of every kind, in a valid order. */
 export function randomLog(seed: number, turns: number): IRecord[] {
   const next = random(seed);
   const below = (n: number): number => Math.floor(next() * n);
@@ -140,14 +140,14 @@ export function randomLog(seed: number, turns: number): IRecord[] {
   return log.records;
 }
 
-/** What a panel has that was sent these records. */
+/** Return a conversation to which these records were applied. */
 export function replay(records: IRecord[]): Conversation {
   const conversation = new Conversation(() => 0);
   records.forEach(record => conversation.apply(recordFrame(record)));
   return conversation;
 }
 
-/** The item of a call, or the test fails. */
+/** Return the item if it is a tool call; fail the test otherwise. */
 export function tool(item: Item | undefined): IToolItem {
   if (item?.kind !== 'tool') {
     throw new Error(`Not a tool item: ${item?.kind}`);

@@ -97,7 +97,7 @@ describe('Conversation, tool calls', () => {
       });
     });
 
-    it('shows what it puts out behind its turn, and its end', () => {
+    it('shows outputs after the end of its turn, and its own end', () => {
       log.add('turn_end', { turn: 't1', status: 'interrupted' });
       expect(first()).toMatchObject({
         status: 'running',
@@ -144,7 +144,7 @@ describe('Conversation, tool calls', () => {
       expect(tool(conversation.snapshot().items[0])).toEqual(first());
     });
 
-    it('ends with the call that waits for it, and not with one that waits in vain', () => {
+    it('ends with the call that waited for its end, not with one whose wait timed out', () => {
       call('wait_for_run', {}, 'c2');
       result('c2', { goes_on: true });
       expect(first().status).toBe('running');
@@ -157,7 +157,7 @@ describe('Conversation, tool calls', () => {
       });
     });
 
-    it('was stopped where the end of the session has cut it off', () => {
+    it('is stopped if the end of the session cut it off', () => {
       log.add('run_end', {
         turn: 't1',
         tool_use_id: 'c1',
@@ -169,7 +169,7 @@ describe('Conversation, tool calls', () => {
     });
   });
 
-  it('tells denied, failed and stopped calls apart', () => {
+  it('distinguishes denied, failed and stopped calls', () => {
     call('run_code', { code: '1' }, 'denied');
     call('run_code', { code: '2' }, 'failed');
     call('run_code', { code: '3' }, 'cut');
@@ -242,7 +242,7 @@ describe('Conversation, tool calls', () => {
     });
   });
 
-  it('shows consent as an item of its own, with who decided', () => {
+  it('shows consent as a separate item, with the user who decided', () => {
     log.add('approval_request', {
       turn: 't1',
       call_id: 'consent',
@@ -303,7 +303,7 @@ describe('Conversation, tool calls', () => {
     expect(tool(items[0]).change?.status).toBe('conflict');
   });
 
-  it('knows what a turn has changed, and what became of reverting it', () => {
+  it('knows the changes of a turn, and the outcome of reverting them', () => {
     const op = { turn: 't1', status: 'applied', writer: 'browser' };
     const image = (source: string, index: number) => ({ source, index });
     log.add('notebook_op', {
@@ -313,7 +313,7 @@ describe('Conversation, tool calls', () => {
       before: image('1', 0),
       after: image('2', 0)
     });
-    // What changes nothing does not count: a run, the same source again, a conflict.
+    // Operations without a change do not count: a run, the same source again, a conflict.
     log.add('notebook_op', {
       ...op,
       op: 'run_cell',
@@ -380,7 +380,7 @@ describe('Conversation, tool calls', () => {
     expect(revert?.files).toHaveLength(1);
   });
 
-  it('puts images back that are stored in the content', () => {
+  it('fills in images that are stored in the content', () => {
     call('run_code', { code: 'plot()' });
     log.add('tool_result', {
       turn: 't1',

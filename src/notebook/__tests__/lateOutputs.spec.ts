@@ -19,7 +19,7 @@ describe('applyLateOutputs', () => {
     ...change
   });
 
-  /** A cell as a run has left it, in Lab's own model, which has to show the same. */
+  /** A cell after a run, in JupyterLab's model, which has to show the same. */
   function ran(...outputs: any[]) {
     const model = new NotebookModel();
     model.fromJSON(notebook('1').toJSON());
@@ -37,7 +37,7 @@ describe('applyLateOutputs', () => {
     return { cell, shown, apply };
   }
 
-  it('adds to what the run has left', () => {
+  it('adds to the outputs of the run', () => {
     const { cell, shown, apply } = ran(display('x'), stream('10 %'));
     const after = apply({
       base: 2,
@@ -56,12 +56,12 @@ describe('applyLateOutputs', () => {
     expect(shown()[3]).toEqual(stream('more 🙂'));
   });
 
-  it('updates displays where they stand', () => {
+  it('updates displays in place', () => {
     const { shown, apply } = ran(display('x'), stream('a\n'), display('y'));
     const data = { 'text/plain': 'new' };
     apply({ base: 3, updates: [{ index: 0, data, metadata: {} }] });
     expect(shown()).toEqual([display('new'), stream('a\n'), display('y')]);
-    // What stands there by now is no display, or nothing.
+    // By now there is another kind of output at that position, or none.
     apply({ base: 3, updates: [{ index: 1, data, metadata: {} }] });
     apply({ base: 3, updates: [{ index: 7, data, metadata: {} }] });
     expect(shown()).toEqual([display('new'), stream('a\n'), display('y')]);
@@ -75,7 +75,7 @@ describe('applyLateOutputs', () => {
     expect(shown()).toEqual([]);
   });
 
-  it('goes on in a cell that was cleared', () => {
+  it('adds to a cell that was cleared', () => {
     const { cell, shown, apply } = ran(display('x'), stream('10'));
     cell.setOutputs([]);
     cell.execution_count = null;
@@ -102,7 +102,7 @@ describe('applyLateOutputs', () => {
     expect(cell.getOutputs()).toEqual([]);
   });
 
-  it('is refused where there is no such cell, or none with outputs', () => {
+  it('is refused if there is no such cell, or it is not a code cell', () => {
     const { apply } = ran();
     expect(failure(() => apply({ cell_id: 'z' })).code).toBe('cell_not_found');
     const shared = notebook();

@@ -153,7 +153,7 @@ describe('NotebookLease', () => {
     expect(stream.said).toEqual(['claim work.ipynb', 'claim work.ipynb']);
   });
 
-  it('says what it shows, and hands on what became of that meanwhile', async () => {
+  it('sends the version that it has loaded, and passes on what changed since', async () => {
     await start();
     const [stream] = streams;
     stream.connect();
@@ -168,7 +168,7 @@ describe('NotebookLease', () => {
     expect(notebook.standing).toMatchObject(standing);
   });
 
-  it('names the same page in every claim', async () => {
+  it('identifies the page in every claim', async () => {
     await start();
     streams[0].connect();
     streams[0].drop();
@@ -227,7 +227,7 @@ describe('NotebookLease', () => {
     expect(lease.held).toBe(true);
   });
 
-  describe('what waits for the answer to the claim', () => {
+  describe('answered', () => {
     let answered: boolean;
 
     const wait = async (): Promise<void> => {
@@ -238,7 +238,7 @@ describe('NotebookLease', () => {
       await settle();
     };
 
-    it('goes on once the lease is held or another page has it', async () => {
+    it('resolves once the lease is held by this or another page', async () => {
       for (const held of [true, false]) {
         await start();
         const stream = streams[streams.length - 1];
@@ -252,7 +252,7 @@ describe('NotebookLease', () => {
       }
     });
 
-    it('goes on without a session, a server or the notebook', async () => {
+    it('resolves without a session, a server or the notebook', async () => {
       sessions.chosen = null;
       await start();
       await wait();
@@ -274,7 +274,7 @@ describe('NotebookLease', () => {
     });
   });
 
-  it('claims again what the server took away', async () => {
+  it('claims a revoked lease again', async () => {
     jest.useFakeTimers({ doNotFake: ['nextTick'] });
     await start();
     const [stream] = streams;
@@ -286,7 +286,7 @@ describe('NotebookLease', () => {
     expect(stream.said).toHaveLength(2);
   });
 
-  it('waits in line without asking again', async () => {
+  it('waits for the lease without claiming it again', async () => {
     jest.useFakeTimers({ doNotFake: ['nextTick'] });
     await start();
     streams[0].connect();
@@ -295,7 +295,7 @@ describe('NotebookLease', () => {
     expect(streams[0].said).toEqual(['claim work.ipynb']);
   });
 
-  it('shows what another page has written', async () => {
+  it('loads what another page has written', async () => {
     jest.useFakeTimers({ doNotFake: ['nextTick'] });
     await start();
     const [stream] = streams;
@@ -335,7 +335,7 @@ describe('NotebookLease', () => {
     expect(notebook.applied).toEqual(['sent before']);
   });
 
-  it('looks for another session when its own is deleted', async () => {
+  it('claims over another session when its own is deleted', async () => {
     await start();
     streams[0].connect();
     sessions.listed = ['s2'];

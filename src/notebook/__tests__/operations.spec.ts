@@ -19,7 +19,7 @@ describe('applyEdit', () => {
     [null, ['1', '2', 'new']],
     ['', ['new', '1', '2']],
     ['a', ['1', 'new', '2']]
-  ])('inserts behind %p', (after, expected) => {
+  ])('inserts after %p', (after, expected) => {
     const shared = notebook('1', '2');
     const op = {
       op: 'insert_cell' as const,
@@ -56,7 +56,7 @@ describe('applyEdit', () => {
     });
   });
 
-  it('edits a cell that holds what is expected', () => {
+  it('edits a cell that has the expected source', () => {
     const shared = notebook('x = 1', '2');
     const result = applyEdit(shared, {
       op: 'edit_cell',
@@ -90,7 +90,7 @@ describe('applyEdit', () => {
     expect(shared.getCell(0).ysource.toString()).toBe(to);
   });
 
-  it('is undone apart from what was done a moment before and after', () => {
+  it('is a separate undo step from changes just before and after it', () => {
     const shared = notebook('1', '2');
     const remove = (id: string, source: string) =>
       applyEdit(shared, {
@@ -185,14 +185,14 @@ describe('applyEdit', () => {
     ['c', 'a', 'acbd'],
     ['b', 'a', 'abcd'],
     ['b', 'b', 'abcd']
-  ])('moves %p behind %p', (cell_id, after, expected) => {
+  ])('moves %p after %p', (cell_id, after, expected) => {
     const shared = notebook('1', '2', '3', '4');
     const result = applyEdit(shared, { op: 'move_cell', cell_id, after });
     expect(ids(shared).join('')).toBe(expected);
     expect(result.after!.index).toBe(expected.indexOf(cell_id));
   });
 
-  it('moves a cell that runs, which goes on running', () => {
+  it('moves a running cell, which keeps running', () => {
     const shared = notebook('1', '2');
     code(shared, 0).executionState = 'running';
     applyEdit(shared, { op: 'move_cell', cell_id: 'a', after: 'b' });
@@ -244,7 +244,7 @@ describe('applyEdit', () => {
     }
   });
 
-  it('makes the ids of an old notebook last', () => {
+  it('keeps the cell ids of an old notebook', () => {
     const model = new NotebookModel();
     model.fromJSON({
       nbformat: 4,
@@ -276,7 +276,7 @@ describe('applyEdit', () => {
 });
 
 describe('readCells', () => {
-  it('reads one cell with what is not saved', () => {
+  it('reads one cell with its unsaved changes', () => {
     const shared = notebook('1', '2');
     code(shared, 1).executionState = 'running';
     code(shared, 1).execution_count = 5;
@@ -297,7 +297,7 @@ describe('readCells', () => {
     });
   });
 
-  it('leaves figures out and cuts long text', () => {
+  it('omits figures and cuts long text', () => {
     const shared = notebook('1');
     code(shared, 0).setOutputs([
       stream('x'.repeat(100_000)),

@@ -27,7 +27,7 @@ describe('applyRunStep', () => {
     status
   });
 
-  it('shows a run from begin to end', () => {
+  it('shows a run from its start to its end', () => {
     const shared = notebook('1');
     const cell = code(shared, 0);
     const runs: Runs = new Map();
@@ -82,7 +82,7 @@ describe('applyRunStep', () => {
     model.dispose();
   });
 
-  it('leaves the cell of a run that never begins as it was', () => {
+  it('leaves the cell of a run that never starts as it was', () => {
     const shared = notebook('1');
     const cell = code(shared, 0);
     const runs: Runs = new Map();
@@ -113,7 +113,7 @@ describe('applyRunStep', () => {
     applyRunStep(shared, put(0, display('x')), runs);
     applyRunStep(shared, put(0, display('x'), display('y')), runs);
     expect(inserted).toEqual(['x', 'y']);
-    // The page has been away for too long, and is sent the run anew.
+    // The page was disconnected for too long, and the run is sent again.
     applyRunStep(shared, { ...start, expected_hash: null }, runs);
     applyRunStep(shared, put(0, display('x'), display('y')), runs);
     expect(inserted).toEqual(['x', 'y']);
@@ -121,7 +121,7 @@ describe('applyRunStep', () => {
     expect(cell.getOutputs()).toEqual([display('x'), display('y')]);
   });
 
-  it('shows the outputs of a cell that is run again anew, though they are the same', () => {
+  it('inserts the outputs again when the cell is run again, even if they are equal', () => {
     const shared = notebook('1');
     const cell = code(shared, 0);
     const runs: Runs = new Map();
@@ -136,7 +136,7 @@ describe('applyRunStep', () => {
     expect(cell.getOutputs()).toEqual([display('x')]);
   });
 
-  it('says that the cell is no code cell any more', () => {
+  it('reports that the cell is no longer a code cell', () => {
     const shared = notebook('1');
     const runs: Runs = new Map();
     applyRunStep(shared, start, runs);
@@ -149,7 +149,7 @@ describe('applyRunStep', () => {
     expect(message).toContain('markdown cell by now');
   });
 
-  it('takes the same step twice', () => {
+  it('accepts the same step twice', () => {
     const shared = notebook('1');
     const runs: Runs = new Map();
     applyRunStep(shared, start, runs);
@@ -158,7 +158,7 @@ describe('applyRunStep', () => {
     expect(code(shared, 0).getOutputs()).toEqual([stream('a'), display('x')]);
   });
 
-  it('starts afresh on a page that is new to the run', () => {
+  it('starts over on a page that joins the run', () => {
     const shared = notebook('1');
     const runs: Runs = new Map();
     expect(

@@ -46,7 +46,7 @@ export function failure(work: () => unknown): OperationError {
   throw new Error('Nothing failed.');
 }
 
-/** How often what is saved of the notebook changes. */
+/** Count the changes of the notebook's saved content. */
 export function changes(shared: YNotebook, work: () => unknown): number {
   let count = 0;
   const changed = (transaction: Y.Transaction) => {

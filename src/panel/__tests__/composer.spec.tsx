@@ -161,7 +161,7 @@ describe('Composer', () => {
     expect(controller.message.send).toHaveBeenCalledTimes(1);
   });
 
-  it('sends with Ctrl Enter alone, where that is the setting', () => {
+  it('sends only with Ctrl Enter, if set so', () => {
     render({ sendWith: 'accel-enter' });
     type('hello');
     expect(press('Enter')).toBe(false);
@@ -169,21 +169,21 @@ describe('Composer', () => {
     expect(controller.message.send).toHaveBeenCalledTimes(1);
   });
 
-  it('leaves keys alone while an input method composes', () => {
+  it('ignores keys while an input method composes', () => {
     render();
     type('こんに');
     expect(press('Enter', { isComposing: true })).toBe(false);
     expect(controller.message.send).not.toHaveBeenCalled();
   });
 
-  it('sends nothing that is blank', () => {
+  it('does not send a blank message', () => {
     render();
     type(' \n ');
     press('Enter');
     expect(controller.message.send).not.toHaveBeenCalled();
   });
 
-  it('stops with Escape, but only what runs', () => {
+  it('stops the agent with Escape, only while it runs', () => {
     render();
     expect(press('Escape')).toBe(false);
     React.act(() => controller.set({ sending: 'a message' }));
@@ -191,7 +191,7 @@ describe('Composer', () => {
     expect(controller.interrupt).toHaveBeenCalledTimes(1);
   });
 
-  it('shows Stop from the first moment, and queues what is written on', () => {
+  it('shows Stop while a message is being sent, and queues the next one', () => {
     render();
     React.act(() => controller.set({ sending: 'a message' }));
     expect(host.querySelector('[aria-label="Stop"]')).not.toBeNull();
@@ -200,7 +200,7 @@ describe('Composer', () => {
     expect(host.querySelector('[aria-label="Queue message"]')).not.toBeNull();
   });
 
-  it('leads to the newest question with Shift Tab, past what lies between', () => {
+  it('moves the focus to the newest approval with Shift Tab', () => {
     render();
     expect(press('Tab', { shiftKey: true })).toBe(false);
     host.className = 'jp-prime-Panel';
@@ -250,7 +250,7 @@ describe('Composer', () => {
       await React.act(async () => undefined);
     }
 
-    it('are chosen by keyboard, and stand in the text and as a chip', async () => {
+    it('are chosen by keyboard, and appear in the text and as a chip', async () => {
       render();
       await mention('plot @pen');
       expect(options()).toEqual(['penguins', 'pens', 'Cell 1']);
@@ -272,7 +272,7 @@ describe('Composer', () => {
       expect(controller.message.send).toHaveBeenCalledTimes(1);
     });
 
-    it('leave the cursor to the keys that follow at once', async () => {
+    it('leave the cursor after the mention for the next keys', async () => {
       render();
       await mention('@pen');
       press('Enter');
@@ -282,7 +282,7 @@ describe('Composer', () => {
       expect(text().selectionStart).toBe('@penguins @'.length);
     });
 
-    it('are put aside with Escape until another one begins', async () => {
+    it('are dismissed with Escape until the next one', async () => {
       render();
       await mention('@');
       expect(options()).toHaveLength(3);
@@ -294,7 +294,7 @@ describe('Composer', () => {
       expect(options()).toHaveLength(3);
     });
 
-    it('go when their mention does, and come back with it', async () => {
+    it('disappear with their mention, and come back with it', async () => {
       render();
       await mention('@pens');
       press('Tab');
@@ -307,7 +307,7 @@ describe('Composer', () => {
       expect(chips()).toBe(1);
     });
 
-    it('are taken back with their button, or Backspace before the text', () => {
+    it('are removed with their button, or with Backspace at the start', () => {
       const file = { type: 'file', value: 'a.csv' } as const;
       render();
       React.act(() =>
@@ -327,14 +327,14 @@ describe('Composer', () => {
     });
   });
 
-  it('sends a command that is whole', () => {
+  it('sends a complete command', () => {
     render();
     type('/help');
     press('Enter');
     expect(controller.message.send).toHaveBeenCalledTimes(1);
   });
 
-  it('brings earlier messages back, and the unsent text too', () => {
+  it('brings back earlier messages and the unsent text', () => {
     const log = new Log();
     const conversation = new Conversation(() => 0);
     for (const sent of ['one', 'two']) {
@@ -372,7 +372,7 @@ describe('Composer', () => {
     expect(text().value).toBe('');
   });
 
-  it('is closed without a notebook', () => {
+  it('is disabled without a notebook', () => {
     controller.state = { ...EMPTY_STATE };
     render();
     expect(text().disabled).toBe(true);

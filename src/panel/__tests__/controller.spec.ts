@@ -53,7 +53,7 @@ class FakeSessions {
   }
 }
 
-/** What has to happen, in the test's hands. */
+/** A promise that the test settles. */
 class Gate {
   promise: Promise<any>;
   open!: (value?: any) => void;
@@ -142,7 +142,7 @@ describe('PanelController', () => {
     await controller.setNotebook('a.ipynb');
   });
 
-  it('makes the session with the first message', async () => {
+  it('creates the session with the first message', async () => {
     expect(controller.sessionId).toBeNull();
     controller.message.setText('  hello ');
     await controller.message.send();
@@ -152,7 +152,7 @@ describe('PanelController', () => {
     expect(controller.snapshot().draft).toBe('');
   });
 
-  it('takes a queued message back to write on', async () => {
+  it('puts a queued message back into the composer', async () => {
     await controller.submit('first');
     const queued = { seq: 7, text: 'second', user: null, attachments: [] };
     controller.message.setText('meanwhile');
@@ -168,7 +168,7 @@ describe('PanelController', () => {
     expect(controller.snapshot().failure).toBeNull();
   });
 
-  it('sends when the server knows that the notebook is open here', async () => {
+  it('sends once the server knows that the notebook is open here', async () => {
     const gate = new Gate();
     claimed.mockReturnValue(gate.promise);
     const sent = controller.submit('hello');
@@ -192,7 +192,7 @@ describe('PanelController', () => {
   });
 
   describe('the variables', () => {
-    it('come back from the newest snapshot, or the one that was offered', async () => {
+    it('are restored from the newest snapshot, or the one that was offered', async () => {
       await controller.variables.restore();
       expect(api.restore).not.toHaveBeenCalled(); // There is no session yet.
       await controller.submit('hello');
@@ -202,7 +202,7 @@ describe('PanelController', () => {
       expect(api.restore).toHaveBeenLastCalledWith('made', 'offered');
     });
 
-    it('come back one by one, and are given up', async () => {
+    it('are loaded one by one, which can be cancelled', async () => {
       await controller.submit('hello');
       await controller.variables.load('df', 's1');
       expect(api.restore).toHaveBeenLastCalledWith('made', 's1', ['df']);
@@ -210,7 +210,7 @@ describe('PanelController', () => {
       expect(api.giveUpRestore).toHaveBeenLastCalledWith('made', 's1');
     });
 
-    it('say so where nothing was saved', async () => {
+    it('are reported missing if nothing was saved', async () => {
       await controller.submit('hello');
       api.snapshots.mockResolvedValueOnce([]);
       await controller.variables.restore();
@@ -218,14 +218,14 @@ describe('PanelController', () => {
       expect(api.restore).not.toHaveBeenCalled();
     });
 
-    it('are switched for the notebook', async () => {
+    it('are no longer saved if the user wants it so', async () => {
       await controller.submit('hello');
       await controller.variables.setSaved(false);
       expect(sessions.patch).toHaveBeenCalledWith('made', { snapshots: false });
       expect(await controller.variables.savedBytes()).toBe(12);
     });
 
-    it('come back by themselves when the person wants it', async () => {
+    it('are restored automatically as the user has set it', async () => {
       controller.variables.setRestoreMode('never');
       await controller.submit('hello');
       expect(sessions.create).toHaveBeenCalledWith({
@@ -233,7 +233,7 @@ describe('PanelController', () => {
         restore: 'never'
       });
       await Promise.resolve();
-      // The session on show follows the setting; one that agrees is left alone.
+      // The current session follows the setting, unless it has the same mode already.
       sessions.patch.mockClear();
       await controller.variables.applyRestoreMode('always');
       expect(sessions.patch).toHaveBeenCalledWith('made', {
@@ -256,7 +256,7 @@ describe('PanelController', () => {
     expect(api.send).toHaveBeenCalledWith('known', 'hello', []);
   });
 
-  it('looks for the session again when it could not be found out', async () => {
+  it('looks the session up again after a failure', async () => {
     jest
       .spyOn(sessions, 'resolve')
       .mockRejectedValueOnce(new ApiError(0, 'server_unreachable', 'Down.'))
@@ -270,7 +270,7 @@ describe('PanelController', () => {
     expect(controller.sessionId).toBe('found');
   });
 
-  it('says why a message was refused', async () => {
+  it('shows why a message was refused', async () => {
     await sessions.select('a.ipynb', 's1');
     const gate = new Gate();
     api.send.mockReturnValueOnce(gate.promise);
@@ -289,7 +289,7 @@ describe('PanelController', () => {
     });
   });
 
-  it('keeps a refused message for its notebook when another is in front', async () => {
+  it('keeps a refused message for its notebook when another one is shown', async () => {
     await sessions.select('a.ipynb', 's1');
     const gate = new Gate();
     api.send.mockReturnValueOnce(gate.promise);
@@ -366,7 +366,7 @@ describe('PanelController', () => {
     expect(controller.conversation?.items).toMatchObject([{ text: 'kept' }]);
   });
 
-  it('leaves no draft behind under the name of before', async () => {
+  it('leaves no draft under the former path of a notebook', async () => {
     controller.message.setText('half a thought');
     controller.renameNotebook('b.ipynb');
     await controller.setNotebook('a.ipynb');
@@ -375,7 +375,7 @@ describe('PanelController', () => {
     expect(controller.snapshot().draft).toBe('half a thought');
   });
 
-  it('keeps drafts by notebook, over a reload', async () => {
+  it('keeps drafts by notebook after a reload', async () => {
     controller.message.setText('half a thought');
     await controller.setNotebook('b.ipynb');
     expect(controller.snapshot().draft).toBe('');
@@ -384,11 +384,11 @@ describe('PanelController', () => {
     expect(controller.snapshot().draft).toBe('half a thought');
   });
 
-  describe('what is attached', () => {
+  describe('attachments', () => {
     const df: IAttachment = { type: 'variable', value: 'df', mention: '@df' };
     const file: IAttachment = { type: 'file', value: 'a.csv' };
 
-    it('goes with the message as it is then, if it is still mentioned', async () => {
+    it('are sent with their current content, if they are still mentioned', async () => {
       controller.compose('plot @d and @n', [df, file]);
       controller.message.attach({
         type: 'variable',
@@ -403,7 +403,7 @@ describe('PanelController', () => {
       expect(controller.snapshot().attachments).toEqual([]);
     });
 
-    it('follows a notebook that is renamed', () => {
+    it('follow a renamed notebook', () => {
       const cell = { type: 'notebook', value: 'a.ipynb', cells: [{ id: 'c' }] };
       controller.message.attach(cell as IAttachment);
       controller.renameNotebook('b.ipynb');
@@ -411,7 +411,7 @@ describe('PanelController', () => {
     });
   });
 
-  it('stops from the first moment: a message still on its way too', async () => {
+  it('stops a message that is still being sent', async () => {
     await sessions.select('a.ipynb', 's1');
     const gate = new Gate();
     api.send.mockReturnValueOnce(gate.promise);
@@ -437,7 +437,7 @@ describe('PanelController', () => {
     expect(api.interrupt.mock.calls).toEqual([['s1']]);
   });
 
-  it('shows a message once, though its record comes before the answer', async () => {
+  it('shows a message once, even if its record arrives before the response', async () => {
     await sessions.select('a.ipynb', 's1');
     const gate = new Gate();
     api.send.mockReturnValueOnce(gate.promise);
@@ -450,7 +450,7 @@ describe('PanelController', () => {
     expect(controller.conversation?.items).toHaveLength(1);
   });
 
-  it('says that it is stopping until the turn has ended', async () => {
+  it('shows that it is stopping until the turn has ended', async () => {
     await sessions.select('a.ipynb', 's1');
     push('s1', { type: 'state', state: state({ running: true }) });
     await controller.interrupt();
@@ -459,13 +459,13 @@ describe('PanelController', () => {
     expect(controller.snapshot().stopping).toBe(false);
   });
 
-  it('does not stop what does not run', async () => {
+  it('does not stop an idle agent', async () => {
     await sessions.select('a.ipynb', 's1');
     await controller.interrupt();
     expect(api.interrupt).not.toHaveBeenCalled();
   });
 
-  it('decides once, and says that another tab was faster', async () => {
+  it('decides once, and shows that another tab has decided first', async () => {
     await sessions.select('a.ipynb', 's1');
     const gate = new Gate();
     api.decide.mockReturnValueOnce(gate.promise);
@@ -481,7 +481,7 @@ describe('PanelController', () => {
     expect(controller.snapshot().deciding.size).toBe(0);
   });
 
-  it('does not ask about a decision of its own', async () => {
+  it('does not send a decision twice', async () => {
     await sessions.select('a.ipynb', 's1');
     await controller.decide('c1', 'allow');
     await controller.decide('c1', 'deny');
@@ -489,7 +489,7 @@ describe('PanelController', () => {
     expect(controller.snapshot().failure).toBeNull();
   });
 
-  it('carries out /new and /compact itself', async () => {
+  it('executes /new and /compact itself', async () => {
     await sessions.select('a.ipynb', 's1');
     await controller.submit('/compact keep the plots');
     expect(api.compact).toHaveBeenCalledWith('s1', 'keep the plots');
@@ -500,7 +500,7 @@ describe('PanelController', () => {
     expect(api.send).not.toHaveBeenCalled();
   });
 
-  it('follows the notebook and lets go of the stream before', async () => {
+  it('follows the notebook and releases the former stream', async () => {
     sessions.chosen.set('b.ipynb', 's2');
     await sessions.select('a.ipynb', 's1');
     const log = new Log();
@@ -511,7 +511,7 @@ describe('PanelController', () => {
     expect(controller.conversation?.items).toEqual([]);
   });
 
-  it('ignores a look-up that comes too late', async () => {
+  it('ignores the result of an outdated look-up', async () => {
     const gate = new Gate();
     const real = sessions.resolve.bind(sessions);
     jest
@@ -544,7 +544,7 @@ describe('PanelController', () => {
     expect(repaints).toBe(1);
   });
 
-  it('announces only what happens live', async () => {
+  it('emits only live frames', async () => {
     await sessions.select('a.ipynb', 's1');
     const live: ServerFrame[] = [];
     controller.liveFrame.connect((_, frame) => {
@@ -560,7 +560,7 @@ describe('PanelController', () => {
 
   it.each([
     ['overloaded', 'hi'],
-    // It would be refused as long as the code runs.
+    // The message would be refused as long as the code runs.
     ['code_still_runs', undefined]
   ])('offers to try again after %s', async (code, text) => {
     await sessions.select('a.ipynb', 's1');
@@ -575,7 +575,7 @@ describe('PanelController', () => {
     if (error.kind !== 'error') {
       throw new Error(error.kind);
     }
-    // Only what was the last thing to happen.
+    // Only for the last item.
     expect(messageToRetry(controller.snapshot(), error)?.text).toBe(text);
     push(
       's1',
@@ -584,7 +584,7 @@ describe('PanelController', () => {
     expect(messageToRetry(controller.snapshot(), error)).toBeNull();
   });
 
-  it('hands a key over and keeps nothing of it', async () => {
+  it('passes a key to the server and does not keep it', async () => {
     await controller.modelConnection.connect({
       provider: 'anthropic',
       api_key: 'sk-1'

@@ -43,22 +43,22 @@ describe('DraftMessage', () => {
     load('a.ipynb');
   });
 
-  it('is painted with the key that wrote it', () => {
+  it('is rendered within the event that changed it', () => {
     message.setText('h');
     expect(store.state.draft).toBe('h');
     expect(changed).toHaveBeenCalledTimes(1);
   });
 
-  it('is sent without the blanks around it, and then empty', async () => {
+  it('is sent without surrounding blanks, and then empty', async () => {
     message.setText('  plot @d ');
     message.attach(df, file);
     await message.send();
-    // What is not mentioned any more does not go with it.
+    // An attachment that is no longer mentioned is not sent.
     expect(submit).toHaveBeenCalledWith('plot @d', [file]);
     expect(store.state).toMatchObject({ draft: '', attachments: [] });
   });
 
-  it('is not sent while another is on its way', async () => {
+  it('is not sent while another one is being sent', async () => {
     message.setText('second');
     store.set({ sending: 'first' });
     await message.send();
@@ -66,7 +66,7 @@ describe('DraftMessage', () => {
     expect(store.state.draft).toBe('second');
   });
 
-  it('comes back if it is refused, before what was typed meanwhile', async () => {
+  it('is put back if it is refused, before text typed meanwhile', async () => {
     submit.mockImplementationOnce(async () => {
       message.setText('more');
       message.attach(df);
@@ -81,7 +81,7 @@ describe('DraftMessage', () => {
     });
   });
 
-  it('holds an attachment once, which goes with its mention', () => {
+  it('has each attachment once, and removes it with its mention', () => {
     message.setText('plot @df now');
     message.attach(df, file);
     message.attach({ ...file });
@@ -111,7 +111,7 @@ describe('DraftMessage', () => {
     expect(store.state.attachments).toEqual([image, image]);
   });
 
-  it('is there after a reload, but for images', () => {
+  it('is kept after a reload, except images', () => {
     message.setText('plot @df');
     message.attach(df, image);
     load('b.ipynb');
@@ -120,7 +120,7 @@ describe('DraftMessage', () => {
     expect(store.state).toMatchObject({ draft: 'plot @df', attachments: [df] });
   });
 
-  it('goes with a notebook that is renamed', () => {
+  it('follows a renamed notebook', () => {
     const cell = { type: 'notebook', value: 'a.ipynb', cells: [{ id: 'c' }] };
     message.setText('this cell');
     message.attach(cell as IAttachment);

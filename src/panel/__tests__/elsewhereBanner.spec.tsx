@@ -59,7 +59,7 @@ describe('ElsewhereBanner', () => {
     host.remove();
   });
 
-  it('says who works on the notebook on show, for as long as they do', () => {
+  it('names the process that works on the current notebook, while it does', () => {
     show({ notebook: 'work.ipynb' });
     const region = host.querySelector('[role="status"]')!;
     expect(region.textContent).toBe('');
@@ -74,7 +74,7 @@ describe('ElsewhereBanner', () => {
     expect(region.textContent).toBe('');
   });
 
-  it('names a server, and its machine if it is another', () => {
+  it('names a server, and its host if it is another one', () => {
     const url = 'http://localhost:8888/';
     active.elsewhere = [{ ...RUN, url, host: 'node7' }];
     show({ notebook: 'work.ipynb' });
@@ -82,7 +82,7 @@ describe('ElsewhereBanner', () => {
     expect(host.textContent).toContain('(process 4242 on node7)');
   });
 
-  it('asks when another notebook is shown and when a turn has waited', () => {
+  it('refreshes when another notebook is shown and when a turn has waited', () => {
     const phase = (name: string): Partial<IPanelState> => ({
       notebook: 'work.ipynb',
       conversation: { activity: { phase: name } } as IPanelState['conversation']

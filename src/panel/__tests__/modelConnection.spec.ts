@@ -32,7 +32,7 @@ describe('ModelConnection', () => {
     store.conversation = replay(log.records);
   });
 
-  it('begins a new session for a model that was connected', async () => {
+  it('starts a new session for a model that was connected', async () => {
     api.status.mockResolvedValueOnce({ offline: true });
     await connection.connect(key);
     expect(newSession).not.toHaveBeenCalled();
@@ -40,7 +40,7 @@ describe('ModelConnection', () => {
     expect(newSession).toHaveBeenCalledTimes(1);
   });
 
-  it('goes on with a session that has a model', async () => {
+  it('keeps a session that has a model', async () => {
     const log = new Log();
     log.add('session_start', { notebook: 'a.ipynb', provider: 'anthropic' });
     store.conversation = replay(log.records);
@@ -48,14 +48,14 @@ describe('ModelConnection', () => {
     expect(newSession).not.toHaveBeenCalled();
   });
 
-  it('passes on why a key could not be checked', async () => {
+  it('returns why a key could not be checked', async () => {
     api.setCredentials.mockResolvedValueOnce({ unchecked: 'It is down.' });
     expect(await connection.connect(key)).toBe('It is down.');
     expect(newSession).toHaveBeenCalledTimes(1);
     expect(await connection.connect(key)).toBeNull();
   });
 
-  it('leaves a key that is refused to the form', async () => {
+  it('throws if a key is refused', async () => {
     api.setCredentials.mockRejectedValueOnce(
       new ApiError(400, 'bad_credentials', 'Refused.')
     );
@@ -64,14 +64,14 @@ describe('ModelConnection', () => {
     expect(store.state.failure).toBeNull();
   });
 
-  it('asks again how things stand when it is given up', async () => {
+  it('queries the status after disconnecting', async () => {
     api.status.mockResolvedValueOnce({ offline: true });
     await connection.disconnect();
     expect(api.clearCredentials).toHaveBeenCalledTimes(1);
     expect(store.state.server?.offline).toBe(true);
   });
 
-  it('says that the server is not reached, until it is', async () => {
+  it('reports that the server cannot be reached, until it can', async () => {
     api.status.mockRejectedValueOnce(
       new ApiError(0, 'server_unreachable', 'Down.')
     );

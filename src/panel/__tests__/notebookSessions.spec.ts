@@ -30,7 +30,7 @@ describe('NotebookSessions', () => {
     );
   });
 
-  it('are none where there is no notebook', async () => {
+  it('are empty without a notebook', async () => {
     expect(await sessions.list()).toEqual([{ id: 's1' }]);
     store.set({ notebook: null });
     expect(await sessions.list()).toEqual([]);
@@ -41,7 +41,7 @@ describe('NotebookSessions', () => {
     expect(shown).not.toHaveBeenCalled();
   });
 
-  it('take in one that has lost its notebook, whatever is on show by then', async () => {
+  it('attach a session to the notebook it was chosen for, whichever is shown by then', async () => {
     lab.patch.mockImplementationOnce(async () => {
       store.set({ notebook: 'b.ipynb' });
       return {};
@@ -51,7 +51,7 @@ describe('NotebookSessions', () => {
     expect(lab.select).toHaveBeenCalledWith('a.ipynb', 'lost');
   });
 
-  it('stay as they are when one cannot be taken in', async () => {
+  it('do not change if a session cannot be attached', async () => {
     lab.patch.mockRejectedValueOnce(
       new ApiError(409, 'session_elsewhere', 'Open elsewhere.')
     );

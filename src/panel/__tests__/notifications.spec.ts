@@ -4,7 +4,7 @@ import { nullTranslator } from '@jupyterlab/translation';
 import { ISessionSummary } from '../../api/rest';
 import { DecisionNotices } from '../notifications';
 
-/** A session that asks `question`, or works. */
+/** A session that waits for an answer to `question`, or is working. */
 function session(id: string, question?: string): ISessionSummary {
   return {
     id,
@@ -41,7 +41,7 @@ describe('DecisionNotices', () => {
     });
   });
 
-  it('tells of each notebook that waits out of sight, and leads to it', () => {
+  it('are shown for each waiting session that is not visible, and lead to it', () => {
     expect(
       told(session('front', 'Run it'), session('b', 'Edit'), session('c'))
     ).toEqual(['The agent in b.ipynb needs your decision: Edit']);
@@ -51,7 +51,7 @@ describe('DecisionNotices', () => {
     expect(show).toHaveBeenCalledWith('b');
   });
 
-  it('takes back what was answered, and tells of the next question', () => {
+  it('are dismissed when the request was answered, and shown for the next one', () => {
     told(session('b', 'Edit'), session('c', 'Run'));
     expect(told(session('b', 'Delete'), session('c'))).toEqual([
       'The agent in b.ipynb needs your decision: Delete'
@@ -59,7 +59,7 @@ describe('DecisionNotices', () => {
     expect(told()).toEqual([]);
   });
 
-  it('tells of the session on show only while the panel cannot be seen', () => {
+  it('are shown for the current session only while the panel is hidden', () => {
     panel.isVisible = false;
     expect(told(session('front', 'Run'))).toHaveLength(1);
     panel.isVisible = true;
@@ -68,7 +68,7 @@ describe('DecisionNotices', () => {
     expect(told(session('front', 'Run'))).toHaveLength(1);
   });
 
-  it('does not repeat what was put away', () => {
+  it('are not repeated after they were dismissed', () => {
     told(session('b', 'Edit'));
     Notification.dismiss();
     expect(told(session('b', 'Edit'))).toEqual([]);
@@ -79,7 +79,7 @@ describe('DecisionNotices', () => {
     expect(told(session('b', 'Run'))).toHaveLength(1);
   });
 
-  it('is silent where notifications are switched off', () => {
+  it('are not shown if they are switched off', () => {
     isOn = false;
     expect(told(session('b', 'Edit'))).toEqual([]);
     isOn = true;

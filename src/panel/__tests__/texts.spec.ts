@@ -38,7 +38,7 @@ const compaction: ICompactionItem = {
 };
 
 describe('reasonText', () => {
-  it('is the panel’s own where the code is known, else the server’s', () => {
+  it('is the panel’s text if the code is known, else the server’s', () => {
     const reason = 'Cell a1 does not hold what you expect: …';
     const conflict = { code: 'cell_conflict', reason };
     expect(reasonText({ ...conflict, op: 'edit_cell' }, trans)).toBe(
@@ -87,13 +87,28 @@ describe('restoreLine', () => {
       'The kernel was restarted; its variables were not restored.'
     ],
     ['unchanged', 'manual', 'Kernel state: every variable is as it was saved.']
-  ])('tells %s after %s', (outcome, trigger, expected) => {
+  ])('says %s after %s', (outcome, trigger, expected) => {
     const names = {
       a: { status: 'verified', action: 'loaded' },
       b: { status: 'unverified', action: 'loaded' },
       mine: { status: 'verified', action: 'kept', reason: 'changed since' }
     };
     expect(restore(outcome, trigger, names)).toBe(expected);
+  });
+
+  it('tells that what is offered is older than the lost process', () => {
+    const saved = '2026-11-30T12:00:03.000+00:00';
+    const record = {
+      kind: 'restore',
+      outcome: 'offered',
+      trigger: 'restart',
+      snapshot_id: 's1',
+      saved
+    };
+    const when = new Date(saved).toLocaleString();
+    expect(restoreLine(restoreItem(record as any)!, trans)).toBe(
+      `The kernel was restarted; it had no variables. Earlier ones, as of ${when}, can be restored.`
+    );
   });
 
   it('does not say of an empty snapshot that all is as it was', () => {
@@ -111,7 +126,7 @@ describe('restoreLine', () => {
   it.each([
     [1, 'what 1 later run did is not in them.'],
     [12, 'what 12 later runs did is not in them.']
-  ])('tells that the variables are older than %s runs', (runs, expected) => {
+  ])('says that the variables are older than %s runs', (runs, expected) => {
     const as_of = '2026-11-30T12:00:03.000+00:00';
     const record = {
       kind: 'restore',
@@ -126,7 +141,7 @@ describe('restoreLine', () => {
     );
   });
 
-  it('counts what is not as it was, but not what the person keeps', () => {
+  it('counts variables that are not as they were, but not those that the user keeps', () => {
     const names = {
       a: { status: 'verified', action: 'loaded' },
       stream: { status: 'degraded', action: 'loaded', reason: 'generator' },
@@ -173,7 +188,7 @@ describe('restoreLine', () => {
     ['skipped', 'none', 'Could not be loaded: df.'],
     ['verified', 'kept', 'Left as it is in the kernel now: df.']
   ])(
-    'says of one that was asked for (%s, %s): %s',
+    'names a variable that was requested (%s, %s): %s',
     (status, action, expected) => {
       const names = { df: { status, action } };
       const asked = restoreItem({
@@ -187,7 +202,7 @@ describe('restoreLine', () => {
     }
   );
 
-  it('tells why one was left out in the person’s language, else as the server does', () => {
+  it('translates why a variable was skipped, else shows the server’s reason', () => {
     const reason = 'left out: …';
     const why = (leftOut: LeftOut | null): string =>
       missingReason({ leftOut, reason } as any, trans);
@@ -196,7 +211,7 @@ describe('restoreLine', () => {
     expect(why(null)).toBe(reason);
   });
 
-  it('leaves the check after a compaction to the banner', () => {
+  it('does not show the restore after a compaction', () => {
     for (const outcome of ['ok', 'unchanged', 'skipped', 'failed']) {
       expect(
         restoreItem({ kind: 'restore', outcome, trigger: 'compaction' } as any)
@@ -234,7 +249,7 @@ describe('revertLine', () => {
     outputs: null as string | null
   });
 
-  it('says what became of outputs', () => {
+  it('mentions the outputs', () => {
     const cells = ['restored', 'cleared', 'cleared'].map(outputs => ({
       ...cell('restored'),
       outputs
@@ -302,14 +317,14 @@ describe('compactionLine', () => {
     expect(line).not.toContain('preserved');
   });
 
-  it('says that nothing is saved where somebody wants it so', () => {
+  it('says that nothing is saved if a user has switched that off', () => {
     const kernelState = { status: 'none' as const, off: true };
     expect(compactionLine({ ...compaction, kernelState }, trans)).toBe(
       '[compaction] context reduced; variables are not saved, snapshots are off'
     );
   });
 
-  it('tells other outcomes apart', () => {
+  it('distinguishes other outcomes', () => {
     const line = (changes: Partial<ICompactionItem>): string =>
       compactionLine({ ...compaction, ...changes }, trans);
     expect(line({ path: 'prune' })).toContain('old tool outputs shortened');
@@ -323,7 +338,7 @@ describe('compactionLine', () => {
     expect(line({ status: 'running' })).toContain('reducing');
   });
 
-  it('takes the summary turn apart', () => {
+  it('splits the summary turn', () => {
     expect(
       summaryParts(
         '<compaction-summary>\n# Goals\nx\n<recovery_hint>\nSearch.\n</recovery_hint>\n</compaction-summary>',
@@ -427,7 +442,7 @@ describe('slash commands', () => {
     expect(names('/x')).toEqual([]);
   });
 
-  it('carries out only what is the panel’s', () => {
+  it('executes only the panel’s own commands', () => {
     expect(localCommand(' /compact  keep\nall ')).toEqual({
       name: 'compact',
       rest: 'keep\nall'
@@ -441,7 +456,7 @@ describe('slash commands', () => {
 });
 
 describe('InputHistory', () => {
-  it('goes back, forth, and to what was being written', () => {
+  it('goes back, forth, and to the unsent text', () => {
     const history = new InputHistory();
     const sent = ['one', 'two'];
     expect(history.move('older', sent, 'dra')).toBe('two');
@@ -452,7 +467,7 @@ describe('InputHistory', () => {
     expect(history.move('newer', sent, 'dra')).toBeNull();
   });
 
-  it('starts over after something was written', () => {
+  it('starts over after the text was edited', () => {
     const history = new InputHistory();
     history.move('older', ['one', 'two'], '');
     history.reset();
@@ -462,7 +477,7 @@ describe('InputHistory', () => {
 });
 
 describe('tools', () => {
-  it('sums code up by its first telling line', () => {
+  it('summarizes code by its first informative line', () => {
     const face = toolFace('run_code', trans);
     expect(
       toolSummary(face, { code: '# load\nimport pandas\n\ndf = load()\n' })
@@ -481,7 +496,7 @@ describe('tools', () => {
 describe('hintFor', () => {
   const running = { ...EMPTY_STATE, sending: 'hello' };
 
-  it('fits what goes on, and comes once', () => {
+  it('fits the current state, and is shown once', () => {
     expect(hintFor(EMPTY_STATE, new Set(), trans)).toBeNull();
     expect(hintFor(running, new Set(), trans)?.id).toBe('queue');
     expect(hintFor(running, new Set(['queue']), trans)).toBeNull();
@@ -497,7 +512,7 @@ describe('announcement', () => {
     return announcement(frame, conversation.snapshot(), trans);
   }
 
-  it('speaks of decisions, errors and compaction', () => {
+  it('announces approvals, errors and compactions', () => {
     expect(
       said('approval_request', {
         call_id: 'c',
@@ -520,7 +535,7 @@ describe('announcement', () => {
     ).toBe('[compaction] context reduced, kernel state preserved');
   });
 
-  it('reads a complete answer out, and says nothing of single words', () => {
+  it('announces a complete answer, but not single words', () => {
     const conversation = new Conversation(() => 0);
     const delta: any = {
       type: 'delta',

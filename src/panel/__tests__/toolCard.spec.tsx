@@ -80,7 +80,7 @@ describe('ToolCard', () => {
     host.remove();
   });
 
-  it('says which cell runs', () => {
+  it('shows which cell runs', () => {
     open[CELL] = 'import time\nfor epoch in range(40):';
     call('run_cell', { cell_id: CELL });
     const conversation = replay(log.records);
@@ -90,7 +90,7 @@ describe('ToolCard', () => {
     expect(host.textContent).not.toContain(CELL);
   });
 
-  it('asks with the lines that change', () => {
+  it('shows the changed lines with an approval request', () => {
     call('edit_cell', { cell_id: CELL, source: 'x = 2' });
     log.add('approval_request', {
       turn: 't1',
@@ -110,7 +110,7 @@ describe('ToolCard', () => {
     expect(host.textContent).not.toContain(CELL);
   });
 
-  it('tells the person of a conflict, in other words than the agent', () => {
+  it('explains a conflict to the user, in other words than to the agent', () => {
     const reason = `Cell ${CELL} does not hold what you expect: it was changed.`;
     call('edit_cell', { cell_id: CELL, source: 'agent = 1' });
     log.add('notebook_op', {
@@ -141,7 +141,7 @@ describe('ToolCard', () => {
     expect(host.textContent).not.toMatch(/you expect|You wanted/);
   });
 
-  it('says what went wrong, and on request what the agent was told', () => {
+  it('shows the error, and when expanded the text that the agent was given', () => {
     call('read_file', { path: 'a.csv' });
     answer("There is no file 'a.csv'. Call list_files for what there is.");
     draw();

@@ -15,7 +15,7 @@ describe('fromComposite', () => {
     );
   });
 
-  it('takes what the person set', () => {
+  it('uses the user’s settings', () => {
     expect(
       fromComposite({
         permissionMode: 'plan',

@@ -47,7 +47,7 @@ describe('StatusItem', () => {
 
   afterEach(() => item.dispose());
 
-  it('is there for sessions that are not on show, and counts them', async () => {
+  it('is active for other sessions, and counts them', async () => {
     expect(item.isActive).toBe(false);
     await activate(session('a', true), session('b'), session('c', true));
     expect(item.isActive).toBe(true);
@@ -64,7 +64,7 @@ describe('StatusItem', () => {
     expect(item.node.textContent).toBe('Prime: 0%');
   });
 
-  it('leads to what waits elsewhere, unless something waits here', async () => {
+  it('shows a waiting session, unless the current one is waiting', async () => {
     panel.sessionId = 'a';
     await activate(session('b'), session('c', true));
     button().click();
