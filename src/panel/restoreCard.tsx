@@ -201,7 +201,7 @@ function Stopping(props: { since: number }): JSX.Element {
     <span>
       {useNow() - props.since < DEAF_MS
         ? trans.__('Stopping…')
-        : trans.__('It does not stop. Restart the kernel to end it.')}
+        : trans.__('Loading cannot be stopped. Restart the kernel to end it.')}
     </span>
   );
 }
@@ -214,7 +214,7 @@ async function isRiskTaken(
   const result = await showDialog({
     title: trans.__('Load %1 anyway?', name),
     body: trans.__(
-      'It ended the process that read it back, and may end the kernel. The other variables would then have to come back from what was saved last.'
+      'Reading it back ended that process, so loading it may end the kernel. The other variables would then be restored from the last snapshot.'
     ),
     buttons: [
       Dialog.cancelButton(),
