@@ -50,9 +50,12 @@ def restore_event(record: Restore, offer: Restore | None = None) -> str:
         return ""
     cause = CAUSES.get(record.trigger)
     if record.outcome == "offered":
+        which = "the last snapshot"
+        if record.saved is not None:
+            which = f"an older snapshot, saved {record.saved}, the last one with variables,"
         return (
             f"{cause or CAUSES['resume']} {_what_is_there(record)}. The user is offered to restore "
-            "the last snapshot and has not done so yet."
+            f"{which} and has not done so yet."
         )
     if record.outcome in ("failed", "skipped"):
         reason = f" ({record.reason.rstrip('.')})" if record.reason else ""
@@ -93,10 +96,10 @@ def _told(record: Restore, offer_taken: bool) -> list[str]:
         text.append("The kernel's variables were restored from the last snapshot.")
         text += _not_in_it(record.behind)
     elif offer_taken:
-        # Only snapshots of the fresh process are newer, and that process keeps its own names.
+        # Only snapshots of fresh processes are newer, and this process keeps its own names.
         text.append(
-            "The kernel's variables were restored from the snapshot that the user was offered: the "
-            f"last one of the previous process, saved {record.saved}."
+            "The kernel's variables were restored from the snapshot that the user was offered, "
+            f"saved {record.saved}."
         )
         text += _not_in_it(record.behind)
     else:

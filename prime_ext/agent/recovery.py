@@ -11,7 +11,7 @@ import msgspec
 
 from prime_ext.agent.kernel_events import RESTORE_CUT_OFF, RESTORE_STOPPED, restore_event
 from prime_ext.agent.recipes import lacking, with_lost_names, with_recipes
-from prime_ext.agent.restore_policy import TELLING, cut_off_restores, decide
+from prime_ext.agent.restore_policy import TELLING, Action, cut_off_restores, decide
 from prime_ext.completed import completed
 from prime_ext.errors import PrimeError
 from prime_ext.kernel.restoring import DAMAGED
@@ -111,13 +111,14 @@ class KernelRecovery:
     async def after_shutdown(self) -> None:
         """Handle that the notebook's kernel was culled, or shut down by a person."""
         async with self._lock:
-            if self._awaited is not None or not await self._saved():
+            offer = None if self._awaited is not None else await self._offer("shutdown")
+            if offer is None:
                 return
-            action = decide(self._mode(), "shutdown")
+            action = self._decide(offer)
             if action == "restore":
                 self._awaited = "shutdown"
             elif action == "offer" and not self._is_offered():
-                self._write(await self._offer("shutdown"), None)
+                self._write(offer, None)
 
     async def look(self) -> None:
         """Check, when the session is opened, whether its previous kernel is gone.
@@ -140,13 +141,13 @@ class KernelRecovery:
             # If kernels end with their server, the present kernel did not write that snapshot.
             kernel_id = await self._kernel.find()
             is_new = kernel_id is None or not self._kernel.outlives_server
-            if (is_new or cut_off) and await self._saved():
+            if is_new or cut_off:
                 await self._resume(cut_off)
             return
         if saved[-1].outcome == "removed":
             return
         if saved[-1].outcome == "offered" and not (cut_off and self._restores_always):
-            if not await self._saved():  # on another machine
+            if await self._offer("resume") is None:  # on another machine
                 await self._tell_of_foreign()
             return
         moved = [r.seq for r in self._session.records_of("settings") if _moves(r)]
@@ -155,11 +156,9 @@ class KernelRecovery:
         kernel_id = await self._kernel.find()
         if kernel_id is not None and kernel_id == saved[-1].kernel_id and not cut_off:
             return
-        if not await self._saved():
+        if not await self._resume(cut_off):
             await self._tell_of_foreign()
             await self._tell_of_damage("resume", None)
-            return
-        await self._resume(cut_off)
 
     @property
     def _restores_always(self) -> bool:
@@ -170,15 +169,19 @@ class KernelRecovery:
         newest_first = map(log.get, reversed(log.seqs_of(*TELLING)))
         return cut_off_restores(filter(None, newest_first))
 
-    async def _resume(self, cut_off: int) -> None:
-        action = decide(self._mode(), "resume", cut_off)
+    async def _resume(self, cut_off: int) -> bool:
+        """Prepare a restore, or offer it; return ``False`` if there is nothing to restore."""
+        offer = await self._offer("resume")
+        if offer is None:
+            return False
+        action = self._decide(offer, cut_off)
         if action == "restore":
             self._awaited = "resume"
         elif action == "offer":
-            offer = await self._offer("resume")
-            if self._restores_always:
+            if self._decide(offer) == "restore":
                 offer = msgspec.structs.replace(offer, reason=RESTORE_CUT_OFF)
             self._write(offer, None)
+        return True
 
     async def _tell_of_foreign(self) -> None:
         foreign = await asyncio.to_thread(self._keeper.files.foreign)
@@ -285,15 +288,17 @@ class KernelRecovery:
             self._seeing_to = False
 
     async def _restored_or_told(self, trigger: str, turn: str | None) -> str | None:
-        if not await self._saved():
+        record = await self._offer(trigger)
+        if record is None:
             return await self._tell_of_damage(trigger, turn)
-        action = decide(self._mode(), trigger)
+        action = self._decide(record)
         if action == "restore":
             return await self._restore(trigger, turn)
         if action == "offer":
             if self._is_offered():  # since the kernel was shut down
-                return restore_event(await self._offer(trigger)) if turn else None
-            record = await self._offer(trigger)
+                return restore_event(record) if turn else None
+        elif record.saved is not None:
+            return None  # The process that is gone held no variables.
         else:
             reason = "restoring is switched off"
             record = Restore(outcome="skipped", mode="cold", trigger=trigger, reason=reason)
@@ -304,13 +309,11 @@ class KernelRecovery:
 
         The record does not belong to the turn, so the next message reports it to the model.
         """
-        if self._keeper.off is not None or decide(self._mode(), trigger) == "leave":
-            return
         if self._is_offered():
             return
         try:
             offer = await self._offer(trigger)
-            if offer.snapshot_id is not None:
+            if offer is not None and self._decide(offer) != "leave":
                 self._write(msgspec.structs.replace(offer, reason=RESTORE_STOPPED), None)
         except PrimeError as error:
             self._log.warning("What was not restored could not be offered: %s", error.message)
@@ -319,15 +322,6 @@ class KernelRecovery:
         stored = self._session.append(msgspec.structs.replace(record, turn=turn))
         assert isinstance(stored, Restore)
         return stored
-
-    async def _saved(self) -> bool:
-        """Return whether there is a newest snapshot that contains variables."""
-        if self._keeper.off is not None:
-            return False
-        # The very first snapshot may still be being written.
-        await asyncio.to_thread(self._keeper.files.wait_for_writer)
-        snapshots = await self._keeper.snapshots()
-        return bool(snapshots) and bool(snapshots[0]["names"])
 
     def _is_offered(self) -> bool:
         """Return whether the latest snapshot or restore record is an offer."""
@@ -338,17 +332,31 @@ class KernelRecovery:
         seqs = self._session.log.seqs_of("snapshot", "restore")
         return self._session.log.get(seqs[-1]) if seqs else None
 
-    async def _offer(self, trigger: str) -> Restore:
+    async def _offer(self, trigger: str) -> Restore | None:
+        """Return the offer of the newest snapshot that contains variables; ``None`` without one."""
+        if self._keeper.off is not None:
+            return None
+        # The very first snapshot may still be being written.
+        await asyncio.to_thread(self._keeper.files.wait_for_writer)
         snapshots = await self._keeper.snapshots()
-        if not snapshots:
-            return Restore(outcome="offered", mode="cold", trigger=trigger)
+        last = next((snapshot for snapshot in snapshots if snapshot["names"]), None)
+        if last is None:
+            return None
+        is_newest = last is snapshots[0]
         return Restore(
             outcome="offered",
             mode="cold",
             trigger=trigger,
-            snapshot_id=snapshots[0]["snapshot_id"],
-            behind=self._keeper.behind(snapshots[0]["created"]),
+            snapshot_id=last["snapshot_id"],
+            saved=None if is_newest else last["created"],
+            behind=self._keeper.behind(last["created"], is_newest=is_newest),
         )
+
+    def _decide(self, offer: Restore, cut_off: int = 0) -> Action:
+        """Return what to do about a loss for which ``offer`` can be made."""
+        action = decide(self._mode(), offer.trigger, cut_off)
+        # The process that is gone held no variables, perhaps because the user has deleted them.
+        return "offer" if action == "restore" and offer.saved is not None else action
 
     async def _restore(self, trigger: str, turn: str | None) -> str:
         if turn is None:

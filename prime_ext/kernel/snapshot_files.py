@@ -189,14 +189,21 @@ class SnapshotFiles:
         return stored_bytes(self.folder)
 
     def keep_aside(self) -> None:
-        """Keep the newest intact generation under a name that saves do not overwrite."""
+        """Keep the newest intact generation under a name that saves do not overwrite.
+
+        One without variables is passed over. It would be of no use, and take the place of another.
+        """
         from prime_ext.state.format import head_path, numbered
         from prime_ext.state.writer import keep_head
 
-        source = "current" if self._intact("current") else "previous"
-        newest, there = self._intact(source), numbered(self.folder)
+        source, newest = "current", self._intact("current")
+        if newest is None or not newest.names:
+            source, newest = "previous", self._intact("previous")
+        if newest is None or not newest.names:
+            return
+        there = numbered(self.folder)
         kept = [self._intact(generation) for generation in there]
-        if newest is None or any(one is not None and one.id == newest.id for one in kept):
+        if any(one is not None and one.id == newest.id for one in kept):
             return
         number = int(there[0].partition("-")[2]) + 1 if there else 1
         keep_head(head_path(self.folder, source), head_path(self.folder, f"kept-{number}"))

@@ -337,7 +337,8 @@ class Restore(Record, frozen=True, kw_only=True, omit_defaults=True, tag="restor
     asked: list[str] = []
     """Names that the user requested; empty if all."""
     saved: str | None = None
-    """Time at which the restored snapshot was taken (UTC, ISO 8601), if it is not the newest."""
+    """Time at which the snapshot that was restored, or is offered, was taken (UTC, ISO 8601), if it
+    is not the newest. An older one is offered if the newest contains no variables."""
     behind: dict[str, Any] = {}
     """Runs in the ended process that are newer than the snapshot: ``{as_of, runs, code, cut_off?}``
     with the time of the snapshot (UTC, ISO 8601), the number of runs, the first lines of the last

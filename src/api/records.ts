@@ -164,6 +164,8 @@ export interface IRestore extends IBase {
   names?: Record<string, IRestoredName>;
   /** The names that were requested, if not all. */
   asked?: string[];
+  /** When the snapshot was taken (ISO 8601), if it is not the newest. */
+  saved?: string;
   behind?: IBehind;
   reason?: string;
   /** Whether the snapshot contains no variables. */

@@ -118,6 +118,8 @@ export interface ISnapshotInfo {
   id: string;
   created: string;
   bytes: number;
+  /** The saved variables; other fields of them are not used here. */
+  names: Record<string, object>;
 }
 
 /** An error response of the server, or a request that never reached it (`status` 0). */

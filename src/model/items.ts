@@ -147,6 +147,8 @@ export interface IRestoreItem extends IItem {
   readonly missing: readonly IMissingName[];
   /** The names that were requested; empty if all. */
   readonly asked: readonly string[];
+  /** When the snapshot was taken (ISO 8601); `null` if it is the newest. */
+  readonly saved: string | null;
   /** The runs after the snapshot, whose effects it lacks. */
   readonly behind: IBehindState | null;
   readonly reason: string | null;

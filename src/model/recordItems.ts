@@ -242,6 +242,7 @@ export function restoreItem(record: IRestore): IRestoreItem | null {
     ).length,
     missing,
     asked: record.asked ?? [],
+    saved: record.saved ?? null,
     behind: record.behind
       ? {
           asOf: record.behind.as_of,

@@ -65,7 +65,13 @@ function outcomeLine(item: IRestoreItem, trans: TranslationBundle): string {
     case 'skipped':
       return trans.__('%1; its variables were not restored.', why);
     case 'offered':
-      return trans.__('%1; its variables were saved.', why);
+      return item.saved === null
+        ? trans.__('%1; its variables were saved.', why)
+        : trans.__(
+            '%1; it had no variables. Earlier ones, as of %2, can be restored.',
+            why,
+            new Date(item.saved).toLocaleString()
+          );
     case 'unchanged':
       return item.empty
         ? trans.__(

@@ -12,19 +12,29 @@ export class Variables {
     private readonly _nothingSaved: string
   ) {}
 
-  /** Restore a snapshot, by default the newest. Variables that were changed since are kept. */
+  /**
+   * Restore a snapshot, by default the newest that contains variables. Variables that were changed
+   * since are kept.
+   */
   async restore(snapshotId?: string): Promise<void> {
     const id = this._store.state.sessionId;
     if (!id) {
       return;
     }
     await this._store.attempt(async () => {
-      const found = snapshotId ?? (await this._api.snapshots(id))[0]?.id;
+      const found = snapshotId ?? (await this._newest(id));
       if (found === undefined) {
         throw new ApiError(404, 'nothing_saved', this._nothingSaved);
       }
       await this._api.restore(id, found);
     });
+  }
+
+  /** Return the id of the newest snapshot that contains variables, else of the newest. */
+  private async _newest(id: string): Promise<string | undefined> {
+    const snapshots = await this._api.snapshots(id);
+    const full = snapshots.find(({ names }) => Object.keys(names).length > 0);
+    return (full ?? snapshots[0])?.id;
   }
 
   /**

@@ -345,8 +345,58 @@ async def test_nothing_is_offered_where_nothing_was_saved(
     done = await service.restore(session.session, snapshot.snapshot_id, None, False, "ada")
     assert (done["outcome"], done["empty"]) == ("unchanged", True)
     snapshot = await saved(session, "x = 7")
+    assert snapshot.snapshot_id is not None
     done = await service.restore(session.session, snapshot.snapshot_id, None, False, "ada")
     assert (done["outcome"], "empty" in done) == ("unchanged", False)
+
+
+async def restarted(session: Driver, jp_serverapp: ServerApp, notebook: str) -> Restore:
+    """Restart the kernel as a person does; the offer that follows."""
+    after = session.session.log.last_seq
+    await jp_serverapp.kernel_manager.restart_kernel(await kernel_id(jp_serverapp, notebook))
+    offer = await session.record("restore", after=after)
+    assert isinstance(offer, Restore)
+    return offer
+
+
+@pytest.mark.parametrize("mode", ["auto", "always"])
+async def test_behind_empty_snapshots_the_last_variables_are_offered(
+    new_session: NewSession,
+    service: AgentService,
+    jp_serverapp: ServerApp,
+    notebook: str,
+    mode: str,
+) -> None:
+    session = await new_session(restore="ask")
+    full = await saved(session, "x = 7")
+    created = (await service.snapshots(session.session))[0]["created"]
+    assert (await restarted(session, jp_serverapp, notebook)).saved is None
+    await service.update(session.session, restore=mode, user="ada")
+    # More empty processes than there are states kept of former ones.
+    for _ in range(6):
+        assert (await saved(session, "1 + 1")).names == {}
+        offer = await restarted(session, jp_serverapp, notebook)
+        assert (offer.outcome, offer.trigger) == ("offered", "restart")
+        assert (offer.snapshot_id, offer.saved) == (full.snapshot_id, created)
+    assert offer.snapshot_id is not None
+    assert "NameError" in await ran(session, "print(x)")
+    told = str(session.api.requests[-1].messages)
+    assert f"offered to restore an older snapshot, saved {created}, the last one with" in told
+    done = await service.restore(session.session, offer.snapshot_id, None, False, "ada")
+    assert done["outcome"] == "ok"
+    assert "7" in await ran(session, "print(x)")
+
+
+async def test_a_crash_of_an_emptied_kernel_only_offers_what_was_there_before(
+    new_session: NewSession, jp_serverapp: ServerApp, notebook: str
+) -> None:
+    session = await new_session()
+    full = await saved(session, "x = 7")
+    await saved(session, "del x")
+    await kill(jp_serverapp, notebook)
+    offer = await session.record("restore")
+    assert (offer.outcome, offer.trigger) == ("offered", "crash")
+    assert (offer.snapshot_id, bool(offer.saved)) == (full.snapshot_id, True)
 
 
 async def test_always_after_a_restart_by_a_person(

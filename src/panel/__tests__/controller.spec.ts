@@ -129,7 +129,10 @@ describe('PanelController', () => {
       unqueue: jest.fn(async () => undefined),
       compact: jest.fn(async () => undefined),
       setCredentials: jest.fn(async () => ({ unchecked: null })),
-      snapshots: jest.fn(async () => [{ id: 'newest' }, { id: 'older' }]),
+      snapshots: jest.fn(async () => [
+        { id: 'newest', names: { x: {} } },
+        { id: 'older', names: { y: {} } }
+      ]),
       restore: jest.fn(async () => undefined),
       giveUpRestore: jest.fn(async () => undefined)
     };
@@ -209,6 +212,22 @@ describe('PanelController', () => {
       await controller.variables.giveUp('s1');
       expect(api.giveUpRestore).toHaveBeenLastCalledWith('made', 's1');
     });
+
+    it.each([
+      ['older', { x: {} }],
+      ['newest', {}]
+    ])(
+      'are restored from the %s snapshot, the newest with variables',
+      async (expected, names) => {
+        await controller.submit('hello');
+        api.snapshots.mockResolvedValueOnce([
+          { id: 'newest', names: {} },
+          { id: 'older', names }
+        ]);
+        await controller.variables.restore();
+        expect(api.restore).toHaveBeenLastCalledWith('made', expected);
+      }
+    );
 
     it('are reported missing if nothing was saved', async () => {
       await controller.submit('hello');
