@@ -1,6 +1,5 @@
 /**
- * Notification about cells that the user and the agent have both changed while the page was
- * disconnected.
+ * Notification about cells that were changed in the page and, independently, in the file.
  */
 import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
@@ -16,8 +15,8 @@ export function tellConflicts(
 ): void {
   Notification.warning(
     trans._n(
-      'While this page was disconnected, you and the agent both changed a cell of %2. Your version was kept, as was any cell that one of you deleted.',
-      'While this page was disconnected, you and the agent both changed %1 cells of %2. Your versions were kept, as was any cell that one of you deleted.',
+      'A cell of %2 was changed both here and in the file. Your version was kept, as was any cell that was deleted on one side only.',
+      '%1 cells of %2 were changed both here and in the file. Your versions were kept, as was any cell that was deleted on one side only.',
       conflicts.length,
       PathExt.basename(path)
     ),
@@ -29,7 +28,7 @@ export function tellConflicts(
           caption: trans.__('Show both versions'),
           callback: () => {
             void showDialog({
-              title: trans.__('Changed by you and by the agent'),
+              title: trans.__('Changed here and in the file'),
               body: new Versions(conflicts, trans),
               buttons: [Dialog.okButton({ label: trans.__('Close') })]
             });
@@ -46,7 +45,7 @@ class Versions extends Widget {
     super();
     for (const { mine, theirs } of conflicts) {
       this._add(trans.__('Your version, in the notebook'), mine, trans);
-      this._add(trans.__('The agent’s version'), theirs, trans);
+      this._add(trans.__('The version in the file'), theirs, trans);
     }
   }
 

@@ -1,6 +1,6 @@
 /**
- * Three-way merge of the cells of a notebook that a page and the server have changed independently.
- * Pure functions.
+ * Three-way merge of the cells of a notebook that have changed independently in a page and in the
+ * file. Pure functions.
  */
 import * as nbformat from '@jupyterlab/nbformat';
 import { JSONExt, PartialJSONValue } from '@lumino/coreutils';
@@ -18,7 +18,7 @@ export interface IConflict {
 export interface IMerge {
   cells: Cell[];
   conflicts: IConflict[];
-  /** Ids of the cells whose outputs come from the server. */
+  /** Ids of the cells whose outputs come from the file. */
   shown: Set<string>;
 }
 
@@ -95,10 +95,14 @@ function mergeCell(
       metadata[key] = value;
     }
   }
-  // The side that the outputs come from determines whether they are trusted.
+  // Trust belongs to outputs: equal ones are trusted if they are on either side. A file that another
+  // program has written is trusted nowhere, although most of its outputs are those of the page.
   delete metadata.trusted;
-  if (outputs.metadata.trusted !== undefined) {
-    metadata.trusted = outputs.metadata.trusted;
+  const trusted = same(outputsOf(mine), outputsOf(theirs))
+    ? mine.metadata.trusted || theirs.metadata.trusted
+    : outputs.metadata.trusted;
+  if (trusted !== undefined) {
+    metadata.trusted = trusted;
   }
   const cell_type = pick(base?.cell_type, mine.cell_type, theirs.cell_type);
   const attachments = pick(
@@ -183,11 +187,7 @@ function outputsOf(cell: Cell): {
 } {
   const { outputs, execution_count } = cell as Partial<nbformat.ICodeCell>;
   return {
-    outputs: (outputs ?? []).map(output =>
-      Array.isArray(output.text)
-        ? { ...output, text: output.text.join('') }
-        : output
-    ),
+    outputs: outputs ?? [],
     execution_count: execution_count ?? null
   };
 }
@@ -208,6 +208,20 @@ function byId(cells: readonly Cell[]): Map<string, Cell> {
 export function areNamed(cells: readonly nbformat.ICell[]): cells is Cell[] {
   const named = new Set(cells.map(cell => cell.id));
   return named.size === cells.length && !named.has(undefined);
+}
+
+/** Whether a file contains these cells. Trust is kept outside of the file. */
+export function areSaved(
+  cells: readonly Cell[],
+  file: readonly Cell[]
+): boolean {
+  const [here, there] = [cells, file].map(side =>
+    side.map(cell => ({
+      ...cell,
+      metadata: { ...cell.metadata, trusted: undefined }
+    }))
+  );
+  return same(here, there);
 }
 
 export function same(one: unknown, other: unknown): boolean {

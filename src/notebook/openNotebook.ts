@@ -4,12 +4,16 @@
 import { DocumentRegistry } from '@jupyterlab/docregistry';
 import { INotebookModel } from '@jupyterlab/notebook';
 import { Contents, ServerConnection } from '@jupyterlab/services';
-import { INotebookMetadata } from '@jupyterlab/nbformat';
+import {
+  ICell,
+  INotebookContent,
+  INotebookMetadata
+} from '@jupyterlab/nbformat';
 import { JSONExt, PartialJSONValue, UUID } from '@lumino/coreutils';
 
 import { ClientFrame, INotebookOperation } from '../api/frames';
-import { putBack, revertInto, typedDuring } from './loading';
-import { areNamed, Cell, IConflict, mergeCells, same } from './mergeCells';
+import { asLoaded, editedSince, hasIds, putBack, revertInto } from './loading';
+import { areNamed, areSaved, Cell, IConflict, mergeCells } from './mergeCells';
 import { OperationError } from './operationError';
 import {
   applyEdit,
@@ -41,7 +45,7 @@ export interface INotebookViews {
   reveal(index: number): void;
   /** Ignore further outputs of the last run of a cell that was started in this page. */
   letGo(cellId: string): void;
-  /** Notify the user of cells that were changed here and on the server; the user's are kept. */
+  /** Notify the user of cells that were changed here and in the file; the user's are kept. */
   tell(conflicts: IConflict[]): void;
 }
 
@@ -112,34 +116,27 @@ export class OpenNotebook {
    */
   refresh({ written, running }: IStanding = {}): Promise<void> {
     return this._inTurn(async () => {
-      const { model } = this.context;
-      if (model.collaborative) {
+      if (this.context.model.collaborative) {
         return;
       }
       if (running) {
-        this._endRunsBut(running);
+        for (const id of [...this._runs.keys()]) {
+          if (!running.includes(id)) {
+            this._endRun(id);
+          }
+        }
       }
       if (this._hasUnsavedCells && !written) {
         return;
       }
       const disk = await this._look();
-      if (!this._differs(disk) || this.context.isDisposed) {
-        return;
-      }
-      if (this._hasUnsavedCells) {
-        if (written && disk.hash === written) {
-          await this._merge();
-        }
-      } else {
-        const unsaved = this._unsavedMetadata();
-        const typed = await typedDuring(model, () => this.context.revert());
-        this._markSaved();
-        for (const [key, value] of unsaved) {
-          model.setMetadata(key, value);
-        }
-        for (const [id, cell] of typed) {
-          putBack(model.sharedModel, id, cell);
-        }
+      const isByServer = !!written && disk.hash === written;
+      if (
+        this._differs(disk) &&
+        !this.context.isDisposed &&
+        (isByServer || !this._hasUnsavedCells)
+      ) {
+        await this._load(isByServer);
       }
     });
   }
@@ -156,45 +153,79 @@ export class OpenNotebook {
   }
 
   /**
-   * Merge the unsaved changes with those that the server has written to the file.
+   * Load the file and merge it, cell by cell, with what is unsaved or changes until it arrives. If
+   * cells have no lasting ids to match them by, JupyterLab replaces them all, and only the sources
+   * that were edited are put back.
    */
-  private async _merge(): Promise<void> {
+  private async _load(isByServer: boolean): Promise<void> {
     const { model } = this.context;
-    const { _saved: base } = this;
-    if (base === null || this._cells() === null) {
+    const base = this._hasUnsavedCells ? this._saved : this._allCells();
+    if (base === null) {
       return;
     }
     let conflicts: IConflict[] = [];
-    await revertInto(this.context, ({ cells }) => {
-      const theirs = cells as Cell[];
-      const merge = mergeCells(base, this._cells()!, theirs, this._ranHere);
-      showCells(model.sharedModel, merge, (id, trusted) =>
-        this._trust(id, trusted)
-      );
-      for (const id of merge.shown) {
-        this._runs.delete(id);
-        this._ranHere.delete(id);
+    await revertInto(this.context, (content, replace) => {
+      const unsaved = Object.fromEntries(this._unsavedMetadata());
+      const mine = this._cells();
+      if (mine && areNamed(base) && hasIds(content)) {
+        conflicts = this._merge(base, mine, asLoaded(content), isByServer);
+      } else {
+        const edited = editedSince(base, this._allCells());
+        replace();
+        this._edits = 0;
+        this._metadata = model.metadata;
+        this._saved = this._cells();
+        for (const cell of edited) {
+          putBack(model.sharedModel, cell);
+        }
       }
-      this._saved = theirs;
-      this._edits = same(merge.cells, theirs) ? 0 : Math.max(this._edits, 1);
-      // JupyterLab may be saving right now; that save contains the state before the merge.
+      model.sharedModel.setMetadata({ ...this._metadata, ...unsaved });
+      // JupyterLab may be saving right now; that save contains the state before.
       this._sent = { ...this._sent, edits: this._edits - 1 };
-      conflicts = merge.conflicts;
+      model.dirty = this._edits > 0 || this._unsavedMetadata().length > 0;
     });
-    model.dirty = this._edits > 0 || this._unsavedMetadata().length > 0;
     if (conflicts.length > 0) {
       this._views.tell(conflicts);
     }
   }
 
-  /** End the runs that have ended while the page was disconnected; no `run_end` will follow. */
-  private _endRunsBut(running: string[]): void {
-    for (const id of [...this._runs.keys()]) {
-      if (!running.includes(id)) {
-        this._runs.delete(id);
-        endRun(this.context.model.sharedModel, id);
+  private _merge(
+    base: Cell[],
+    mine: Cell[],
+    file: INotebookContent,
+    isByServer: boolean
+  ): IConflict[] {
+    const { sharedModel } = this.context.model;
+    const theirs = file.cells as Cell[];
+    const merge = mergeCells(base, mine, theirs, this._ranHere);
+    showCells(sharedModel, merge, (id, trusted) => this._trust(id, trusted));
+    for (const id of merge.shown) {
+      const run = this._runs.get(id);
+      if (isByServer) {
+        this._endRun(id);
+        this._ranHere.delete(id);
+      } else if (run?.isShown) {
+        // Its outputs are gone from the page; the server sends them again for an unknown run.
+        run.id = '';
       }
     }
+    // The property is read-only in the interface only.
+    (sharedModel as { nbformat_minor: number }).nbformat_minor =
+      file.nbformat_minor;
+    this._metadata = file.metadata;
+    this._saved = theirs;
+    this._edits = areSaved(merge.cells, theirs) ? 0 : Math.max(this._edits, 1);
+    return merge.conflicts;
+  }
+
+  /** End a run that has ended while the page was disconnected; no `run_end` will follow. */
+  private _endRun(cellId: string): void {
+    this._runs.delete(cellId);
+    endRun(this.context.model.sharedModel, cellId);
+  }
+
+  private _allCells(): ICell[] {
+    return this.context.model.sharedModel.cells.map(cell => cell.toJSON());
   }
 
   /** Return all cells; `null` if their ids are not saved, or the document is collaborative. */
@@ -203,17 +234,18 @@ export class OpenNotebook {
     if (collaborative || sharedModel.nbformat_minor < 5) {
       return null;
     }
-    const cells = sharedModel.cells.map(cell => cell.toJSON());
+    const cells = this._allCells();
     return areNamed(cells) ? cells : null;
   }
 
-  private _unsavedMetadata(): [string, unknown][] {
-    return Object.entries(this.context.model.metadata).filter(
-      ([key, value]) =>
-        !JSONExt.deepEqual(
-          value as PartialJSONValue,
-          (this._metadata[key] ?? null) as PartialJSONValue
-        )
+  private _unsavedMetadata(): [string, PartialJSONValue][] {
+    return (
+      Object.entries(this.context.model.metadata) as [
+        string,
+        PartialJSONValue
+      ][]
+    ).filter(
+      ([key, value]) => !JSONExt.deepEqual(value, this._metadata[key] ?? null)
     );
   }
 
@@ -248,12 +280,6 @@ export class OpenNotebook {
       }
       this._owesSave = false;
     }
-  }
-
-  private _markSaved(): void {
-    this._edits = 0;
-    this._metadata = this.context.model.metadata;
-    this._saved = this._cells();
   }
 
   private async _apply(opId: string, op: INotebookOperation): Promise<Ack> {
@@ -322,6 +348,9 @@ export class OpenNotebook {
     for (const cell of this.context.model.cells) {
       if (cell.id === cellId) {
         cell.trusted = trusted;
+        // JupyterLab's model records only that a cell is trusted, not that it no longer is. The
+        // cell would be trusted again once it is moved or saved.
+        cell.setMetadata('trusted', trusted);
       }
     }
   }

@@ -18,7 +18,7 @@ import { replaceSource } from './cellSource';
 /**
  * Update the notebook to the merged cells.
  *
- * @param trust - called when the outputs of an existing cell are replaced
+ * @param trust - called when the outputs of an existing cell are replaced, or become trusted
  */
 export function showCells(
   notebook: ISharedNotebook,
@@ -47,7 +47,7 @@ export function showCells(
     fill(there, cell, shown.has(cell.id), trust);
     if (isCode(there)) {
       // The shared model moves a copy, which lacks the execution state.
-      setRunning(notebook, there, running && !shown.has(cell.id));
+      setRunning(notebook, there, running);
     }
   });
 }
@@ -90,19 +90,17 @@ function fill(
     replaceSource(cell, sourceOf(wanted));
   }
   if (isCode(cell)) {
+    const { outputs, execution_count, metadata } = wanted as nbformat.ICodeCell;
     if (isShown) {
-      const { outputs, execution_count, metadata } =
-        wanted as nbformat.ICodeCell;
-      const trusted = metadata.trusted === true;
-      if (!trusted) {
+      if (!metadata.trusted) {
         trust(wanted.id, false);
       }
       replaceOutputs(cell, 0, outputs);
       cell.execution_count = execution_count;
-      if (trusted) {
-        // Not earlier: the outputs before may come from an untrusted source.
-        trust(wanted.id, true);
-      }
+    }
+    if (metadata.trusted && !cell.getMetadata('trusted')) {
+      // Not earlier: the outputs before may come from an untrusted source.
+      trust(wanted.id, true);
     }
   } else if (
     hasAttachments(cell) &&

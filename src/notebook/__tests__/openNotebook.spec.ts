@@ -67,13 +67,15 @@ class Document {
     this.model.fromJSON({
       ...here,
       cells: this.cells ?? here.cells,
-      metadata: { tags: ['disk'] }
+      metadata: { tags: ['disk'] },
+      ...this.file
     });
-    this.model.dirty = false;
   }
 
   /** The cells on the disk, where they are not those in the page. */
   cells: ICell[] | null = null;
+  /** What else is in the file. */
+  file: Partial<INotebookContent> = {};
   /** Resolves when the file has come. */
   fetched: Promise<void> = Promise.resolve();
 
@@ -525,31 +527,209 @@ describe('OpenNotebook', () => {
       expect(document.log).toEqual([]);
     });
 
-    it.each([
-      ['stays there', [code('a', 'on disk'), code('b', '2')], ['mine', '2']],
-      ['is behind the others', [code('b', '2')], ['2', 'mine']]
-    ])(
-      'while it comes, what is typed into a cell %s',
-      async (_, cells, expected) => {
-        const fetched = new PromiseDelegate<void>();
-        document.fetched = fetched.promise;
-        document.cells = cells;
-        const refreshed = notebook.refresh();
-        while (document.log.length === 0) {
-          await Promise.resolve();
-        }
-        type('m');
-        type('mine');
+    /** The file changes on the disk, and `work` is done in the page before it has come. */
+    const load = async (
+      cells: ICell[] | null,
+      work: () => unknown = () => undefined
+    ): Promise<void> => {
+      const fetched = new PromiseDelegate<void>();
+      document.fetched = fetched.promise;
+      document.cells = cells;
+      const refreshed = notebook.refresh();
+      // Until the file has been asked for.
+      await new Promise(resolve => setTimeout(resolve));
+      try {
+        await work();
         fetched.resolve();
-        await refreshed;
-        expect(sources()).toEqual(expected);
+      } catch (reason) {
+        fetched.reject(reason);
+      }
+      await refreshed;
+      document.contentsModel.hash = document.disk.hash;
+    };
+    const cell = (index: number) =>
+      document.model.sharedModel.getCell(index) as ISharedCodeCell;
+    const output = (text: string) => ({
+      output_type: 'display_data' as const,
+      data: { 'text/html': text },
+      metadata: {}
+    });
+    const shown = (id: string, text: string, trusted: boolean): ICodeCell => ({
+      ...code(id, '1'),
+      outputs: [output(text)],
+      execution_count: 1,
+      metadata: { trusted }
+    });
+
+    it('in the cells there are, as often as it changes', async () => {
+      const before = cell(0);
+      for (const source of ['2', '3']) {
+        document.disk.hash = source;
+        await load([code('a', source), code('b', 'more')]);
+        expect(sources()).toEqual([source, 'more']);
+        expect(document.model.dirty).toBe(false);
+      }
+      expect(cell(0)).toBe(before);
+    });
+
+    it('with what is inserted, deleted, moved and typed while it comes', async () => {
+      const { sharedModel } = document.model;
+      document.disk.hash = 'before';
+      await load([code('a', '1'), code('b', '2'), code('c', '3')]);
+      document.disk.hash = 'two';
+      await load(
+        [code('a', '1'), code('b', '2'), code('c', 'on disk'), code('d', '4')],
+        () => {
+          sharedModel.deleteCell(0);
+          sharedModel.moveCell(1, 0);
+          sharedModel.insertCell(1, code('n', 'new'));
+          cell(2).setSource('typed');
+        }
+      );
+      expect(sources()).toEqual(['on disk', '4', 'new', 'typed']);
+      expect(told).toEqual([]);
+      // It has not been saved: nothing is taken over again.
+      expect(document.model.dirty).toBe(true);
+      document.disk.hash = 'three';
+      await notebook.refresh();
+      expect(document.log).toEqual(['revert', 'revert']);
+    });
+
+    it('and tells of a cell that was typed into as well', async () => {
+      await load([code('a', 'on disk')], () => type('typed'));
+      expect(sources()).toEqual(['typed']);
+      expect(told).toEqual([{ id: 'a', mine: 'typed', theirs: 'on disk' }]);
+    });
+
+    it.each([
+      ['in the file', { nbformat_minor: 4 }],
+      ['that differ', { cells: [code('b', '2'), code('b', '2')] }],
+      ['that last', { metadata: { orig_nbformat: 4 } }]
+    ])(
+      'as Lab does where there are no ids %s, and keeps what is typed',
+      async (_, file) => {
+        document.file = file;
+        const before = cell(0);
+        await load([code('b', '2'), code('b', '2')], () => {
+          type('mine');
+          document.model.sharedModel.insertCell(0, code('n', 'new'));
+          document.model.sharedModel.insertCell(0, code('e', ''));
+        });
+        expect(sources()).toEqual(['2', '2', 'new', 'mine']);
+        expect(document.model.sharedModel.cells).not.toContain(before);
         expect(document.model.dirty).toBe(true);
-        // It has not been saved: nothing is taken over again.
-        document.disk.hash = 'three';
         await notebook.refresh();
         expect(document.log).toEqual(['revert']);
       }
     );
+
+    it('with its metadata and format, in place of what was saved', async () => {
+      document.model.setMetadata('mine', 'unsaved');
+      document.file = {
+        nbformat_minor: 6,
+        metadata: { kernelspec: { name: 'ir', display_name: 'R' } }
+      };
+      await load(null);
+      const { metadata, nbformatMinor } = document.model;
+      expect(metadata).toEqual({
+        kernelspec: { name: 'ir', display_name: 'R' },
+        language_info: { name: '' },
+        mine: 'unsaved'
+      });
+      expect(nbformatMinor).toBe(6);
+      expect(document.model.dirty).toBe(true);
+    });
+
+    it('and never trusts an output that the server does not', async () => {
+      document.disk.hash = 'before';
+      await load([shown('a', 'mine', true), shown('b', 'same', true)]);
+      const [a, b] = [0, 1].map(i => document.model.cells.get(i) as any);
+      const trusted: boolean[] = [];
+      a.outputs.changed.connect(() => {
+        const outputs = a.outputs.toJSON();
+        if (JSON.stringify(outputs).includes('theirs')) {
+          trusted.push(a.trusted);
+        }
+      });
+      document.disk.hash = 'two';
+      await load([
+        shown('a', 'theirs', false),
+        shown('b', 'same', false),
+        shown('c', 'more', false)
+      ]);
+      expect(new Set(trusted)).toEqual(new Set([false]));
+      // The output that is shown already is run neither again nor anew.
+      expect([a.trusted, b.trusted]).toEqual([false, true]);
+      expect(document.model.cells.get(2).trusted).toBe(false);
+      expect(document.model.dirty).toBe(false);
+      // It stays so when the cell is moved, or saved and loaded again.
+      document.model.sharedModel.moveCell(0, 1);
+      expect(document.model.cells.get(1).trusted).toBe(false);
+      document.disk.hash = 'trusted there';
+      document.model.dirty = false;
+      await load([shown('b', 'same', true), shown('a', 'theirs', true)]);
+      expect(document.model.cells.get(1).trusted).toBe(true);
+    });
+
+    it('but not what a cell shows that the agent runs', async () => {
+      const step = { cell_id: 'a', run_id: 'r' };
+      await notebook.apply('1', {
+        op: 'run_start',
+        ...step,
+        expected_hash: null
+      });
+      await load([shown('a', 'on disk', false), code('b', '2')]);
+      expect(cell(0).executionState).toBe('running');
+      const outputs = { op: 'run_outputs', ...step, from: 0 } as const;
+      const ack = await notebook.apply('2', {
+        ...outputs,
+        outputs: [output('one')]
+      });
+      expect(ack.ok).toBe(true);
+      expect(cell(0).getOutputs()).toEqual([output('one')]);
+      await document.save();
+      document.disk.hash = 'three';
+      await load([shown('a', 'on disk', false)]);
+      expect(cell(0).executionState).toBe('running');
+      // The server sends all outputs again.
+      const late = { ...outputs, from: 1, outputs: [output('two')] };
+      expect(error(await notebook.apply('3', late))).toBe('run_unknown');
+    });
+
+    it('unless it cannot be loaded; all stays as it is', async () => {
+      const before = cell(0);
+      const failed = load([code('a', 'on disk')], () => {
+        type('typed');
+        throw new Error('The file is gone.');
+      });
+      await expect(failed).rejects.toThrow('gone');
+      expect(cell(0)).toBe(before);
+      expect(sources()).toEqual(['typed']);
+      expect(document.model.dirty).toBe(true);
+      document.fetched = Promise.resolve();
+      document.cells = [code('b', '2')];
+      await document.revert();
+      expect(sources()).toEqual(['2']);
+    });
+
+    it('beneath what a save that is under way has yet to write', async () => {
+      document.saveState.emit('started');
+      await load([code('a', 'on disk')]);
+      expect(document.model.dirty).toBe(false);
+      // The person says: overwrite.
+      document.saveState.emit('completed');
+      expect(document.model.dirty).toBe(true);
+    });
+
+    it('with outputs that stay hidden', async () => {
+      const hidden = { ...code('a', '1'), metadata: { collapsed: true } };
+      document.disk.hash = 'before';
+      await load([hidden]);
+      document.disk.hash = 'two';
+      await load([{ ...hidden, source: '2' }]);
+      expect(cell(0).getMetadata('collapsed')).toBe(true);
+      expect(document.model.dirty).toBe(false);
+    });
 
     it('never over what was typed before a save that the person cancelled', async () => {
       type('typed');

@@ -98,7 +98,7 @@ test('what the server wrote while the page was away is put together with what wa
     await dialog.getByRole('button').last().click();
   }
   await expect(
-    page.getByText('you and the agent both changed a cell of tour.ipynb')
+    page.getByText('A cell of tour.ipynb was changed both here and in the file')
   ).toBeVisible();
   await page.getByRole('button', { name: 'Compare' }).click();
   await expect(dialog).toContainText('typed_and_deleted = 1');
