@@ -329,7 +329,8 @@ class SessionStore:
             raise PrimeError(
                 f"Session {folder.name} is open in another Jupyter server or `jupyter prime run`.",
                 code="session_locked",
-                hint="Use it there, or shut that server down. A run ends by itself.",
+                hint="A run ends by itself: try again then. Use a server's session there, or shut "
+                "that server down.",
                 status=409,
             ) from None
         return lock

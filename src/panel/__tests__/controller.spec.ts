@@ -194,6 +194,31 @@ describe('PanelController', () => {
     });
   });
 
+  it('keeps a message that the session of a run refuses, until the run has ended', async () => {
+    const refusal = new ApiError(
+      409,
+      'session_locked',
+      'Session made is open in another Jupyter server or `jupyter prime run`.',
+      'A run ends by itself: try again then.'
+    );
+    api.send.mockRejectedValueOnce(refusal);
+    controller.message.setText('and now?');
+    await controller.message.send();
+    expect(controller.snapshot()).toMatchObject({
+      draft: 'and now?',
+      sending: null,
+      failure: {
+        code: 'session_locked',
+        message: refusal.message,
+        hint: refusal.hint
+      }
+    });
+    await controller.message.send();
+    expect(api.send).toHaveBeenCalledTimes(2);
+    expect(api.send).toHaveBeenLastCalledWith('made', 'and now?', []);
+    expect(controller.snapshot()).toMatchObject({ draft: '', failure: null });
+  });
+
   describe('the variables', () => {
     it('are restored from the newest snapshot, or the one that was offered', async () => {
       await controller.variables.restore();
