@@ -6,6 +6,7 @@ import * as nbformat from '@jupyterlab/nbformat';
 
 import { IAttachedCell, IAttachment } from '../api/attachments';
 import { IOutput } from '../api/frames';
+import { cutMiddle, joined } from '../notebook/text';
 
 /** Maximum number of characters of an output's text; half of them are kept from each end. */
 const MAX_TEXT = 20_000;
@@ -137,15 +138,5 @@ function countOf(cell: ICellModel): number {
 }
 
 function cut(value: unknown): string {
-  const text = joined(value);
-  if (text.length <= MAX_TEXT) {
-    return text;
-  }
-  const half = MAX_TEXT / 2;
-  const left = text.length - MAX_TEXT;
-  return `${text.slice(0, half)}\n[… ${left} characters …]\n${text.slice(-half)}`;
-}
-
-function joined(value: unknown): string {
-  return Array.isArray(value) ? value.join('') : String(value ?? '');
+  return cutMiddle(joined(value), MAX_TEXT / 2);
 }

@@ -3,6 +3,8 @@
  */
 import * as nbformat from '@jupyterlab/nbformat';
 
+import { cutMiddle, joined } from './text';
+
 /** Number of characters of a text that are kept at each end. */
 const END = 2000;
 
@@ -13,38 +15,30 @@ const END = 2000;
 export function shortenOutputs(outputs: nbformat.IOutput[]): any[] {
   return outputs.map((output: any) => {
     if (output.output_type === 'stream') {
-      return { ...output, text: shorten(join(output.text)) };
+      return { ...output, text: shorten(output.text) };
     }
     if (output.output_type === 'error') {
       return {
         ...output,
-        evalue: shorten(String(output.evalue ?? '')),
+        evalue: shorten(output.evalue),
         traceback: [shorten((output.traceback ?? []).join('\n'))]
       };
     }
     const data: Record<string, any> = {};
     for (const [mime, value] of Object.entries(output.data ?? {})) {
       data[mime] =
-        mime === 'text/plain' ? shorten(join(value)) : { chars: sizeOf(value) };
+        mime === 'text/plain' ? shorten(value) : { chars: sizeOf(value) };
     }
     return { ...output, data, metadata: {} };
   });
 }
 
-function shorten(text: string): string {
-  if (text.length <= 2 * END) {
-    return text;
-  }
-  const left = text.length - 2 * END;
-  return `${text.slice(0, END)}\n[… ${left} characters …]\n${text.slice(-END)}`;
-}
-
-function join(text: unknown): string {
-  return Array.isArray(text) ? text.join('') : String(text ?? '');
+function shorten(text: unknown): string {
+  return cutMiddle(joined(text), END);
 }
 
 function sizeOf(value: unknown): number {
   return typeof value === 'string' || Array.isArray(value)
-    ? join(value).length
+    ? joined(value).length
     : (JSON.stringify(value) ?? '').length;
 }

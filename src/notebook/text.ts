@@ -1,5 +1,5 @@
 /**
- * Positions in a text at which it can be cut without splitting a surrogate pair.
+ * Cutting a text without splitting a surrogate pair: the server refuses half a pair.
  */
 
 /** Return the length of the common prefix of two texts. */
@@ -19,4 +19,20 @@ export function splitsPair(text: string, position: number): boolean {
   return (
     before >= 0xd800 && before < 0xdc00 && after >= 0xdc00 && after < 0xe000
   );
+}
+
+/** Cut a long text in the middle, so that at most `end` characters are left at each end. */
+export function cutMiddle(text: string, end: number): string {
+  if (text.length <= 2 * end) {
+    return text;
+  }
+  const from = splitsPair(text, end) ? end - 1 : end;
+  const rest = text.length - end;
+  const to = splitsPair(text, rest) ? rest + 1 : rest;
+  return `${text.slice(0, from)}\n[… ${to - from} characters …]\n${text.slice(to)}`;
+}
+
+/** Return a multiline string of a notebook as one string. */
+export function joined(text: unknown): string {
+  return Array.isArray(text) ? text.join('') : String(text ?? '');
 }
