@@ -366,20 +366,18 @@ test('a change on the disk is not overwritten, and holds nobody up', async ({
   };
 
   await test.step('the agent works on, the person is told', async () => {
-    const onDisk = changeOnDisk('from git');
     const run = new SteppedRun(folderOf(tmpPath), 'beside');
     await panel.send(run.message);
     await expect(outputOf(panel)).toContainText(run.steps[0]);
+    const onDisk = changeOnDisk('from git');
     await run.go(1);
     await run.go(2);
     await panel.answered(2);
     expect(readFileSync(file, 'utf8')).toBe(onDisk);
     expect((await cellsOf(page, tour)).at(-1)!.output).toBe(run.output);
-    for (const tool of ['insert_cell', 'run_cell']) {
-      await expect(panel.tools(tool).last()).toContainText(
-        'Not saved: another program has changed the file'
-      );
-    }
+    await expect(panel.tools('run_cell').last()).toContainText(
+      'Not saved: the file was changed by another program'
+    );
     await expect(dialog).toHaveCount(0);
   });
 
@@ -399,6 +397,8 @@ test('a change on the disk is not overwritten, and holds nobody up', async ({
   });
 
   await test.step('while Lab asks, the agent goes on', async () => {
+    // Otherwise the change would be loaded before the agent begins.
+    await typeInto(page, 1, 'typed = 1');
     changeOnDisk('from git again');
     await panel.send('insert a cell with `third = 1`');
     await command(page, 'docmanager:save');
@@ -411,4 +411,60 @@ test('a change on the disk is not overwritten, and holds nobody up', async ({
       .poll(() => savedCells(file))
       .toEqual(await cellsOf(page, tour));
   });
+});
+
+test('what the person does while a change on the disk is loaded is put together with it', async ({
+  page,
+  tmpPath
+}) => {
+  const panel = await PrimePanel.onExample(page, tmpPath);
+  const tour = `${tmpPath}/tour.ipynb`;
+  const file = join(folderOf(tmpPath), 'tour.ipynb');
+  await panel.ask('insert a cell with `first = 1`');
+  const before = await cellsOf(page, tour);
+  await panel.cells.nth(1).evaluate(node => (node.id = 'kept'));
+
+  const notebook = JSON.parse(readFileSync(file, 'utf8'));
+  notebook.cells[0].source = 'from git';
+  notebook.cells.push({ ...notebook.cells.at(-1), id: 'git', source: 'new' });
+  writeFileSync(file, JSON.stringify(notebook));
+
+  const isLoad = (url: URL): boolean =>
+    url.pathname.includes('/api/contents/') &&
+    url.pathname.endsWith('tour.ipynb') &&
+    url.searchParams.get('content') === '1';
+  let load = (): void => undefined;
+  const loads = new Promise<void>(resolve => (load = resolve));
+  let asked = (): void => undefined;
+  const isAsked = new Promise<void>(resolve => (asked = resolve));
+  await page.route(isLoad, async route => {
+    asked();
+    await loads;
+    await route.fallback();
+  });
+  await panel.send('insert a cell with `last = 1`');
+  await isAsked;
+  await typeInto(page, 1, 'typed = 1');
+  await command(page, 'notebook:insert-cell-below');
+  await expect(panel.cells).toHaveCount(before.length + 1);
+  await page.evaluate(() => {
+    const { content } = window.jupyterapp.shell.currentWidget as NotebookPanel;
+    content.activeCellIndex = 3;
+  });
+  await command(page, 'notebook:delete-cell');
+  await expect(panel.cells).toHaveCount(before.length);
+  load();
+  await panel.answered(2);
+
+  const cells = await cellsOf(page, tour);
+  expect(cells.map(({ source }) => source)).toEqual([
+    'from git',
+    'typed = 1',
+    '',
+    ...before.slice(3).map(({ source }) => source),
+    'new',
+    'last = 1'
+  ]);
+  await expect(panel.cells.nth(1)).toHaveId('kept');
+  expect(savedCells(file)).toEqual(cells);
 });
