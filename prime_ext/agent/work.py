@@ -67,7 +67,16 @@ class Work:
         self.enter(phase)
 
     def begin(self, pieces: Coroutine[Any, Any, None], *, turn: str | None, phase: str) -> None:
-        """Begin to carry out ``pieces``, which calls ``run`` for each piece. See ``enter_turn``."""
+        """Begin to carry out ``pieces``, which calls ``run`` for each piece. See ``enter_turn``.
+
+        Raises
+        ------
+        RuntimeError
+            If the agent is at work already, or is being closed.
+        """
+        if self.is_going_on or self._lifecycle.is_ending:
+            pieces.close()
+            raise RuntimeError("An agent that is at work or being closed begins no other work")
         self.enter_turn(turn, phase)
         self._task = asyncio.create_task(self._until_idle(pieces))
 
