@@ -23,6 +23,7 @@ import {
   ISessionStreams
 } from '../tokens';
 import type { NotebookLease } from './notebookLease';
+import type { Loaded } from './openNotebook';
 
 type Context = DocumentRegistry.IContext<INotebookModel>;
 type OnScheduled = Parameters<
@@ -52,11 +53,12 @@ export const notebookWriter: JupyterFrontEndPlugin<INotebookWriter> = {
     const opening = new Map<Context, Promise<void>>();
 
     const open = async (context: Context): Promise<void> => {
-      const [lease, notebook, notice] = await Promise.all([
+      const [lease, notebook, notice, loaded] = await Promise.all([
         import(/* webpackChunkName: "writer" */ './notebookLease'),
         import(/* webpackChunkName: "writer" */ './openNotebook'),
         import(/* webpackChunkName: "writer" */ './conflictNotice'),
-        context.ready
+        // Until the chunk is there, the kernel may already have made the document dirty.
+        context.ready.then(() => contentOf(context))
       ]);
       if (context.isDisposed) {
         return;
@@ -69,7 +71,8 @@ export const notebookWriter: JupyterFrontEndPlugin<INotebookWriter> = {
           letGo: cellId => letGo(tracker, context, cellId),
           tell: conflicts =>
             notice.tellConflicts(context.localPath, conflicts, trans)
-        }
+        },
+        loaded
       );
       const held = new lease.NotebookLease(opened, sessions, streams);
       const onScheduled: OnScheduled = (_, { notebook, cell }) => {
@@ -150,6 +153,16 @@ export const notebookWriter: JupyterFrontEndPlugin<INotebookWriter> = {
     };
   }
 };
+
+/** Return the content of a document as it is in the file; `null` if it has been changed since. */
+function contentOf({ model }: Context): Loaded | null {
+  return model.dirty
+    ? null
+    : {
+        cells: model.sharedModel.cells.map(cell => cell.toJSON()),
+        metadata: model.metadata
+      };
+}
 
 /**
  * Scroll to a changed cell in the visible views, except where the user is typing. Focus and active

@@ -13,7 +13,14 @@ import { JSONExt, PartialJSONValue, UUID } from '@lumino/coreutils';
 
 import { ClientFrame, INotebookOperation } from '../api/frames';
 import { asLoaded, editedSince, hasIds, putBack, revertInto } from './loading';
-import { areNamed, areSaved, Cell, IConflict, mergeCells } from './mergeCells';
+import {
+  areNamed,
+  areSaved,
+  Cell,
+  IConflict,
+  mergeCells,
+  same
+} from './mergeCells';
 import { OperationError } from './operationError';
 import {
   applyEdit,
@@ -57,20 +64,30 @@ export interface IStanding {
   running?: string[];
 }
 
+/** The content of a document when it was loaded. */
+export type Loaded = Pick<INotebookContent, 'cells' | 'metadata'>;
+
 export class OpenNotebook {
+  /**
+   * @param loaded - The content of the file that the document was loaded from; `null` if unknown.
+   */
   constructor(
     readonly context: DocumentRegistry.IContext<INotebookModel>,
     private readonly _contents: Pick<Contents.IManager, 'get'>,
-    private readonly _views: INotebookViews
+    private readonly _views: INotebookViews,
+    loaded: Loaded | null
   ) {
     const { model } = context;
     model.contentChanged.connect(this._onContentChanged, this);
     model.metadataChanged.connect(this._onMetadataChanged, this);
     context.saveState.connect(this._onSaveState, this);
-    this._metadata = model.metadata;
-    // Edits before this point were not observed: assume that there were some if it is dirty.
-    this._edits = model.dirty ? 1 : 0;
-    this._saved = this._edits > 0 ? null : this._cells();
+    const now: Loaded = { cells: this._allCells(), metadata: model.metadata };
+    // Edits before this point were not observed. Without what was loaded to compare with, assume
+    // that there were some if the document is dirty.
+    const base = loaded ?? (model.dirty ? null : now);
+    this._metadata = (base ?? now).metadata;
+    this._edits = base && same(base.cells, now.cells) ? 0 : 1;
+    this._saved = base && this._named(base.cells);
     this._sent = {
       edits: this._edits,
       metadata: this._metadata,
@@ -230,12 +247,14 @@ export class OpenNotebook {
 
   /** Return all cells; `null` if their ids are not saved, or the document is collaborative. */
   private _cells(): Cell[] | null {
+    return this._named(this._allCells());
+  }
+
+  private _named(cells: ICell[]): Cell[] | null {
     const { collaborative, sharedModel } = this.context.model;
-    if (collaborative || sharedModel.nbformat_minor < 5) {
-      return null;
-    }
-    const cells = this._allCells();
-    return areNamed(cells) ? cells : null;
+    return !collaborative && sharedModel.nbformat_minor >= 5 && areNamed(cells)
+      ? cells
+      : null;
   }
 
   private _unsavedMetadata(): [string, PartialJSONValue][] {

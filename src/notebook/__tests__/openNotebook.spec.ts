@@ -9,7 +9,7 @@ import { Signal } from '@lumino/signaling';
 import { INotebookOperation } from '../../api/frames';
 import { sourceHash } from '../hash';
 import { IConflict } from '../mergeCells';
-import { Ack, OpenNotebook } from '../openNotebook';
+import { Ack, Loaded, OpenNotebook } from '../openNotebook';
 
 const code = (id: string, source: string): ICodeCell => ({
   id,
@@ -94,16 +94,21 @@ describe('OpenNotebook', () => {
     revealed = [];
     letGo = [];
     told = [];
-    notebook = new OpenNotebook(
+    notebook = opened(null);
+  });
+
+  function opened(loaded: Loaded | null): OpenNotebook {
+    return new OpenNotebook(
       document as unknown as DocumentRegistry.IContext<INotebookModel>,
       document,
       {
         reveal: index => revealed.push(index),
         letGo: cellId => letGo.push(cellId),
         tell: conflicts => told.push(...conflicts)
-      }
+      },
+      loaded
     );
-  });
+  }
 
   afterEach(() => {
     document.model.dispose();
@@ -394,6 +399,21 @@ describe('OpenNotebook', () => {
       document.cells = [code('c', 'other')];
       await document.revert();
       expect(sources()).toEqual(['other']);
+    });
+
+    it('is put together with that also where the page was not followed from the start', async () => {
+      const { metadata } = document.model;
+      document.model.setMetadata('language_info', { name: 'x' });
+      notebook = opened({ cells: [code('a', '1')], metadata });
+      document.cells = [code('a', '1'), code('b', 'by the agent')];
+      document.file = { metadata };
+      await notebook.refresh(server);
+      expect(sources()).toEqual(['typed', 'by the agent']);
+      expect(document.model.dirty).toBe(true);
+      expect(document.model.getMetadata('language_info')).toEqual({
+        name: 'x'
+      });
+      expect(told).toEqual([]);
     });
 
     it('is put together with what came after that, again', async () => {
