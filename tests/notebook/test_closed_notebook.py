@@ -317,7 +317,7 @@ async def test_run_of_a_notebook_deleted_meanwhile_keeps_its_outputs(
     kernel.finish.set()
     run = await running
     assert run.execution.outputs == kernel.outputs
-    assert "no notebook work.ipynb" in (run.unsaved or "")
+    assert "no notebook 'work.ipynb'" in (run.unsaved or "")
     assert recorded.records[-1].status == "failed"
 
 
