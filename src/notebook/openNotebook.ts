@@ -11,7 +11,8 @@ import {
 } from '@jupyterlab/nbformat';
 import { JSONExt, PartialJSONValue, UUID } from '@lumino/coreutils';
 
-import { ClientFrame, INotebookOperation } from '../api/frames';
+import { INotebookOperation } from '../api/frames';
+import { Ack, Acknowledgements } from './acknowledgements';
 import { asLoaded, editedSince, hasIds, putBack, revertInto } from './loading';
 import {
   areNamed,
@@ -31,9 +32,6 @@ import {
 } from './operations';
 import { endRun, showCells } from './showCells';
 
-/** Number of acknowledgements that are kept, to answer an operation that is sent again. */
-const REMEMBERED = 500;
-
 /** Tolerance in milliseconds when modification times of the file are compared. */
 const CLOCK_MARGIN = 500;
 
@@ -43,8 +41,6 @@ const LOOK_DELAY = 400;
 
 /** Timeout in milliseconds for outputs to be rendered: a background page renders none. */
 const PAINT_DELAY = 1000;
-
-export type Ack = Extract<ClientFrame, { type: 'ack' }>;
 
 /** The views of the notebook in this page, of which there can be several. */
 export interface INotebookViews {
@@ -107,10 +103,7 @@ export class OpenNotebook {
       }
       const ack = await this._apply(opId, op);
       if (op.op !== 'read') {
-        this._acks.set(opId, ack);
-        if (this._acks.size > REMEMBERED) {
-          this._acks.delete(this._acks.keys().next().value!);
-        }
+        this._acks.add(ack);
       }
       return ack;
     });
@@ -461,7 +454,7 @@ export class OpenNotebook {
     return turn;
   }
 
-  private _acks = new Map<string, Ack>();
+  private readonly _acks = new Acknowledgements();
   private _runs: Runs = new Map();
   /** Ids of the cells that the user has run in this page since the agent did. */
   private _ranHere = new Set<string>();

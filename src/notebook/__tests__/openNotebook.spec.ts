@@ -7,9 +7,10 @@ import { PromiseDelegate } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
 
 import { INotebookOperation } from '../../api/frames';
+import { Ack } from '../acknowledgements';
 import { sourceHash } from '../hash';
 import { IConflict } from '../mergeCells';
-import { Ack, Loaded, OpenNotebook } from '../openNotebook';
+import { Loaded, OpenNotebook } from '../openNotebook';
 
 const code = (id: string, source: string): ICodeCell => ({
   id,
@@ -201,6 +202,36 @@ describe('OpenNotebook', () => {
     acks.push(await notebook.apply('1', edit));
     expect(acks[0]).toEqual(acks[1]);
     expect(sources()).toEqual(['typed since']);
+  });
+
+  it('forgets large acknowledgements, but not those that the server may still ask for', async () => {
+    const large = ['b', 'c', 'd', 'e'];
+    const remove = (id: string) =>
+      notebook.apply(`delete ${id}`, {
+        op: 'delete_cell',
+        cell_id: id,
+        expected_hash: sourceHash(id)
+      });
+    for (const id of large) {
+      await notebook.apply(`insert ${id}`, {
+        ...insert(id),
+        cell: { metadata: { large: 'x'.repeat(5_000_000) } }
+      });
+    }
+    const acks = await Promise.all(large.map(remove));
+    expect(acks.map(ack => ack.ok)).toEqual([true, true, true, true]);
+    // The server has gone on since the first deletions, and so has received these answers.
+    expect(error(await remove('b'))).toBe('cell_not_found');
+    expect(await remove('d')).toBe(acks[2]);
+    expect(await remove('e')).toBe(acks[3]);
+
+    for (let count = 0; count < 60; count++) {
+      await notebook.apply(`save ${count}`, { op: 'save' });
+    }
+    expect(document.log).toHaveLength(60);
+    await notebook.apply('save 0', { op: 'save' });
+    await notebook.apply('save 59', { op: 'save' });
+    expect(document.log).toHaveLength(61);
   });
 
   it('keeps the order', async () => {
