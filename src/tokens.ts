@@ -135,8 +135,14 @@ export interface ISessionStream extends IDisposable {
 
 /** The streams of the sessions. The consumers of a session share one websocket. */
 export interface ISessionStreams {
-  /** Get a handle on the stream of a session. Dispose of the handle to release the stream. */
-  acquire(sessionId: string): ISessionStream;
+  /**
+   * Get a handle on the stream of a session. Dispose of the handle to release the stream.
+   *
+   * @param options.records - Whether the consumer needs all records (default). Without, the stream
+   * only has the frames that the server sends from now on, and nothing of a session has to be
+   * loaded and kept in memory for it. Another consumer may have the records loaded all the same.
+   */
+  acquire(sessionId: string, options?: { records?: boolean }): ISessionStream;
 }
 
 export const ISessionStreams = new Token<ISessionStreams>(

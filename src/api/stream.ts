@@ -13,20 +13,33 @@ import { ApiError, PrimeApi } from './rest';
 const FIRST_DELAY = 500;
 const LONGEST_DELAY = 30_000;
 
+/**
+ * `seq` after which a connection without records resumes: no record has a larger one, so the server
+ * sends only what is new.
+ */
+const ONLY_NEW = Number.MAX_SAFE_INTEGER;
+
+/**
+ * Number of sessions whose records are kept in memory. Switching between a few notebooks shows
+ * their sessions at once; those shown longer ago are loaded again.
+ */
+const KEPT = 3;
+
 /** Close codes for a session that does not exist, or no longer exists. */
 const GONE_CODES = [4404, 4410];
 
 /**
- * The websocket of one session. It reconnects for as long as the session exists and resumes after
- * the last record, so that no record is missed or delivered twice.
+ * The websocket of one session. It reconnects for as long as the session exists. With records, it
+ * resumes after the last record, so that no record is missed or delivered twice. Without, it only
+ * passes on what the server sends while it is connected, and keeps nothing.
  */
 export class SessionConnection {
   constructor(
     readonly sessionId: string,
-    private readonly _api: PrimeApi
+    private readonly _api: PrimeApi,
+    withRecords: boolean
   ) {
-    // Consumers may never await it; avoid an unhandled rejection.
-    this._ready.promise.catch(() => undefined);
+    this._buffer = withRecords ? new FrameBuffer() : null;
     window.addEventListener('online', this._onOnline);
     this._connect();
   }
@@ -47,8 +60,27 @@ export class SessionConnection {
     return this._connectionChanged;
   }
 
+  get hasRecords(): boolean {
+    return this._buffer !== null;
+  }
+
+  /** Load all records, by connecting again, and keep them. */
+  loadRecords(): void {
+    if (this._buffer === null && this._status !== 'gone') {
+      this._buffer = new FrameBuffer();
+      this._ready = unobserved();
+      this._attempt = 0;
+      this._connect();
+    }
+  }
+
+  /** Drop the records. The connection stays as it is. */
+  dropRecords(): void {
+    this._buffer = null;
+  }
+
   replay(): ServerFrame[] {
-    return this._buffer.replay();
+    return this._buffer?.replay() ?? [];
   }
 
   send(frame: ClientFrame): boolean {
@@ -78,12 +110,12 @@ export class SessionConnection {
     window.clearTimeout(this._timer);
     this._dropSocket();
     this._setStatus('connecting');
-    for (const frame of this._buffer.restart()) {
+    for (const frame of this._buffer?.restart() ?? []) {
       this._frameReceived.emit(frame);
     }
     const { WebSocket } = this._api.serverSettings;
     const socket = new WebSocket(
-      this._api.streamUrl(this.sessionId, this._buffer.resumeAfter)
+      this._api.streamUrl(this.sessionId, this._buffer?.resumeAfter ?? ONLY_NEW)
     );
     this._socket = socket;
     let opened = false;
@@ -106,10 +138,11 @@ export class SessionConnection {
       console.warn('Prime: a frame that is not JSON was ignored.');
       return;
     }
-    if (frame.type === 'progress') {
+    if (frame.type === 'progress' && this._buffer) {
       frame = this._buffer.whole(frame);
     }
-    switch (this._buffer.push(frame)) {
+    switch (this._buffer?.push(frame)) {
+      case undefined:
       case 'new':
         break;
       case 'duplicate':
@@ -194,43 +227,75 @@ export class SessionConnection {
 
   private _status: ConnectionStatus = 'connecting';
   private _socket: WebSocket | null = null;
-  private _buffer = new FrameBuffer();
+  /** `null`: without records. */
+  private _buffer: FrameBuffer | null;
   private _attempt = 0;
   private _timer = 0;
   private _disposed = false;
-  private _ready = new PromiseDelegate<void>();
+  private _ready = unobserved();
   private _frameReceived = new Signal<this, ServerFrame>(this);
   private _connectionChanged = new Signal<this, ConnectionStatus>(this);
+}
+
+/** Return a promise that may be rejected although nobody awaits it. */
+function unobserved(): PromiseDelegate<void> {
+  const delegate = new PromiseDelegate<void>();
+  delegate.promise.catch(() => undefined);
+  return delegate;
+}
+
+interface IEntry {
+  readonly connection: SessionConnection;
+  /** Number of consumers, and of those that need the records. */
+  holders: number;
+  readers: number;
 }
 
 /** Hands out streams. The websocket of a session closes when its last consumer disposes. */
 export class SessionStreams implements ISessionStreams {
   constructor(private readonly _api: PrimeApi) {}
 
-  acquire(sessionId: string): ISessionStream {
-    let entry = this._entries.get(sessionId);
-    if (!entry) {
-      entry = {
-        connection: new SessionConnection(sessionId, this._api),
-        holders: 0
-      };
-      this._entries.set(sessionId, entry);
+  acquire(
+    sessionId: string,
+    { records = true }: { records?: boolean } = {}
+  ): ISessionStream {
+    const entry: IEntry = this._entries.get(sessionId) ?? {
+      connection: new SessionConnection(sessionId, this._api, records),
+      holders: 0,
+      readers: 0
+    };
+    entry.holders += 1;
+    if (records) {
+      entry.readers += 1;
+      entry.connection.loadRecords();
+      // The entries are in the order in which they were last acquired with records.
+      this._entries.delete(sessionId);
     }
-    const held = entry;
-    held.holders += 1;
-    return new HeldStream(held.connection, () => {
-      held.holders -= 1;
-      if (held.holders === 0) {
+    this._entries.set(sessionId, entry);
+    this._dropOldRecords();
+    return new HeldStream(entry.connection, () => {
+      entry.holders -= 1;
+      entry.readers -= records ? 1 : 0;
+      if (entry.holders === 0) {
         this._entries.delete(sessionId);
-        held.connection.dispose();
+        entry.connection.dispose();
       }
+      this._dropOldRecords();
     });
   }
 
-  private _entries = new Map<
-    string,
-    { connection: SessionConnection; holders: number }
-  >();
+  private _dropOldRecords(): void {
+    const loaded = [...this._entries.values()].filter(
+      ({ connection }) => connection.hasRecords
+    );
+    for (const { connection, readers } of loaded.slice(0, -KEPT)) {
+      if (readers === 0) {
+        connection.dropRecords();
+      }
+    }
+  }
+
+  private _entries = new Map<string, IEntry>();
 }
 
 /** One consumer's handle on a shared connection. */

@@ -113,7 +113,7 @@ export class NotebookLease implements IDisposable {
       this._former.push(this._stream);
     }
     this._held = false;
-    this._stream = this._streams.acquire(id);
+    this._stream = this._streams.acquire(id, { records: false });
     this._stream.frameReceived.connect(this._onFrame, this);
     this._stream.connectionChanged.connect(this._onConnectionChanged, this);
     if (this._stream.status !== 'disconnected') {
@@ -221,6 +221,9 @@ export class NotebookLease implements IDisposable {
       // The page did not acknowledge in time, but it is still alive.
       window.clearTimeout(this._timer);
       this._timer = window.setTimeout(() => this._claim(), RECLAIM_DELAY);
+    } else {
+      // The writer may have written the file before this page was connected.
+      this.refresh();
     }
   }
 

@@ -100,6 +100,15 @@ async def test_replay_then_live(
     assert [frame["type"] for frame in frames] == ["record", "ready", "delta"]
 
 
+async def test_only_what_is_new(connect: Callable[..., Any], session: Session) -> None:
+    session.append(title("before"))
+    client = await connect(session.id, after=2**53 - 1)
+    ready = await client.next()
+    assert (ready["type"], ready["last_seq"]) == ("ready", 2)
+    session.append(title("new"))
+    assert (await client.next())["record"]["title"] == "new"
+
+
 async def test_the_connection_is_compressed(connect: Callable[..., Any], session: Session) -> None:
     client = await connect(session.id)
     assert "permessage-deflate" in client.connection.headers["Sec-Websocket-Extensions"]

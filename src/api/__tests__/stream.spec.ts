@@ -349,6 +349,65 @@ describe('SessionStreams', () => {
     expect(FakeSocket.all).toHaveLength(2);
   });
 
+  it('loads no records until a consumer needs them', async () => {
+    const light = streams.acquire('s', { records: false });
+    const seen = watch(light);
+    FakeSocket.last.onopen?.();
+    expect(FakeSocket.last.url).toContain(`after=${Number.MAX_SAFE_INTEGER}`);
+    ready(FakeSocket.last, 100);
+    await light.ready;
+    // Whatever comes is passed on, and nothing of it is kept.
+    FakeSocket.last.record(101);
+    FakeSocket.last.record(103);
+    expect(seen).toEqual(['ready', 101, 103]);
+    expect(light.replay()).toEqual([]);
+    FakeSocket.last.onclose?.({ code: 1006 });
+    await jest.advanceTimersByTimeAsync(1000);
+    expect(FakeSocket.last.url).toContain(`after=${Number.MAX_SAFE_INTEGER}`);
+    FakeSocket.last.onopen?.();
+
+    const statuses: ConnectionStatus[] = [];
+    light.connectionChanged.connect((_, status) => {
+      statuses.push(status);
+    });
+    const full = streams.acquire('s');
+    expect(FakeSocket.all).toHaveLength(3);
+    expect(FakeSocket.all[1].closed).toBe(true);
+    expect(FakeSocket.last.url).toContain('after=0');
+    FakeSocket.last.onopen?.();
+    // Both ends of the lease learn of the new connection, over which it is claimed again.
+    expect(statuses).toEqual(['connecting', 'connected']);
+    FakeSocket.last.record(1);
+    ready(FakeSocket.last, 1);
+    await full.ready;
+    expect(full.replay()).toMatchObject([
+      { record: { seq: 1 } },
+      { type: 'ready' }
+    ]);
+    streams.acquire('s', { records: false });
+    expect(FakeSocket.all).toHaveLength(3);
+  });
+
+  it('keeps the records of the sessions that were shown last', () => {
+    for (const id of ['a', 'b', 'c', 'd']) {
+      streams.acquire(id, { records: false });
+      FakeSocket.last.onopen?.();
+    }
+    const show = (id: string): number => {
+      const stream = streams.acquire(id);
+      if (stream.replay().length === 0) {
+        FakeSocket.last.onopen?.();
+        FakeSocket.last.record(1);
+        ready(FakeSocket.last, 1);
+      }
+      stream.dispose();
+      return FakeSocket.all.length;
+    };
+    const sockets = ['a', 'b', 'c', 'a', 'b', 'c', 'd', 'b', 'a'].map(show);
+    // `d` displaces `a`, which is loaded again at the end.
+    expect(sockets).toEqual([5, 6, 7, 7, 7, 7, 8, 8, 9]);
+  });
+
   it('sends only while connected', () => {
     const stream = streams.acquire('s');
     const frame = { type: 'lease', action: 'claim', notebook: 'a' } as const;

@@ -110,7 +110,8 @@ describe('NotebookLease', () => {
       notebook as unknown as OpenNotebook,
       sessions as unknown as ISessions,
       {
-        acquire: (id: string) => {
+        acquire: (id, options) => {
+          expect(options).toEqual({ records: false });
           const stream = new Stream(id);
           streams.push(stream);
           return stream as unknown as ISessionStream;
@@ -301,6 +302,8 @@ describe('NotebookLease', () => {
     const [stream] = streams;
     stream.connect();
     stream.lease(false);
+    // What was written before is not in the stream.
+    expect(notebook.refreshed).toBe(1);
     const written = {
       type: 'record',
       record: { seq: 1, id: '', ts: '', kind: 'notebook_op' }
@@ -308,12 +311,12 @@ describe('NotebookLease', () => {
     stream.frameReceived.emit(written);
     stream.frameReceived.emit(written);
     jest.runOnlyPendingTimers();
-    expect(notebook.refreshed).toBe(1);
-    stream.lease(true);
     expect(notebook.refreshed).toBe(2);
+    stream.lease(true);
+    expect(notebook.refreshed).toBe(3);
     stream.frameReceived.emit(written);
     jest.runOnlyPendingTimers();
-    expect(notebook.refreshed).toBe(2);
+    expect(notebook.refreshed).toBe(3);
   });
 
   it('follows a rename', async () => {
