@@ -3,6 +3,7 @@ import * as React from 'react';
 
 import { Item } from '../model/items';
 import { usePanel } from './context';
+import { ItemBoundary } from './errorBoundary';
 import { ItemView } from './items';
 
 /** Number of items that are rendered at first, and that scrolling up adds. */
@@ -109,7 +110,9 @@ export function MessageList(props: {
             </button>
           )}
           {items.slice(start).map(item => (
-            <ItemView key={item.key} item={item} />
+            <ItemBoundary key={item.key} item={item}>
+              <ItemView item={item} />
+            </ItemBoundary>
           ))}
           {props.children}
         </div>

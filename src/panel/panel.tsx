@@ -8,6 +8,7 @@ import { Composer } from './composer';
 import { usePanel, usePanelState } from './context';
 import { ElsewhereBanner } from './elsewhereBanner';
 import { EmptyState } from './emptyState';
+import { ErrorBoundary } from './errorBoundary';
 import { Failure } from './failure';
 import { Header } from './header';
 import { HelpSheet } from './helpSheet';
@@ -21,6 +22,31 @@ import { IFailure, IPanelState, isBusy } from './state';
 /** The whole panel. */
 export function Panel(): JSX.Element {
   const state = usePanelState();
+  const { trans } = usePanel();
+  return (
+    <ErrorBoundary
+      name="the panel"
+      source={state.sessionId ?? state.notebook}
+      fallback={retry => (
+        <div role="alert">
+          <Failure
+            message={trans.__('The panel cannot be shown.')}
+            hint={trans.__('The browser’s console says why.')}
+          >
+            <button type="button" className="jp-prime-Button" onClick={retry}>
+              {trans.__('Try again')}
+            </button>
+          </Failure>
+        </div>
+      )}
+    >
+      <Content state={state} />
+    </ErrorBoundary>
+  );
+}
+
+function Content(props: { state: IPanelState }): JSX.Element {
+  const { state } = props;
   const { controller } = usePanel();
   return (
     <div className="jp-prime-Panel-content">
