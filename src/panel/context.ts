@@ -1,5 +1,4 @@
 import { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
-import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import * as React from 'react';
@@ -9,6 +8,7 @@ import { IPanelSettings } from '../settings/settings';
 import { IActiveSessions } from '../tokens';
 import { PanelController } from './controller';
 import { IPanelState } from './state';
+import { UntrustedRenderers } from './untrusted';
 
 /** Access of the panel to the open notebooks. */
 export interface INotebookView {
@@ -27,7 +27,7 @@ export interface IPanelContext {
   readonly controller: PanelController;
   readonly trans: TranslationBundle;
   /** Renderers for text of the model and outputs of the kernel, which are untrusted. */
-  readonly rendermime: IRenderMimeRegistry;
+  readonly renderers: Pick<UntrustedRenderers, 'current'>;
   readonly languages: IEditorLanguageRegistry | null;
   readonly notebookView: INotebookView;
   readonly mentions: IMentionSources;

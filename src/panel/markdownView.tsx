@@ -34,7 +34,8 @@ export function MarkdownView(props: {
 }
 
 const MarkdownPiece = React.memo((props: { text: string }): JSX.Element => {
-  const { rendermime, notebookView, trans } = usePanel();
+  const { renderers, notebookView, trans } = usePanel();
+  const rendermime = renderers.current;
   const [host, renderer] = useWidget<IRenderMime.IRenderer>(
     () => rendermime.createRenderer(MIME_TYPE),
     [rendermime]

@@ -18,7 +18,8 @@ const SHOWN = 20;
 export function OutputsView(props: {
   outputs: readonly IOutput[];
 }): JSX.Element {
-  const { rendermime, trans } = usePanel();
+  const { renderers, trans } = usePanel();
+  const rendermime = renderers.current;
   const [host, area] = useWidget(
     () =>
       new SimplifiedOutputArea({

@@ -3,7 +3,8 @@ import {
   ILabShell,
   ILayoutRestorer,
   JupyterFrontEnd,
-  JupyterFrontEndPlugin
+  JupyterFrontEndPlugin,
+  JupyterLab
 } from '@jupyterlab/application';
 import { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
 import { IEditorTracker } from '@jupyterlab/fileeditor';
@@ -30,7 +31,7 @@ import { describedImageFactory } from './describedImage';
 import { Drafts } from './drafts';
 import { DropTarget } from './dropTarget';
 import { NotebookFollower } from './notebookFollower';
-import { UntrustedSanitizer } from './untrusted';
+import { UntrustedRenderers, UntrustedSanitizer } from './untrusted';
 import { PanelWidget } from './widget';
 
 const PLUGIN_ID = 'prime_ext:plugin';
@@ -134,21 +135,24 @@ export const panel: JupyterFrontEndPlugin<IChatPanel> = {
       resolver.path = controller.notebook ?? '';
     });
 
-    const untrusted = rendermime.clone({
-      resolver,
-      sanitizer: new UntrustedSanitizer(
-        rendermime.sanitizer,
-        trans,
-        () => settings.value.loadRemoteImages
-      )
-    });
-    untrusted.addFactory(describedImageFactory(trans));
+    const renderers = new UntrustedRenderers(
+      rendermime,
+      {
+        resolver,
+        sanitizer: new UntrustedSanitizer(
+          rendermime.sanitizer,
+          trans,
+          () => settings.value.loadRemoteImages
+        )
+      },
+      describedImageFactory(trans)
+    );
 
     const widget: PanelWidget = new PanelWidget(
       {
         controller,
         trans,
-        rendermime: untrusted,
+        renderers,
         languages,
         notebookView: new NotebookFollower(
           tracker,
@@ -170,6 +174,10 @@ export const panel: JupyterFrontEndPlugin<IChatPanel> = {
       isOpen: () => controller.notebook !== null
     });
     widget.disposed.connect(() => dropTarget.dispose());
+    if (app instanceof JupyterLab) {
+      // What is on screen by then may need renderers of plugins that were activated later.
+      void app.allPluginsActivated.then(() => widget.update());
+    }
     restorer?.add(widget, 'prime');
     if (labShell) {
       labShell.add(widget, 'right', { rank: RANK, type: 'Prime' });

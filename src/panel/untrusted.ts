@@ -1,5 +1,34 @@
+import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 import { TranslationBundle } from '@jupyterlab/translation';
+
+/** The application's renderers for untrusted content, including those that are added later. */
+export class UntrustedRenderers {
+  /**
+   * @param _options - The clone's own resolver and sanitizer.
+   * @param _factory - A renderer that replaces the application's.
+   */
+  constructor(
+    private readonly _rendermime: IRenderMimeRegistry,
+    private readonly _options: IRenderMimeRegistry.ICloneOptions,
+    private readonly _factory: IRenderMime.IRendererFactory
+  ) {}
+
+  /** Clone of the application's registry; another one after a renderer was added or removed. */
+  get current(): IRenderMimeRegistry {
+    // The registry emits no signal, but makes this list anew after each change.
+    const { mimeTypes } = this._rendermime;
+    if (this._clone === null || mimeTypes !== this._mimeTypes) {
+      this._mimeTypes = mimeTypes;
+      this._clone = this._rendermime.clone(this._options);
+      this._clone.addFactory(this._factory);
+    }
+    return this._clone;
+  }
+
+  private _clone: IRenderMimeRegistry | null = null;
+  private _mimeTypes: readonly string[] | null = null;
+}
 
 /**
  * JupyterLab's sanitizer, which additionally replaces images on other servers by links.

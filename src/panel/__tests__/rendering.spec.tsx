@@ -8,6 +8,8 @@ import { CodeView } from '../codeView';
 import { IPanelContext, PanelProvider } from '../context';
 import { describedImageFactory } from '../describedImage';
 import { MarkdownView } from '../markdownView';
+import { OutputsView } from '../outputsView';
+import { UntrustedRenderers } from '../untrusted';
 
 (globalThis as any).IS_REACT_ACT_ENVIRONMENT = true;
 
@@ -30,7 +32,12 @@ describe('MarkdownView', () => {
     await React.act(async () =>
       root.render(
         <PanelProvider
-          value={{ rendermime, trans } as unknown as IPanelContext}
+          value={
+            {
+              renderers: { current: rendermime },
+              trans
+            } as unknown as IPanelContext
+          }
         >
           <MarkdownView text="*strange*" />
         </PanelProvider>
@@ -88,5 +95,55 @@ describe('an image', () => {
     );
     expect(widget.node.querySelector('img')?.alt).toBe(alt);
     widget.dispose();
+  });
+});
+
+describe('OutputsView', () => {
+  it('has the renderers that other plugins add after the panel was shown', async () => {
+    const rendermime = new RenderMimeRegistry();
+    const renderers = new UntrustedRenderers(
+      rendermime,
+      { resolver: null as any },
+      describedImageFactory(trans)
+    );
+    const context = { renderers, trans } as unknown as IPanelContext;
+    const host = document.body.appendChild(document.createElement('div'));
+    const root = createRoot(host);
+    const outputs = [
+      {
+        output_type: 'display_data',
+        data: { 'application/x-plot': {} },
+        metadata: {}
+      }
+    ];
+    const show = (): Promise<void> =>
+      React.act(async () =>
+        root.render(
+          <PanelProvider value={{ ...context }}>
+            <OutputsView outputs={outputs} />
+          </PanelProvider>
+        )
+      );
+    await show();
+    expect(host.textContent).not.toContain('plotted');
+    const before = renderers.current;
+    expect(renderers.current).toBe(before);
+    rendermime.addFactory({
+      safe: true,
+      mimeTypes: ['application/x-plot'],
+      createRenderer: () => {
+        const widget = new Widget();
+        return Object.assign(widget, {
+          renderModel: async () => {
+            widget.node.append('plotted');
+          }
+        });
+      }
+    });
+    await show();
+    expect(host.textContent).toContain('plotted');
+    expect(renderers.current.getFactory('image/png')).toBeDefined();
+    React.act(() => root.unmount());
+    host.remove();
   });
 });
