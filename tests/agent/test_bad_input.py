@@ -191,6 +191,26 @@ async def test_bad_calls_are_errors_the_model_can_act_on_and_change_nothing(
     assert (jp_root_dir.parent / "outside.txt").read_text() == "not yours"
 
 
+async def test_half_of_a_surrogate_pair_becomes_the_replacement_character(
+    new_session: NewSession,
+) -> None:
+    """JSON may contain it, but no message to a kernel."""
+    session = await new_session()
+    session.api.enqueue(
+        reply(
+            ToolCall("run_code", {}, raw_json='{"code": "print(\'a\\ud800b\')"}'),
+            ToolCall(
+                "inspect_variable", {}, raw_json='{"name": "x", "expression": "\'a\\ud800b\'"}'
+            ),
+        ),
+        reply("Done."),
+    )
+    await session.ask("Print it.")
+    ran, looked_at = session.records("tool_result")
+    assert (ran.is_error, ran.content[0]["text"]) == (False, "a\ufffdb")
+    assert "fault of the extension" not in looked_at.content[0]["text"]
+
+
 OLD = {
     "3.0": {
         "metadata": {"name": ""},

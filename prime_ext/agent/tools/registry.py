@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from prime_ext.agent.tools.tool import Tool
+from prime_ext.clean_text import well_formed
 from prime_ext.errors import PrimeError
 from prime_ext.session.excerpts import fitted
 
@@ -114,7 +115,7 @@ class ToolRegistry:
     def check(self, tool: Tool, arguments: Any) -> dict[str, Any]:
         """Return ``arguments`` if they are valid for the tool's schema.
 
-        Floats with an integral value become integers.
+        Floats with an integral value become integers, and lone surrogates U+FFFD.
 
         Raises
         ------
@@ -132,7 +133,7 @@ class ToolRegistry:
                 code="invalid_arguments",
                 hint=f"The schema is {json.dumps(tool.input_schema)}",
             )
-        return {name: _integral(value) for name, value in arguments.items()}
+        return {name: _encodable(_integral(value)) for name, value in arguments.items()}
 
     def _validator(self, tool: Tool) -> Any:
         from jsonschema import Draft202012Validator
@@ -145,3 +146,14 @@ class ToolRegistry:
 def _integral(value: Any) -> Any:
     """Convert a float such as 1.0 to an integer: JSON Schema accepts it as one, Python does not."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _encodable(value: Any) -> Any:
+    """Replace lone surrogates, which JSON may contain, but neither a file nor a message."""
+    if isinstance(value, str):
+        return well_formed(value)
+    if isinstance(value, list):
+        return [_encodable(item) for item in value]
+    if isinstance(value, dict):
+        return {well_formed(name): _encodable(item) for name, item in value.items()}
+    return value
