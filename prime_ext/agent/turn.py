@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -178,7 +179,7 @@ class Turn:
                 self._calls.refuse(calls.pop(), self._turn, _CALL_CUT_OFF)
             for call in [c for c in calls if c["id"] in reply.invalid_inputs]:
                 calls.remove(call)
-                self._calls.refuse(call, self._turn, _not_json(reply.invalid_inputs[call["id"]]))
+                self._calls.refuse(call, self._turn, _no_object(reply.invalid_inputs[call["id"]]))
             await self._answer(calls)
         if not await self._settle():
             raise asyncio.CancelledError
@@ -419,8 +420,15 @@ _CALL_CUT_OFF = (
 )
 
 
-def _not_json(raw: str) -> str:
-    return f"Not run: the input of this call is not valid JSON. It was: {raw[:2_000]}"
+def _no_object(raw: str) -> str:
+    """Return why a call with the input ``raw``, which is no JSON object, is not run."""
+    try:
+        json.loads(raw)
+    except ValueError:
+        what = "not valid JSON"
+    else:
+        what = "JSON, but not an object with the parameters by name"
+    return f"Not run: the input of this call is {what}. It was: {raw[:2_000]}"
 
 
 _STOPPED_SHORT = {

@@ -150,7 +150,7 @@ BAD_CALLS = [
     (call("read_file", path="gone.csv"), ["no file or folder 'gone.csv'", "list_files"]),
     (call("launch_rocket"), ["no tool called 'launch_rocket'", "run_code"]),
     (ToolCall("run_code", {}, raw_json='{"code": "pri'), ["not valid JSON", '{"code": "pri']),
-    (ToolCall("run_code", {}, raw_json="[1, 2]"), ["JSON"]),
+    (ToolCall("run_code", {}, raw_json="[1, 2]"), ["JSON, but not an object", "[1, 2]"]),
 ]
 """What a model may send, and what it has to be told to do better. ``{code}`` and ``{text}`` stand
 for the ids of the notebook's cells."""
