@@ -66,7 +66,7 @@ class PrimeExtension(ExtensionApp):
         from prime_ext.kernel.notebook_kernels import NotebookKernels
         from prime_ext.kernel.server_kernels import (
             before_shutdown,
-            end_restarts,
+            prepare_shutdown,
             follow_starts,
         )
         from prime_ext.kernel.server_sessions import one_session_for_a_document
@@ -84,7 +84,7 @@ class PrimeExtension(ExtensionApp):
         self._warn_of_unknown_config()
         # Callbacks run in reverse order, so this one runs last, just before the server shuts its
         # kernels down.
-        self._closing.push_async_callback(end_restarts, server.kernel_manager)
+        self._closing.push_async_callback(prepare_shutdown, server.kernel_manager)
         data_dir = Path(self.data_dir).expanduser()
         try:
             data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)

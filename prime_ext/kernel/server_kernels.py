@@ -75,15 +75,22 @@ def before_shutdown(
     return replaced(kernel_manager, "shutdown_kernel", shutdown_kernel)
 
 
-async def end_restarts(kernel_manager: Any) -> None:
-    """Wait for kernel restarts in progress, and prevent further automatic restarts.
+async def prepare_shutdown(kernel_manager: Any) -> None:
+    """Wait for kernel restarts in progress, and make sure that the server can shut its kernels down.
 
     A kernel that died may be restarted just while the extension stops. Shutting it down in the
     middle of the restart fails, which breaks the server's own shutdown and leaves the new process
     running.
+
+    A kernel that failed to start breaks the shutdown as well: ``jupyter_client`` still lists it as
+    pending, and the server then does not find it. Such kernels are removed from that list.
     """
     for kernel_id in kernel_manager.list_kernel_ids():
         await _end_restarts_of(kernel_manager, kernel_id)
+    pending = getattr(kernel_manager, "_pending_kernels", {})
+    for kernel_id, task in list(pending.items()):
+        if task.done() and kernel_id not in kernel_manager:
+            del pending[kernel_id]
 
 
 async def _end_restarts_of(kernel_manager: Any, kernel_id: str) -> None:
