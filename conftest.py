@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from jupyter_server.serverapp import ServerApp
 
-from prime_ext.kernel.server_kernels import end_restarts
+from prime_ext.kernel.server_kernels import prepare_shutdown
 
 # How long an example takes says nothing of the code under test on a busy machine.
 settings.register_profile("prime_ext", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -56,7 +56,7 @@ def jp_server_cleanup(jp_asyncio_loop: asyncio.AbstractEventLoop) -> Iterator[No
     ServerApp.clear_instance()
     manager: Any = app.kernel_manager
     manager.shutdown_all = partial(manager.shutdown_all, now=True)
-    jp_asyncio_loop.run_until_complete(end_restarts(manager))
+    jp_asyncio_loop.run_until_complete(prepare_shutdown(manager))
     jp_asyncio_loop.run_until_complete(app._cleanup())
     manager.context.destroy()
 
