@@ -6,7 +6,7 @@ import difflib
 import hashlib
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,6 +14,13 @@ from prime_ext.clean_text import well_formed
 from prime_ext.errors import PrimeError
 
 CellType = Literal["code", "markdown", "raw"]
+
+LOCKS = {"edit_cell": "editable", "delete_cell": "deletable"}
+"""Operation → metadata of a cell (nbformat) that forbids it if false.
+
+As in JupyterLab, a locked cell can be run and moved, and one that is locked against editing only
+can be deleted.
+"""
 
 NEAR = 2
 """Number of cells listed on either side of an index that was given instead of an id."""
@@ -44,6 +51,11 @@ class Cell:
         """First line that is not blank, truncated to 60 characters."""
         line = next((line.strip() for line in self.source.splitlines() if line.strip()), "(empty)")
         return line if len(line) <= 60 else line[:59] + "…"
+
+    @property
+    def locks(self) -> list[str]:
+        """The operations that the cell's author forbids."""
+        return [kind for kind, flag in LOCKS.items() if self.metadata.get(flag) is False]
 
     @classmethod
     def from_nbformat(cls, cell: dict[str, Any], index: int) -> Cell:
@@ -112,6 +124,22 @@ class CellConflict(PrimeError):
         self.proposed = proposed
 
 
+class CellLocked(PrimeError):
+    """The author of the notebook forbids the operation on this cell. Nothing was changed."""
+
+    def __init__(self, cell_id: str, kind: str) -> None:
+        edits = kind == "edit_cell"
+        super().__init__(
+            f"Cell [{cell_id}] is locked against {'editing' if edits else 'deletion'} by its "
+            f"author (metadata {LOCKS[kind]}: false). Nothing was done.",
+            code="cell_locked",
+            hint="Ask the user to unlock it, or insert a new cell."
+            if edits
+            else "Ask the user to unlock it, or leave it where it is.",
+            status=409,
+        )
+
+
 class CellRunning(PrimeError):
     """The cell is running, so its source must not be changed. Nothing was changed.
 
@@ -147,6 +175,16 @@ class CellUnread(PrimeError):
         )
         self.cell_id = cell_id
         self.current = current
+
+
+def expect_unlocked(operation: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
+    """Raise ``CellLocked`` if the cell's metadata forbid the operation.
+
+    Locks do not concern an undo, which a person has asked for; nor does JupyterLab's own.
+    """
+    flag = LOCKS.get(operation["op"])
+    if flag is not None and metadata.get(flag) is False and not operation.get("undo"):
+        raise CellLocked(operation["cell_id"], operation["op"])
 
 
 def fence(text: str, language: str = "") -> str:

@@ -10,6 +10,7 @@ from prime_ext.notebook.cell import Cell, fence
 OUTPUT_CHARS = 1000
 """Maximum number of characters shown of one output, half of them from each end."""
 OUTPUTS_SHOWN = 10
+_LOCKED = {"edit_cell": "editing", "delete_cell": "deletion"}
 END_CHARS = 2000
 """Number of characters kept at either end of a long output; same as in
 ``src/notebook/outputs.ts``."""
@@ -29,6 +30,8 @@ def describe_cell(cell: Cell, total: int | None = None, *, outputs: bool = True)
     heading = f"[{cell.id}] {place}, {cell.cell_type}"
     if cell.cell_type == "code":
         heading += f", {_state(cell)}"
+    if cell.locks:
+        heading += f", locked against {' and '.join(_LOCKED[kind] for kind in cell.locks)}"
     parts = [heading, fence(cell.source)]
     if outputs and cell.outputs:
         parts += [f"→ {_output(output)}" for output in cell.outputs[:OUTPUTS_SHOWN]]

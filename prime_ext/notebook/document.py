@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from prime_ext.completed import brought_to_end, completed
 from prime_ext.errors import PrimeError
 from prime_ext.notebook.cell import (
+    LOCKS,
     Cell,
     CellConflict,
     CellNotFound,
@@ -20,6 +21,7 @@ from prime_ext.notebook.cell import (
     CellType,
     CellUnread,
     clean_source,
+    expect_unlocked,
     explain_missing,
     new_cell_id,
 )
@@ -97,7 +99,8 @@ class NotebookDocument:
     Each operation is recorded as a ``notebook_op``, whether it was applied or not.
 
     Raises ``PrimeError`` with the codes ``cell_not_found``, ``cell_conflict``, ``cell_running``,
-    ``notebook_not_found``, ``notebook_invalid``, ``notebook_not_saved`` and ``notebook_busy``.
+    ``cell_locked``, ``notebook_not_found``, ``notebook_invalid``, ``notebook_not_saved`` and
+    ``notebook_busy``.
     """
 
     def __init__(
@@ -336,6 +339,8 @@ class NotebookDocument:
             raise CellConflict(cell.id, cell.source, operation.get("source"))
 
     async def _change(self, operation: dict[str, Any]) -> Change:
+        if self._operations.reverts is not None and operation["op"] in LOCKS:
+            operation["undo"] = True
         return await completed(
             self._change_locked(uuid.uuid4().hex, operation), patience=STOP_SECONDS
         )
@@ -347,6 +352,9 @@ class NotebookDocument:
             try:
                 if kind != "insert_cell":
                     known = await self._cell(cell_id)
+                    # The writer checks it again. Here it goes before a conflict, which would have
+                    # the model merge for nothing.
+                    expect_unlocked(operation, known.metadata)
                     if "expected_hash" in operation:
                         self._expect(operation, known)
                 if kind in ("edit_cell", "delete_cell") and self._notebook.is_running(cell_id):

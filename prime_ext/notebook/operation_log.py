@@ -54,7 +54,7 @@ class OperationLog:
     ) -> None:
         self._recorder = recorder
         self.turn = turn
-        self._reverts = reverts
+        self.reverts = reverts
 
     def applied(
         self,
@@ -180,7 +180,7 @@ class OperationLog:
             cell_id=operation["cell_id"],
             status=status,
             turn=self.turn,
-            reverts=self._reverts,
+            reverts=self.reverts,
             **fields,
         )
         self._recorder.append(op)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from prime_ext.errors import PrimeError
-from prime_ext.notebook.cell import CellConflict, CellNotFound, source_hash
+from prime_ext.notebook.cell import CellConflict, CellNotFound, expect_unlocked, source_hash
 
 _VALID_ID = re.compile(r"[a-zA-Z0-9\-_]{1,64}")
 
@@ -43,7 +43,7 @@ def apply_operation(
 
     Raises
     ------
-    CellNotFound, CellConflict
+    CellNotFound, CellConflict, CellLocked
         Nothing was changed.
     PrimeError
         With the code ``not_a_code_cell`` if the cell cannot have outputs, or ``run_superseded`` if
@@ -75,11 +75,13 @@ def apply_operation(
     if kind == "edit_cell":
         if source_hash(_source(cell)) == source_hash(operation["source"]):
             return Applied(before, before)
+        expect_unlocked(operation, cell.get("metadata") or {})
         _expect(cell, operation, proposed=operation["source"])
         cell["source"] = operation["source"]
         if "outputs" in operation:
             _show(cell, operation, trusted=operation["trusted"])
     elif kind == "delete_cell":
+        expect_unlocked(operation, cell.get("metadata") or {})
         _expect(cell, operation)
         del cells[index]
         return Applied({**before, "cell": cell}, None)

@@ -6,7 +6,7 @@ import uuid
 from typing import Any
 
 from prime_ext.errors import PrimeError
-from prime_ext.notebook.cell import Cell, CellConflict, CellNotFound
+from prime_ext.notebook.cell import Cell, CellConflict, CellLocked, CellNotFound
 from prime_ext.notebook.lease import LeaseHub, OperationRefused
 from prime_ext.notebook.operations import Applied
 
@@ -14,9 +14,9 @@ from prime_ext.notebook.operations import Applied
 class BrowserWriter:
     """Reads and writes open notebooks through the browser that has them open.
 
-    Every method raises ``LeaseLost`` if no browser has the notebook open, ``CellNotFound`` or
-    ``CellConflict`` if the operation cannot be applied, and ``PrimeError`` for any other error that
-    the browser reports.
+    Every method raises ``LeaseLost`` if no browser has the notebook open, ``CellNotFound``,
+    ``CellConflict`` or ``CellLocked`` if the operation cannot be applied, and ``PrimeError`` for
+    any other error that the browser reports.
     """
 
     name = "browser"
@@ -79,6 +79,8 @@ def _error(refused: OperationRefused, operation: dict[str, Any]) -> PrimeError:
         return CellNotFound(refused.cell_id or operation["cell_id"])
     if refused.code == "cell_conflict":
         return CellConflict(operation["cell_id"], refused.source or "", operation.get("source"))
+    if refused.code == "cell_locked":
+        return CellLocked(operation["cell_id"], operation["op"])
     if refused.code == "save_conflict":
         return PrimeError(
             refused.message,

@@ -120,12 +120,19 @@ export type INotebookOperation =
       source: string;
       /** SHA-256 hex of the source this edit expects. */
       expected_hash: string;
+      /** Whether this undoes an earlier operation, so that locks of the cell do not count. */
+      undo?: boolean;
       /** Outputs that the cell gets, if they are reverted together with the source. */
       outputs?: IOutput[];
       execution_count?: number | null;
       trusted?: boolean;
     }
-  | { op: 'delete_cell'; cell_id: string; expected_hash: string }
+  | {
+      op: 'delete_cell';
+      cell_id: string;
+      expected_hash: string;
+      undo?: boolean;
+    }
   /** `after` as for `insert_cell`, but never `null`. */
   | { op: 'move_cell'; cell_id: string; after: string }
   /**

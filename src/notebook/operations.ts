@@ -60,7 +60,7 @@ export type Runs = Map<string, IRun>;
 /**
  * Apply an edit as a separate undo step.
  *
- * @throws OperationError with `cell_not_found` or `cell_conflict`
+ * @throws OperationError with `cell_not_found`, `cell_conflict` or `cell_locked`
  */
 export function applyEdit(notebook: ISharedNotebook, op: Edit): IApplied {
   endUndoStep(notebook, op.cell_id);
@@ -110,6 +110,7 @@ function edit(notebook: ISharedNotebook, op: Edit): IApplied {
   switch (op.op) {
     case 'edit_cell': {
       if (before.source !== op.source) {
+        expectUnlocked(notebook.getCell(index), 'editable', op);
         expect(before, op.cell_id, op.expected_hash);
         keepIds(notebook);
         replaceSource(notebook.getCell(index), op.source);
@@ -125,6 +126,7 @@ function edit(notebook: ISharedNotebook, op: Edit): IApplied {
       return { before, after: stateOf(notebook, index) };
     }
     case 'delete_cell': {
+      expectUnlocked(notebook.getCell(index), 'deletable', op);
       expect(before, op.cell_id, op.expected_hash);
       keepIds(notebook);
       const cell = wholeCell(notebook.getCell(index));
@@ -373,6 +375,20 @@ function expect(state: ICellState, cellId: string, hash: string): void {
       'cell_conflict',
       `Cell ${cellId} does not hold the source that was expected.`,
       { source: state.source }
+    );
+  }
+}
+
+/** Refuse what the metadata of a cell (nbformat) forbid, as JupyterLab does. */
+function expectUnlocked(
+  cell: ISharedCell,
+  flag: 'editable' | 'deletable',
+  op: { undo?: boolean }
+): void {
+  if (!op.undo && cell.getMetadata(flag) === false) {
+    throw new OperationError(
+      'cell_locked',
+      `Cell ${cell.id} is locked by its author (metadata ${flag}: false).`
     );
   }
 }

@@ -37,6 +37,12 @@ def text_cell(source: str, cell_id: str) -> dict[str, Any]:
     return {"cell_type": "markdown", "id": cell_id, "metadata": {}, "source": source}
 
 
+def locked(nb: dict[str, Any]) -> dict[str, Any]:
+    """The notebook with its first cell locked by its author."""
+    nb["cells"][0]["metadata"].update(editable=False, deletable=False)
+    return nb
+
+
 def notebook_of(cells: list[dict[str, Any]], minor: int = 5) -> dict[str, Any]:
     return {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": minor}
 

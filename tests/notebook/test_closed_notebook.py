@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from prime_ext.errors import PrimeError
-from prime_ext.notebook.cell import CellConflict, source_hash
+from prime_ext.notebook.cell import CellConflict, CellLocked, source_hash
 from prime_ext.notebook.document import NotebookDocument
 from prime_ext.notebook.documents import NotebookDocuments
 from tests.notebook.conftest import (
@@ -19,6 +19,7 @@ from tests.notebook.conftest import (
     ScriptedKernel,
     Write,
     code_cell,
+    locked,
     notebook,
     notebook_of,
     state,
@@ -113,6 +114,59 @@ async def test_after_a_restart_nothing_is_overwritten_unread(
         await document.edit("a", "2")
     await document.edit("a", "informed by the error")
     assert sources(await disk()) == ["informed by the error"]
+
+
+async def test_a_cell_that_its_author_has_locked_is_run_and_moved_but_not_changed(
+    documents: NotebookDocuments,
+    document: NotebookDocument,
+    write: Write,
+    disk: Disk,
+    recorded: Recorded,
+) -> None:
+    nb = notebook("1", "2")
+    nb["cells"][0]["metadata"] = {"editable": False}
+    nb["cells"][1]["metadata"] = {"deletable": False}
+    await write(nb)
+    for change, told in (
+        (document.edit("a", "one", "0" * 64), "locked against editing"),
+        (document.delete("b"), "locked against deletion"),
+    ):
+        with pytest.raises(CellLocked, match=told) as caught:
+            await change
+        assert "Ask the user to unlock it" in caught.value.hint
+    assert {(r.status, r.code) for r in recorded.records} == {("failed", "cell_locked")}
+    kernel = ScriptedKernel()
+    kernel.finish.set()
+    await document.run("a", kernel)
+    await document.move("a", "b")
+    await document.edit("b", "two")
+    assert sources(await disk()) == ["two", "1"]
+    await document.delete("a")
+    assert sources(await disk()) == ["two"]
+    undo = documents.get("work.ipynb", recorded, reverts="turn-1")
+    await undo.delete("b")
+    assert sources(await disk()) == []
+
+
+@pytest.mark.parametrize("action", ["edit", "delete"])
+async def test_a_lock_that_comes_between_reading_and_writing_counts(
+    action: str, document: NotebookDocument, write: Write, disk: Disk, contents: Any
+) -> None:
+    await write(notebook("1"))
+    await document.cells()
+    real_get, looks = contents.get, 0
+
+    async def get(path: str, **options: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        if looks == 2:  # after the look at the cell, before the one at the file to write
+            await write(locked(notebook("1")))
+        return await real_get(path, **options)
+
+    contents.get = get
+    with pytest.raises(CellLocked):
+        await (document.edit("a", "2") if action == "edit" else document.delete("a"))
+    assert sources(await disk()) == ["1"]
 
 
 @pytest.mark.parametrize("action", ["delete", "run"])

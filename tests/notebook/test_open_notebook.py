@@ -12,7 +12,7 @@ import pytest
 from prime_ext.errors import PrimeError
 from prime_ext.kernel.execution import Execution
 from prime_ext.notebook import mirror
-from prime_ext.notebook.cell import CellConflict
+from prime_ext.notebook.cell import LOCKS, CellConflict, CellLocked
 from prime_ext.notebook.document import NotebookDocument
 from prime_ext.notebook.lease import LeaseClient, LeaseHub
 from prime_ext.notebook.renames import follow_renames
@@ -23,6 +23,7 @@ from tests.notebook.conftest import (
     ScriptedKernel,
     Write,
     code_cell,
+    locked,
     notebook,
     notebook_of,
     state,
@@ -103,6 +104,23 @@ async def test_conflict_with_typing_between_reading_and_writing(
         await document.edit("a", "by the agent")
     assert caught.value.current == "typed this moment"
     assert recorded.records[-1].before == {"source": "typed this moment"}
+
+
+@pytest.mark.parametrize("action", ["edit", "delete"])
+async def test_a_lock_that_the_user_sets_between_reading_and_writing_counts(
+    action: str, document: NotebookDocument, page: FakeBrowser
+) -> None:
+    real_apply = page.apply
+
+    def apply(op: dict[str, Any]) -> dict[str, Any]:
+        if op["op"] in LOCKS:
+            locked(page.notebook)
+        return real_apply(op)
+
+    page.apply = apply
+    with pytest.raises(CellLocked, match="by its author"):
+        await (document.edit("a", "one") if action == "edit" else document.delete("a"))
+    assert sources(page.notebook) == ["1", "2"]
 
 
 async def test_missing_cells_are_explained_by_what_the_browser_has(

@@ -11,7 +11,7 @@ import pytest
 
 from prime_ext.kernel.late_outputs import LateOutputs
 from prime_ext.kernel.outputs import OutputCollector
-from prime_ext.notebook.cell import CellConflict, CellNotFound, source_hash
+from prime_ext.notebook.cell import CellConflict, CellLocked, CellNotFound, source_hash
 from prime_ext.notebook.document import NotebookDocument
 from prime_ext.notebook.documents import NotebookDocuments
 from prime_ext.notebook.lease import LeaseHub
@@ -22,6 +22,7 @@ from tests.notebook.conftest import (
     ScriptedKernel,
     Write,
     code_cell,
+    locked,
     notebook,
     notebook_of,
     text_cell,
@@ -115,6 +116,16 @@ async def test_what_others_typed_is_a_conflict(document: NotebookDocument, share
         await document.edit("a", "2", source_hash("0"))
     with pytest.raises(CellNotFound):
         await document.edit("z", "2")
+    assert sources(shared) == ["1"]
+
+
+async def test_what_its_author_has_locked_is_left_alone(
+    document: NotebookDocument, share: Share
+) -> None:
+    shared = share(locked(notebook("1")))
+    for change in (document.edit("a", "2"), document.delete("a")):
+        with pytest.raises(CellLocked):
+            await change
     assert sources(shared) == ["1"]
 
 

@@ -22,7 +22,7 @@ from prime_ext.notebook.documents import NotebookDocuments
 from prime_ext.notebook.lease import LeaseHub
 from tests.kernel.conftest import until
 from tests.notebook.browser import FakeBrowser
-from tests.notebook.conftest import Recorded, code_cell, notebook, notebook_of, text_cell
+from tests.notebook.conftest import Recorded, code_cell, locked, notebook, notebook_of, text_cell
 
 PATH = "work.ipynb"
 PNG = (
@@ -178,6 +178,17 @@ async def test_reading_says_what_a_cell_is(bench: Bench) -> None:
     assert "A" * 100 not in shown
     assert len(shown) < 3000
     assert "[t] cell 3 of 3, markdown\n````\n# Text" in shown
+
+
+async def test_a_lock_is_read_with_the_cell_and_told_before_anybody_is_asked(bench: Bench) -> None:
+    bench.write(locked(notebook("x = 1", "y = 2")))
+    shown = await bench.text("read_notebook")
+    assert "[a] cell 1 of 2, code, not run, locked against editing and deletion\n" in shown
+    assert "[b] cell 2 of 2, code, not run\n" in shown
+    for name, arguments in (("edit_cell", {"source": "x = 2"}), ("delete_cell", {})):
+        told = await bench.preview(name, cell_id="a", **arguments)
+        assert str(told).startswith("This will fail: Cell [a] is locked against")
+    assert isinstance(await bench.preview("run_cell", cell_id="a"), Question)
 
 
 async def test_reading_a_range_or_a_search(bench: Bench) -> None:

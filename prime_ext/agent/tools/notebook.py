@@ -9,7 +9,7 @@ from prime_ext.agent.tools.runs import Run, begin_run
 from prime_ext.agent.tools.text_files import unified_diff
 from prime_ext.agent.tools.tool import Preview, Question, Tool, ToolContext, ToolOutcome
 from prime_ext.errors import PrimeError
-from prime_ext.notebook.cell import Cell, clean_source, fence
+from prime_ext.notebook.cell import Cell, clean_source, expect_unlocked, fence
 from prime_ext.notebook.describe import describe_cell
 from prime_ext.notebook.document import Change
 from prime_ext.notebook.seen import Changes
@@ -161,7 +161,7 @@ def _changed(change: Change, text: str) -> ToolOutcome:
 
 
 async def _preview_edit(context: ToolContext, arguments: dict[str, Any]) -> Question | str:
-    cell = await _present(context, arguments["cell_id"])
+    cell = await _present(context, arguments["cell_id"], "edit_cell")
     if isinstance(cell, str):
         return cell
     diff = unified_diff(cell.source, clean_source(arguments["source"]), f"cell {cell.id}")
@@ -171,9 +171,9 @@ async def _preview_edit(context: ToolContext, arguments: dict[str, Any]) -> Ques
     )
 
 
-def _preview_source(verb: str) -> Preview:
+def _preview_source(verb: str, op: str) -> Preview:
     async def preview(context: ToolContext, arguments: dict[str, Any]) -> Question | str:
-        cell = await _present(context, arguments["cell_id"])
+        cell = await _present(context, arguments["cell_id"], op)
         if isinstance(cell, str):
             return cell
         language = _language(context) if cell.cell_type == "code" else "markdown"
@@ -183,12 +183,12 @@ def _preview_source(verb: str) -> Preview:
 
 
 async def _preview_move(context: ToolContext, arguments: dict[str, Any]) -> Question | str:
-    cell = await _present(context, arguments["cell_id"])
+    cell = await _present(context, arguments["cell_id"], "move_cell")
     if isinstance(cell, str):
         return cell
     if arguments["after"] == "":
         return Question(f"Move {_named(cell)}", "It goes to the top.")
-    after = await _cell(context, arguments["after"])
+    after = await _cell(context, arguments["after"], "move_cell")
     if isinstance(after, str):
         return after
     return Question(
@@ -201,7 +201,7 @@ async def _preview_insert(context: ToolContext, arguments: dict[str, Any]) -> Qu
     kind = arguments.get("cell_type", "code")
     after = arguments.get("after")
     if after:
-        cell = await _cell(context, after)
+        cell = await _cell(context, after, "insert_cell")
         if isinstance(cell, str):
             return cell
         after = _named(cell)
@@ -216,23 +216,25 @@ def _named(cell: Cell) -> str:
     return f"cell {cell.index + 1}: {cell.first_line}"
 
 
-async def _present(context: ToolContext, cell_id: str) -> Cell | str:
-    """Return the cell for a preview, and note that this state of it was shown.
+async def _present(context: ToolContext, cell_id: str, op: str) -> Cell | str:
+    """Return the cell for a preview of ``op``, and note that this state of it was shown.
 
-    A change of the cell after that is a conflict. If there is no such cell, the return value is a
-    text that says so.
+    A change of the cell after that is a conflict. If there is no such cell, or if it is locked
+    against ``op``, the return value is a text that says so.
     """
-    cell = await _cell(context, cell_id)
+    cell = await _cell(context, cell_id, op)
     if isinstance(cell, Cell) and context.document.seen.hash(cell.id) is None:
         context.document.seen.shown(cell)
     return cell
 
 
-async def _cell(context: ToolContext, cell_id: str) -> Cell | str:
+async def _cell(context: ToolContext, cell_id: str, op: str) -> Cell | str:
     try:
-        return await context.document.cell(cell_id)
+        cell = await context.document.cell(cell_id)
+        expect_unlocked({"op": op, "cell_id": cell_id}, cell.metadata)
     except PrimeError as error:
         return f"This will fail: {error.message}"
+    return cell
 
 
 def _place(after: str | None) -> str:
@@ -348,7 +350,7 @@ TOOLS = [
         approval="edit",
         handler=_delete_cell,
         summary=lambda i: f"Delete cell {i['cell_id']}",
-        preview=_preview_source("Delete"),
+        preview=_preview_source("Delete", "delete_cell"),
     ),
     Tool(
         name="move_cell",
@@ -387,6 +389,6 @@ TOOLS = [
         approval="run",
         handler=_run_cell,
         summary=lambda i: f"Run cell {i['cell_id']}",
-        preview=_preview_source("Run"),
+        preview=_preview_source("Run", "run_cell"),
     ),
 ]

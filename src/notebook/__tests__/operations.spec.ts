@@ -163,6 +163,28 @@ describe('applyEdit', () => {
     expect(shared.getCell(1).toJSON()).toEqual(whole);
   });
 
+  it('leaves a cell that is locked as it is, unless it undoes something', () => {
+    const shared = notebook('1');
+    shared.getCell(0).setMetadata('editable', false);
+    shared.getCell(0).setMetadata('deletable', false);
+    const edit = { op: 'edit_cell' as const, cell_id: 'a', source: '2' };
+    const remove = { op: 'delete_cell' as const, cell_id: 'a' };
+    const hash = { expected_hash: sourceHash('1') };
+    for (const op of [edit, remove]) {
+      const error = failure(() => applyEdit(shared, { ...op, ...hash }));
+      expect(error.code).toBe('cell_locked');
+    }
+    expect(sources(shared)).toEqual(['1']);
+    applyEdit(shared, { ...edit, ...hash, undo: true });
+    expect(sources(shared)).toEqual(['2']);
+    applyEdit(shared, {
+      ...remove,
+      expected_hash: sourceHash('2'),
+      undo: true
+    });
+    expect(sources(shared)).toEqual([]);
+  });
+
   it('refuses to delete a cell that has changed', () => {
     const shared = notebook('by the user');
     const op = { op: 'delete_cell' as const, cell_id: 'a' };
