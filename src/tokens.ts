@@ -10,7 +10,7 @@ import { IDisposable } from '@lumino/disposable';
 import { ISignal } from '@lumino/signaling';
 
 import { IAttachment } from './api/attachments';
-import { ClientFrame, ServerFrame } from './api/frames';
+import { ClientFrame, ErrorFrame, ServerFrame } from './api/frames';
 import {
   INewSession,
   INotebookInUse,
@@ -103,13 +103,19 @@ export interface ISessionStream extends IDisposable {
   /** Emitted for each frame. `replay()` returns the frames that arrived before `acquire`. */
   readonly frameReceived: ISignal<ISessionStream, ServerFrame>;
 
-  /** Emitted with the new status when the status of the connection changes. */
+  /** Emitted with the status when it, or `refusal`, changes. */
   readonly connectionChanged: ISignal<ISessionStream, ConnectionStatus>;
 
   readonly connected: boolean;
 
   /** `gone`: the session no longer exists on the server, and reconnecting has stopped. */
   readonly status: ConnectionStatus;
+
+  /**
+   * Why the server refuses the session, for example because another process has it open; else
+   * `null`. The status stays `disconnected` until the server accepts it.
+   */
+  readonly refusal: ErrorFrame | null;
 
   /** Resolves when the initial replay of the existing records is complete. */
   readonly ready: Promise<void>;

@@ -67,9 +67,10 @@ export type ServerFrame =
   | { type: 'message_complete'; turn: string; seq: number }
   | { type: 'state'; state: ISessionState }
   /**
-   * The client holds, or has lost, the lease of a notebook. The holder also gets `written`, the
-   * version of the file if only the server has changed it since the version in the claim, and
-   * `running`, the ids of the cells that the server is running.
+   * Whether the client holds the lease of a notebook: in answer to a claim, whenever that changes,
+   * and whenever the server or another client has written the file. `written` is the version of the
+   * file if only the server and clients have changed it since the version that this client shows;
+   * `running` are the ids of the cells that the server is running.
    */
   | {
       type: 'lease';
@@ -187,14 +188,17 @@ export type INotebookOperation =
   | { op: 'read'; start: number }
   | { op: 'save' };
 
+export type ErrorFrame = Extract<ServerFrame, { type: 'error' }>;
+
 export type ClientFrame =
   /** `client` identifies this page; it is the same on all its connections and reconnections. */
   | {
       type: 'lease';
-      action: 'claim' | 'release';
+      /** `saved` and `loaded`: the page shows another version of the file from now on. */
+      action: 'claim' | 'release' | 'saved' | 'loaded';
       notebook: string;
       client?: string;
-      /** Hash of the version of the file that the page has loaded. */
+      /** Hash of the version of the file that the page shows. */
       version?: string;
     }
   | {
@@ -215,5 +219,7 @@ export type ClientFrame =
         message: string;
         cell_id?: string;
         source?: string;
+        /** Whether the page lacks changes of the file, which it could not merge. */
+        behind?: boolean;
       };
     };

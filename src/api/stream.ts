@@ -6,12 +6,18 @@ import { ISignal, Signal } from '@lumino/signaling';
 
 import { ConnectionStatus, ISessionStream, ISessionStreams } from '../tokens';
 import { FrameBuffer } from './frameBuffer';
-import { ClientFrame, ServerFrame } from './frames';
+import { ClientFrame, ErrorFrame, ServerFrame } from './frames';
 import { ApiError, PrimeApi } from './rest';
 
 /** First and longest delay before a reconnection attempt, in milliseconds. */
 const FIRST_DELAY = 500;
 const LONGEST_DELAY = 30_000;
+
+/**
+ * Longest delay while the server refuses the session, in milliseconds: it may be free again as soon
+ * as another process ends, and the user waits for that.
+ */
+const LONGEST_REFUSED_DELAY = 5_000;
 
 /**
  * `seq` after which a connection without records resumes: no record has a larger one, so the server
@@ -46,6 +52,10 @@ export class SessionConnection {
 
   get status(): ConnectionStatus {
     return this._status;
+  }
+
+  get refusal(): ErrorFrame | null {
+    return this._refusal;
   }
 
   get ready(): Promise<void> {
@@ -109,7 +119,10 @@ export class SessionConnection {
   private _connect(): void {
     window.clearTimeout(this._timer);
     this._dropSocket();
-    this._setStatus('connecting');
+    this._isAnswered = false;
+    if (!this._refusal) {
+      this._setStatus('connecting');
+    }
     for (const frame of this._buffer?.restart() ?? []) {
       this._frameReceived.emit(frame);
     }
@@ -121,22 +134,37 @@ export class SessionConnection {
     let opened = false;
     socket.onopen = () => {
       opened = true;
-      this._setStatus('connected');
+      // The server accepts the connection before it refuses the session.
+      if (!this._refusal) {
+        this._setStatus('connected');
+      }
     };
-    socket.onmessage = event => this._onMessage(event.data);
+    let refusal: ErrorFrame | null = null;
+    socket.onmessage = event => {
+      refusal = this._onMessage(event.data) ?? refusal;
+    };
     socket.onclose = event => {
       this._dropSocket();
-      void this._afterClose(opened && !GONE_CODES.includes(event.code));
+      const known = opened && !GONE_CODES.includes(event.code);
+      void this._afterClose(known, refusal);
     };
   }
 
-  private _onMessage(data: unknown): void {
+  /** Process a frame. An error in place of the session's frames is returned instead. */
+  private _onMessage(data: unknown): ErrorFrame | void {
     let frame: ServerFrame;
     try {
       frame = JSON.parse(String(data));
     } catch {
       console.warn('Prime: a frame that is not JSON was ignored.');
       return;
+    }
+    if (!this._isAnswered) {
+      if (frame.type === 'error') {
+        return frame;
+      }
+      this._isAnswered = true;
+      this._setStatus('connected');
     }
     if (frame.type === 'progress' && this._buffer) {
       frame = this._buffer.whole(frame);
@@ -172,9 +200,13 @@ export class SessionConnection {
    * session first.
    *
    * @param known - Whether the session is known to exist.
+   * @param refusal - Why the server refused the session, if it did.
    */
-  private async _afterClose(known: boolean): Promise<void> {
-    this._setStatus('disconnected');
+  private async _afterClose(
+    known: boolean,
+    refusal: ErrorFrame | null
+  ): Promise<void> {
+    this._setStatus('disconnected', refusal);
     if (!known) {
       try {
         await this._api.session(this.sessionId);
@@ -196,8 +228,11 @@ export class SessionConnection {
   }
 
   private _retryLater(): void {
-    this._setStatus('disconnected');
-    const longest = Math.min(LONGEST_DELAY, FIRST_DELAY * 2 ** this._attempt);
+    this._setStatus('disconnected', this._refusal);
+    const longest = Math.min(
+      this._refusal ? LONGEST_REFUSED_DELAY : LONGEST_DELAY,
+      FIRST_DELAY * 2 ** this._attempt
+    );
     this._attempt += 1;
     // Jitter, so that the pages of all users do not reconnect at the same moment.
     const delay = longest * (0.5 + Math.random() / 2);
@@ -216,9 +251,15 @@ export class SessionConnection {
     }
   }
 
-  private _setStatus(status: ConnectionStatus): void {
-    if (status !== this._status && !this._disposed) {
+  private _setStatus(
+    status: ConnectionStatus,
+    refusal: ErrorFrame | null = null
+  ): void {
+    const changed =
+      status !== this._status || refusal?.code !== this._refusal?.code;
+    if (changed && !this._disposed) {
       this._status = status;
+      this._refusal = refusal;
       this._connectionChanged.emit(status);
     }
   }
@@ -226,6 +267,9 @@ export class SessionConnection {
   private readonly _onOnline = (): void => this.reconnect();
 
   private _status: ConnectionStatus = 'connecting';
+  private _refusal: ErrorFrame | null = null;
+  /** Whether the current socket has received a frame of the session. */
+  private _isAnswered = false;
   private _socket: WebSocket | null = null;
   /** `null`: without records. */
   private _buffer: FrameBuffer | null;
@@ -326,6 +370,10 @@ class HeldStream implements ISessionStream {
 
   get status(): ConnectionStatus {
     return this._connection.status;
+  }
+
+  get refusal(): ErrorFrame | null {
+    return this._connection.refusal;
   }
 
   get ready(): Promise<void> {

@@ -1,9 +1,10 @@
 import { IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 
-import { ServerFrame } from '../api/frames';
+import { ErrorFrame, ServerFrame } from '../api/frames';
 import { Conversation } from '../model/conversation';
 import { ConnectionStatus, ISessionStream } from '../tokens';
+import { IFailure } from './state';
 import { PanelStore } from './store';
 
 /** The current session: applies the frames of its stream to the panel's state. */
@@ -21,7 +22,7 @@ export class LiveSession implements IDisposable {
     _stream.frameReceived.connect(this._onFrame, this);
     _stream.connectionChanged.connect(this._onConnection, this);
     _store.conversation = this._conversation;
-    _store.set({ connection: _stream.status });
+    this._showConnection();
   }
 
   /** Emitted for each live frame; not for replayed frames. */
@@ -45,7 +46,7 @@ export class LiveSession implements IDisposable {
   dispose(): void {
     this._stream.dispose();
     this._store.conversation = null;
-    this._store.set({ connection: null });
+    this._store.set({ connection: null, refusal: null });
     Signal.clearData(this);
   }
 
@@ -70,13 +71,7 @@ export class LiveSession implements IDisposable {
       this._store.set({ sending: null });
     }
     if (frame.type === 'error') {
-      this._store.set({
-        failure: {
-          code: frame.code,
-          message: frame.message,
-          hint: frame.hint ?? ''
-        }
-      });
+      this._store.set({ failure: failureIn(frame) });
     }
     const state = this._store.state;
     if (
@@ -90,13 +85,25 @@ export class LiveSession implements IDisposable {
   }
 
   private _onConnection(_: ISessionStream, connection: ConnectionStatus): void {
-    this._store.set({ connection });
+    this._showConnection();
     this._connectionChanged.emit(connection);
+  }
+
+  private _showConnection(): void {
+    const { status, refusal } = this._stream;
+    this._store.set({
+      connection: status,
+      refusal: refusal && failureIn(refusal)
+    });
   }
 
   private _conversation = new Conversation();
   private _liveFrame = new Signal<this, ServerFrame>(this);
   private _connectionChanged = new Signal<this, ConnectionStatus>(this);
+}
+
+function failureIn({ code, message, hint }: ErrorFrame): IFailure {
+  return { code, message, hint: hint ?? '' };
 }
 
 /** Whether a frame is the record of the message that is being sent. */

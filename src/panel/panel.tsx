@@ -91,7 +91,11 @@ function Conversation(props: { state: IPanelState }): JSX.Element {
   }
   // Do not render a long session many times while it is replayed.
   if (conversation && !conversation.ready) {
-    return state.sending === null ? <Loading /> : <SendingOnly state={state} />;
+    if (state.sending !== null) {
+      return <SendingOnly state={state} />;
+    }
+    // The banner says why nothing is loaded.
+    return state.refusal ? <div className="jp-prime-Messages" /> : <Loading />;
   }
   const items = conversation?.items ?? [];
   if (items.length === 0 && state.sending === null) {
@@ -152,9 +156,12 @@ function SendingOnly(props: { state: IPanelState }): JSX.Element {
   );
 }
 
-/** A banner shown while the server cannot be reached or the stream is disconnected. */
+/**
+ * A banner shown while the server cannot be reached or refuses the session, or the stream is
+ * disconnected.
+ */
 export function ConnectionBanner(props: { state: IPanelState }): JSX.Element {
-  const { connection, serverFailure, server, notebook, sessionId } =
+  const { connection, refusal, serverFailure, server, notebook, sessionId } =
     props.state;
   const { controller, trans } = usePanel();
   const [lasting, setLasting] = React.useState(false);
@@ -179,7 +186,11 @@ export function ConnectionBanner(props: { state: IPanelState }): JSX.Element {
           <span>
             {unavailable
               ? unavailableText(serverFailure, trans)
-              : brokenText(props.state.failure, trans)}
+              : refusal
+                ? `${refusal.message} ${refusal.hint}`
+                : trans.__(
+                    'Disconnected from the server. The agent keeps working; reconnecting…'
+                  )}
           </span>
           <button
             type="button"
@@ -194,22 +205,6 @@ export function ConnectionBanner(props: { state: IPanelState }): JSX.Element {
       )}
     </div>
   );
-}
-
-function brokenText(
-  failure: IFailure | null,
-  trans: TranslationBundle
-): string {
-  switch (failure?.code) {
-    case 'session_locked':
-      return trans.__('This session is open in another server or run.');
-    case 'session_newer':
-      return trans.__('This session needs a newer version of Prime.');
-    default:
-      return trans.__(
-        'Disconnected from the server. The agent keeps working; reconnecting…'
-      );
-  }
 }
 
 function unavailableText(failure: IFailure, trans: TranslationBundle): string {

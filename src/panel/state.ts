@@ -27,6 +27,8 @@ export interface IPanelState {
   readonly sessionId: string | null | undefined;
   readonly conversation: IConversation | null;
   readonly connection: ConnectionStatus | null;
+  /** Why the server refuses the session. */
+  readonly refusal: IFailure | null;
   /** Settings that the next session starts with; `null`: the server's default. */
   readonly newSession: {
     readonly permissionMode: PermissionMode | null;
@@ -55,6 +57,7 @@ export const EMPTY_STATE: IPanelState = {
   sessionId: undefined,
   conversation: null,
   connection: null,
+  refusal: null,
   newSession: { permissionMode: null, model: null },
   draft: '',
   attachments: [],

@@ -408,6 +408,50 @@ describe('SessionStreams', () => {
     expect(sockets).toEqual([5, 6, 7, 7, 7, 7, 8, 8, 9]);
   });
 
+  it('says why the server refuses the session, until it does not', async () => {
+    const stream = streams.acquire('s');
+    const seen = watch(stream);
+    const statuses: string[] = [];
+    stream.connectionChanged.connect((_, status) => {
+      statuses.push(`${status}: ${stream.refusal?.code}`);
+    });
+    const refuse = (code: string): void => {
+      FakeSocket.last.onopen?.();
+      FakeSocket.last.push({ type: 'error', code, message: 'Run.' });
+      FakeSocket.last.onclose?.({ code: 4409 });
+    };
+    refuse('session_locked');
+    expect(stream.refusal).toMatchObject({ message: 'Run.' });
+    expect(statuses.splice(0)).toEqual([
+      'connected: undefined',
+      'disconnected: session_locked'
+    ]);
+    // The reason stays while the stream tries again, at most some seconds later.
+    for (let i = 0; i < 9; i++) {
+      const before = FakeSocket.all.length;
+      await jest.advanceTimersByTimeAsync(5000);
+      expect(FakeSocket.all.length).toBeGreaterThan(before);
+      refuse('session_locked');
+    }
+    expect(statuses).toEqual([]);
+    expect(seen).toEqual([]);
+    // A server that is down does not say so any more.
+    await jest.advanceTimersByTimeAsync(5000);
+    FakeSocket.last.onclose?.({ code: 1006 });
+    expect(statuses.splice(0)).toEqual(['disconnected: undefined']);
+    await jest.advanceTimersByTimeAsync(30_000);
+    refuse('session_locked');
+    statuses.splice(0);
+
+    await jest.advanceTimersByTimeAsync(5000);
+    FakeSocket.last.onopen?.();
+    expect(stream.connected).toBe(false);
+    ready(FakeSocket.last);
+    expect(stream.connected).toBe(true);
+    expect(statuses).toEqual(['connected: undefined']);
+    expect(seen).toEqual(['ready']);
+  });
+
   it('sends only while connected', () => {
     const stream = streams.acquire('s');
     const frame = { type: 'lease', action: 'claim', notebook: 'a' } as const;

@@ -15,11 +15,14 @@ it('A lost connection is announced, unless it is back soon', () => {
   const context = {
     trans: nullTranslator.load('prime_ext')
   } as unknown as IPanelContext;
-  const show = (connection: IPanelState['connection']): void =>
+  const show = (
+    connection: IPanelState['connection'],
+    refusal: IPanelState['refusal'] = null
+  ): void =>
     React.act(() =>
       root.render(
         <PanelProvider value={context}>
-          <ConnectionBanner state={{ ...EMPTY_STATE, connection }} />
+          <ConnectionBanner state={{ ...EMPTY_STATE, connection, refusal }} />
         </PanelProvider>
       )
     );
@@ -34,6 +37,14 @@ it('A lost connection is announced, unless it is back soon', () => {
   show('disconnected');
   React.act(() => jest.advanceTimersByTime(10_000));
   expect(region.textContent).toMatch(/^Disconnected from the server\./);
+  show('disconnected', {
+    code: 'session_locked',
+    message: 'Session s is open in another server.',
+    hint: 'Shut it down.'
+  });
+  expect(region.textContent).toMatch(
+    /^Session s is open in another server. Shut it down\./
+  );
   show('connected');
   expect(region.textContent).toBe('');
 

@@ -1,7 +1,7 @@
 import { Signal } from '@lumino/signaling';
 
 import { IAttachment } from '../../api/attachments';
-import { ServerFrame } from '../../api/frames';
+import { ErrorFrame, ServerFrame } from '../../api/frames';
 import { ApiError, PrimeApi } from '../../api/rest';
 import { Log, recordFrame, state } from '../../model/__tests__/records';
 import { ISessions, ISessionStream, ISessionStreams } from '../../tokens';
@@ -12,6 +12,7 @@ import { permissionModeOf, messageToRetry } from '../state';
 class FakeStream {
   frames: ServerFrame[] = [];
   status = 'connected';
+  refusal: ErrorFrame | null = null;
   disposed = false;
   frameReceived = new Signal<any, ServerFrame>(this);
   connectionChanged = new Signal<any, any>(this);
@@ -75,6 +76,7 @@ describe('PanelController', () => {
   let storage: Map<string, string>;
   let scheduled: (() => void)[];
   let claimed: jest.Mock;
+  let refused: ErrorFrame | null;
 
   function drafts(): Drafts {
     return new Drafts(
@@ -94,6 +96,7 @@ describe('PanelController', () => {
       streams: {
         acquire: (id: string) => {
           const stream = new FakeStream();
+          stream.refusal = refused;
           streams.set(id, stream);
           return stream as unknown as ISessionStream;
         }
@@ -136,6 +139,7 @@ describe('PanelController', () => {
       restore: jest.fn(async () => undefined),
       giveUpRestore: jest.fn(async () => undefined)
     };
+    refused = null;
     sessions = new FakeSessions();
     streams = new Map();
     storage = new Map();
@@ -217,6 +221,26 @@ describe('PanelController', () => {
     expect(api.send).toHaveBeenCalledTimes(2);
     expect(api.send).toHaveBeenLastCalledWith('made', 'and now?', []);
     expect(controller.snapshot()).toMatchObject({ draft: '', failure: null });
+  });
+
+  it('knows why the server refuses a session, also from before it was shown', async () => {
+    const refusal = {
+      type: 'error',
+      code: 'session_locked',
+      message: 'It is open in another server.'
+    } as const;
+    refused = refusal;
+    await sessions.select('a.ipynb', 'locked');
+    const { message } = refusal;
+    expect(controller.snapshot().refusal).toMatchObject({ message, hint: '' });
+    const stream = streams.get('locked')!;
+    stream.refusal = null;
+    stream.connectionChanged.emit('connected');
+    expect(controller.snapshot().refusal).toBeNull();
+    stream.refusal = refusal;
+    stream.connectionChanged.emit('disconnected');
+    await sessions.select('a.ipynb', null);
+    expect(controller.snapshot().refusal).toBeNull();
   });
 
   describe('the variables', () => {
