@@ -13,16 +13,22 @@ const DEFAULT_LANGUAGE = 'python';
 
 /** Makes the panel follow the current notebook, and gives it access to the open notebooks. */
 export class NotebookFollower implements INotebookView {
+  /** @param restored - Resolves when JupyterLab has restored its layout. */
   constructor(
     private readonly _tracker: INotebookTracker,
     private readonly _controller: PanelController,
     private readonly _sessions: ISessions,
-    private readonly _contents: Contents.IManager
+    private readonly _contents: Contents.IManager,
+    restored: Promise<unknown>
   ) {
     _tracker.widgetAdded.connect((_, panel) => this._watchPath(panel));
     _tracker.forEach(panel => this._watchPath(panel));
-    _tracker.currentChanged.connect(this._follow, this);
-    this._follow();
+    // Until then, each notebook that is opened again is the current one for a moment, and all of
+    // their sessions would be loaded.
+    void restored.then(() => {
+      _tracker.currentChanged.connect(this._follow, this);
+      this._follow();
+    });
   }
 
   revealCell(notebook: string, cellId: string): boolean {

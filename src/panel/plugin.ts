@@ -158,7 +158,8 @@ export const panel: JupyterFrontEndPlugin<IChatPanel> = {
           tracker,
           controller,
           sessions,
-          contents
+          contents,
+          app.restored
         ),
         mentions,
         active,

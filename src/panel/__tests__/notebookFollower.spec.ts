@@ -1,5 +1,6 @@
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { Contents } from '@jupyterlab/services';
+import { PromiseDelegate } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
 
 import { ISessions } from '../../tokens';
@@ -32,7 +33,8 @@ describe('revealCell', () => {
     } as unknown as INotebookTracker,
     {} as PanelController,
     {} as ISessions,
-    { localPath: (path: string) => path } as Contents.IManager
+    { localPath: (path: string) => path } as Contents.IManager,
+    new Promise(() => undefined)
   );
 
   it('selects the cell and marks it for a moment', async () => {
@@ -63,4 +65,41 @@ describe('revealCell', () => {
     expect(unhandled).not.toHaveBeenCalled();
     expect(cells[0].node.classList.contains(MARK)).toBe(false);
   });
+});
+
+it('The panel does not follow the notebooks that are opened again with the layout', async () => {
+  const restored = new PromiseDelegate<void>();
+  const panelOf = (path: string) => ({
+    context: { path },
+    sessionContext: {
+      statusChanged: new Signal({}),
+      kernelChanged: new Signal({})
+    }
+  });
+  const currentChanged = new Signal<any, void>({});
+  const tracker = {
+    widgetAdded: new Signal({}),
+    currentChanged,
+    currentWidget: null as object | null,
+    forEach: () => undefined
+  };
+  const setNotebook = jest.fn();
+  new NotebookFollower(
+    tracker as unknown as INotebookTracker,
+    { setNotebook, setKernel: jest.fn() } as unknown as PanelController,
+    {} as ISessions,
+    { localPath: (path: string) => path } as Contents.IManager,
+    restored.promise
+  );
+  for (const path of ['behind.ipynb', 'front.ipynb']) {
+    tracker.currentWidget = panelOf(path);
+    currentChanged.emit();
+  }
+  expect(setNotebook).not.toHaveBeenCalled();
+  restored.resolve();
+  await restored.promise;
+  expect(setNotebook.mock.calls).toEqual([['front.ipynb']]);
+  tracker.currentWidget = panelOf('behind.ipynb');
+  currentChanged.emit();
+  expect(setNotebook).toHaveBeenLastCalledWith('behind.ipynb');
 });
