@@ -14,6 +14,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
 from prime_ext.agent.tools.notebook import FULL_CHARS, TOOLS
+from prime_ext.agent.tools.run_outcome import NO_STOP
 from prime_ext.agent.tools.tool import Question, ToolContext, ToolOutcome
 from prime_ext.errors import PrimeError
 from prime_ext.kernel.notebook_kernels import NotebookKernels
@@ -490,3 +491,19 @@ async def test_input_is_refused_with_what_to_do(bench: Bench) -> None:
     outcome = await bench("run_cell", cell_id="a")
     assert outcome.is_error
     assert "Put the value into the code" in outcome.content[0]["text"]
+
+
+@pytest.mark.parametrize("code", ["%debug", "import pdb; pdb.set_trace()\nx = 1"])
+async def test_a_debugger_is_refused_with_what_to_do(code: str, bench: Bench) -> None:
+    bench.write(notebook("1/0", code))
+    await bench("run_cell", cell_id="a")
+    outcome = await bench("run_cell", cell_id="b")
+    assert outcome.is_error
+    assert "debuggers need a person's input" in outcome.content[0]["text"]
+
+
+async def test_a_breakpoint_that_stopped_nothing_is_told(bench: Bench) -> None:
+    bench.write(notebook("x = 1\nbreakpoint()", "print('breakpoint()')"))
+    told = await bench.text("run_cell", cell_id="a")
+    assert told == f"Ran without output.\n{NO_STOP}"
+    assert await bench.text("run_cell", cell_id="b") == "breakpoint()"

@@ -26,7 +26,7 @@ async def _run_code(context: ToolContext, arguments: dict[str, Any]) -> ToolOutc
             ),
             on_begun=run.begun,
         )
-        return run_outcome(execution)
+        return run_outcome(execution, code=code)
 
     return await begin_run(context, "Your code", work)
 

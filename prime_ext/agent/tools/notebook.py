@@ -149,7 +149,11 @@ async def _run_cell(context: ToolContext, arguments: dict[str, Any]) -> ToolOutc
             ),
             on_begun=run.begun,
         )
-        return run_outcome(ended.execution, ended.unsaved or "")
+        return run_outcome(
+            ended.execution,
+            ended.unsaved or "",
+            code=ended.cell.source,
+        )
 
     return await begin_run(context, f"Cell [{cell_id}]", work)
 

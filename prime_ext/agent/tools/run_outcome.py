@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from prime_ext.agent.tools.tool import ToolOutcome
@@ -38,12 +39,18 @@ NOT_BEGUN = (
     "unless it is said here that they were restored. Run it again if it is still wanted."
 )
 NO_INPUT = (
-    "input() and getpass() cannot be answered here. Put the value into the code, or ask the user "
-    "for it in your reply."
+    "input(), getpass() and debuggers need a person's input, and cannot be answered here. Put the "
+    "value into the code, or ask the user for it in your reply. Look at variables with "
+    "inspect_variable, or print them."
 )
+NO_STOP = (
+    "breakpoint() stops the code only where a person debugs it in JupyterLab; otherwise it does "
+    "nothing. Look at variables with inspect_variable, or print them."
+)
+_BREAKPOINT = re.compile(r"^[ \t]*breakpoint\(", re.MULTILINE)
 
 
-def run_outcome(execution: Execution, *notes: str) -> ToolOutcome:
+def run_outcome(execution: Execution, *notes: str, code: str = "") -> ToolOutcome:
     """Return the outcome of an execution: one text block, its images, and outputs for the panel.
 
     The text contains ``[image n]`` where an image belongs. In ``outputs`` the data of an image is
@@ -54,10 +61,14 @@ def run_outcome(execution: Execution, *notes: str) -> ToolOutcome:
     ----------
     notes:
         Further text for the model, e.g. that the notebook could not be saved.
+    code:
+        The code that was run, if the model should be told of what it cannot do here.
     """
     texts, images, outputs = _taken_apart(execution.outputs)
-    status = _status(execution, bool(texts))
-    text = "\n".join([*texts, *(part for part in (status, *notes) if part)])
+    parts = [_status(execution, bool(texts)), *notes]
+    if execution.status == "ok" and _BREAKPOINT.search(code):
+        parts.append(NO_STOP)
+    text = "\n".join([*texts, *(part for part in parts if part)])
     return ToolOutcome(
         [{"type": "text", "text": text}, *images],
         outputs,
