@@ -53,6 +53,12 @@ class Cell:
         return line if len(line) <= 60 else line[:59] + "…"
 
     @property
+    def may_raise(self) -> bool:
+        """Whether the cell is tagged so that its exceptions stop no runs behind it (nbformat)."""
+        tags = self.metadata.get("tags")
+        return isinstance(tags, list) and "raises-exception" in tags
+
+    @property
     def locks(self) -> list[str]:
         """The operations that the cell's author forbids."""
         return [kind for kind, flag in LOCKS.items() if self.metadata.get(flag) is False]

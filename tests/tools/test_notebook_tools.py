@@ -507,3 +507,16 @@ async def test_a_breakpoint_that_stopped_nothing_is_told(bench: Bench) -> None:
     told = await bench.text("run_cell", cell_id="a")
     assert told == f"Ran without output.\n{NO_STOP}"
     assert await bench.text("run_cell", cell_id="b") == "breakpoint()"
+
+
+async def test_a_cell_that_its_author_expects_to_raise_is_no_failure(bench: Bench) -> None:
+    nb = notebook("1/0", "import os, signal\nos.kill(os.getpid(), signal.SIGINT)", "1/0")
+    for cell in nb["cells"][:2]:
+        cell["metadata"]["tags"] = ["raises-exception"]
+    bench.write(nb)
+    raised = await bench("run_cell", cell_id="a")
+    assert not raised.is_error
+    assert raised.content[0]["text"].count("ZeroDivisionError: division by zero") == 1
+    assert "expects it to raise" in raised.content[0]["text"]
+    assert (await bench("run_cell", cell_id="b")).is_error, "an interrupt is what nobody expects"
+    assert (await bench("run_cell", cell_id="c")).is_error

@@ -153,6 +153,7 @@ async def _run_cell(context: ToolContext, arguments: dict[str, Any]) -> ToolOutc
             ended.execution,
             ended.unsaved or "",
             code=ended.cell.source,
+            may_raise=ended.cell.may_raise,
         )
 
     return await begin_run(context, f"Cell [{cell_id}]", work)

@@ -49,8 +49,16 @@ NO_STOP = (
 )
 _BREAKPOINT = re.compile(r"^[ \t]*breakpoint\(", re.MULTILINE)
 
+EXPECTED = (
+    "The cell is tagged raises-exception: its author expects it to raise. Runs behind it in the "
+    "same reply go on."
+)
+_NOT_RAISED_BY_CODE = frozenset({"ConnectionLost", "KeyboardInterrupt", "StdinNotImplementedError"})
 
-def run_outcome(execution: Execution, *notes: str, code: str = "") -> ToolOutcome:
+
+def run_outcome(
+    execution: Execution, *notes: str, code: str = "", may_raise: bool = False
+) -> ToolOutcome:
     """Return the outcome of an execution: one text block, its images, and outputs for the panel.
 
     The text contains ``[image n]`` where an image belongs. In ``outputs`` the data of an image is
@@ -63,16 +71,19 @@ def run_outcome(execution: Execution, *notes: str, code: str = "") -> ToolOutcom
         Further text for the model, e.g. that the notebook could not be saved.
     code:
         The code that was run, if the model should be told of what it cannot do here.
+    may_raise:
+        Whether an exception raised by the code is no error.
     """
     texts, images, outputs = _taken_apart(execution.outputs)
-    parts = [_status(execution, bool(texts)), *notes]
+    expected = may_raise and _has_raised(execution)
+    parts = [_status(execution, bool(texts)), EXPECTED if expected else "", *notes]
     if execution.status == "ok" and _BREAKPOINT.search(code):
         parts.append(NO_STOP)
     text = "\n".join([*texts, *(part for part in parts if part)])
     return ToolOutcome(
         [{"type": "text", "text": text}, *images],
         outputs,
-        is_error=execution.status != "ok",
+        is_error=execution.status != "ok" and not expected,
         left_out=execution.left_out,
     )
 
@@ -153,6 +164,11 @@ def _status(execution: Execution, has_output: bool) -> str:
     ):
         return f"{error.get('ename', 'Error')}: {error.get('evalue', '')}"
     return "" if has_output else "Ran without output."
+
+
+def _has_raised(execution: Execution) -> bool:
+    name = (execution.error or {}).get("ename")
+    return execution.status == "error" and name not in _NOT_RAISED_BY_CODE
 
 
 def _image(data: dict[str, Any]) -> str | None:
