@@ -60,13 +60,20 @@ export class FrameBuffer {
     return 'new';
   }
 
-  /** Complete the outputs of a progress frame, of which the server sends only the changes. */
-  whole(frame: ProgressFrame): ProgressFrame {
+  /**
+   * Complete the outputs of a progress frame, of which the server sends only the changes.
+   *
+   * @returns `null` if the outputs that they change are not in the buffer.
+   */
+  whole(frame: ProgressFrame): ProgressFrame | null {
     const { from, tail, ...news } = frame;
     if (from === undefined) {
       return frame;
     }
     const before = this._progress.get(progressKey(frame))?.outputs ?? [];
+    if (before.length < from + (tail ? 1 : 0)) {
+      return null;
+    }
     const outputs = before.slice(0, from);
     if (tail) {
       const output = before[from];

@@ -167,7 +167,12 @@ export class SessionConnection {
       this._setStatus('connected');
     }
     if (frame.type === 'progress' && this._buffer) {
-      frame = this._buffer.whole(frame);
+      const whole = this._buffer.whole(frame);
+      if (whole === null) {
+        this._resynchronise();
+        return;
+      }
+      frame = whole;
     }
     switch (this._buffer?.push(frame)) {
       case undefined:
@@ -176,9 +181,8 @@ export class SessionConnection {
       case 'duplicate':
         return;
       case 'gap':
-        // The server skipped records: resume after the last one in the buffer.
-        this._dropSocket();
-        this._retryLater();
+        // The server skipped records.
+        this._resynchronise();
         return;
       case 'diverged':
         // The server crashed before the end of its log was on disk: start again from nothing.
@@ -225,6 +229,15 @@ export class SessionConnection {
     if (!this._disposed && this._status === 'disconnected') {
       this._retryLater();
     }
+  }
+
+  /**
+   * Connect again, because frames are missing. The server sends the records after the last one in
+   * the buffer, and all outputs of running calls.
+   */
+  private _resynchronise(): void {
+    this._dropSocket();
+    this._retryLater();
   }
 
   private _retryLater(): void {

@@ -271,6 +271,27 @@ describe('SessionStreams', () => {
     });
   });
 
+  it.each([
+    { from: 0, tail: { kept: 1, text: 'b' }, outputs: [] },
+    { from: 1, outputs: [] }
+  ])('connects again if outputs that %j changes are missing', async news => {
+    const stream = streams.acquire('s');
+    const seen = watch(stream);
+    FakeSocket.last.onopen?.();
+    ready(FakeSocket.last);
+    const progress = { type: 'progress', what: 'tool', call_id: 'c' } as const;
+    FakeSocket.last.push({ ...progress, ...news });
+    expect(FakeSocket.last.closed).toBe(true);
+    await jest.advanceTimersByTimeAsync(1000);
+    expect(FakeSocket.all).toHaveLength(2);
+    FakeSocket.last.onopen?.();
+    ready(FakeSocket.last);
+    const outputs = [{ output_type: 'stream', text: 'ab' }];
+    FakeSocket.last.push({ ...progress, outputs });
+    expect(seen).toEqual(['ready', 'ready', 'progress']);
+    expect(stream.replay()).toContainEqual({ ...progress, outputs });
+  });
+
   it('waits longer after each failure, and starts over after success', async () => {
     jest.spyOn(Math, 'random').mockReturnValue(1);
     streams.acquire('s');
