@@ -66,8 +66,8 @@ class PrimeExtension(ExtensionApp):
         from prime_ext.kernel.notebook_kernels import NotebookKernels
         from prime_ext.kernel.server_kernels import (
             before_shutdown,
-            prepare_shutdown,
             follow_starts,
+            prepare_shutdown,
         )
         from prime_ext.kernel.server_sessions import one_session_for_a_document
         from prime_ext.models.credentials import CredentialStore

@@ -76,7 +76,7 @@ def before_shutdown(
 
 
 async def prepare_shutdown(kernel_manager: Any) -> None:
-    """Wait for kernel restarts in progress, and make sure that the server can shut its kernels down.
+    """End kernel restarts, and make sure that the server can shut its kernels down.
 
     A kernel that died may be restarted just while the extension stops. Shutting it down in the
     middle of the restart fails, which breaks the server's own shutdown and leaves the new process
