@@ -46,9 +46,10 @@ _CLOSE_WHEN = {
 
 
 class LeaseFrame(msgspec.Struct, tag_field="type", tag="lease"):
-    """Frame in which the client claims or releases the lease of a notebook."""
+    """Frame in which the client claims or releases the lease of a notebook, or says that it has
+    saved the notebook or loaded its file."""
 
-    action: Literal["claim", "release"]
+    action: Literal["claim", "release", "saved", "loaded"]
     notebook: str
     client: Annotated[str, msgspec.Meta(max_length=200)] | None = None
     """Id of the browser page, by which it is recognised when it reconnects."""

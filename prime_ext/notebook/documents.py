@@ -43,6 +43,7 @@ class NotebookDocuments:
         self._writer = NotebookWriter(hub, contents, shared or _nothing_shared)
         self._notebooks: dict[str, SharedNotebook] = {}
         hub.standing = self._standing
+        hub.on_saved = self._written.note
 
     def get(
         self,
@@ -79,7 +80,7 @@ class NotebookDocuments:
         return seen
 
     def remind(self, path: str) -> None:
-        """Have the page that writes the notebook, if any, load the file first if it has changed."""
+        """Have the pages that have the notebook open load the file first if it has changed."""
         self._hub.remind(path)
 
     def leave(self, session: Recorder) -> Left:
@@ -96,8 +97,8 @@ class NotebookDocuments:
     def _standing(self, path: str, version: str | None) -> dict[str, Any]:
         """Return the fields that a page is sent with its lease, see ``LeaseHub.standing``.
 
-        ``written`` is the latest version of the file if only the server has written it since
-        ``version``; ``running`` lists the cells that are running.
+        ``written`` is the latest version of the file if only the server and its pages have written
+        it since ``version``; ``running`` lists the cells that are running.
         """
         notebook = self._notebooks.get(path)
         running = [] if notebook is None else list(notebook.running)

@@ -29,6 +29,9 @@ ACK_S = 30.0
 SETTLE_S = 2.0
 """Time for a new connection to claim the notebooks that it has open, in seconds."""
 
+ACTIONS = ("claim", "release", "saved", "loaded")
+"""What a page can say of a notebook that it has open."""
+
 Send = Callable[[dict[str, Any]], None]
 
 
@@ -63,7 +66,7 @@ class LeaseClient:
         self.key: str | None = None
         """Id of the page, if it has sent one; stays the same after a reconnection."""
         self.versions: dict[str, str] = {}
-        """Notebook path → version of the file that the page shows, as sent with its claim."""
+        """Notebook path → version of the file that the page shows, as it said last."""
         self.connected_at = time.monotonic()
         self.spoken = False
 
@@ -79,16 +82,19 @@ class LeaseClient:
         kind = frame.get("type")
         if kind == "lease":
             notebook, action, key = frame.get("notebook"), frame.get("action"), frame.get("client")
-            if not isinstance(notebook, str) or action not in ("claim", "release"):
-                self._refuse("A lease frame needs `notebook` and `action`: claim or release.")
+            if not isinstance(notebook, str) or action not in ACTIONS:
+                self._refuse(f"A lease frame needs `notebook` and `action`: {', '.join(ACTIONS)}.")
                 return
             self.key = key if isinstance(key, str) else self.key
             self.spoken = True
-            version = frame.get("version")
+            said = frame.get("version")
+            version = said if isinstance(said, str) else None
             if action == "claim":
-                self._hub.claim(self, notebook, version if isinstance(version, str) else None)
-            else:
+                self._hub.claim(self, notebook, version)
+            elif action == "release":
                 self._hub.release(self, notebook)
+            else:
+                self._hub.show(self, notebook, version, saved=action == "saved")
         elif kind == "ack":
             if not isinstance(frame.get("op_id"), str) or not isinstance(frame.get("ok"), bool):
                 self._refuse("An ack frame needs `op_id` and `ok`.")
@@ -165,8 +171,10 @@ class LeaseHub:
         self.on_granted: set[Callable[[str], None]] = set()
         """Called with the path whenever a client becomes the holder."""
         self.standing: Callable[[str, str | None], dict[str, Any]] = lambda path, version: {}
-        """Called with the path and the file version that a page shows, when the page is told that
-        it holds the lease. Returns fields to send along, on changes while the page was away."""
+        """Called with the path and the file version that a page shows, whenever the page is told
+        whether it holds the lease. Returns fields to send along, on changes since that version."""
+        self.on_saved: Callable[[str, str | None, str | None], None] = lambda path, old, new: None
+        """Called with the path and the file versions before and after, when a page has saved."""
 
     # -- clients ---------------------------------------------------------------------------
 
@@ -178,9 +186,7 @@ class LeaseHub:
 
     def claim(self, client: LeaseClient, path: str, version: str | None = None) -> None:
         path = normal_path(path)
-        client.versions.pop(path, None)
-        if version is not None:
-            client.versions[path] = version
+        self._note_version(client, path, version)
         lease = self._leases.setdefault(path, _Lease(path))
         if client in lease.claims:
             self._tell(client, path, lease.holder is client)
@@ -201,6 +207,25 @@ class LeaseHub:
             self._leave(lease, client, wait=False)
             self._tell(client, lease.path, False)
         self._wake(self._spoke)
+
+    def show(self, client: LeaseClient, path: str, version: str | None, *, saved: bool) -> None:
+        """Note the version of the file that a page shows from now on.
+
+        If the page has ``saved`` it, the other pages that have the notebook open are told.
+        """
+        path = normal_path(path)
+        before = self._note_version(client, path, version)
+        if saved and (version is None or version != before):
+            self.on_saved(path, before, version)
+            self.remind(path, but=client)
+
+    @staticmethod
+    def _note_version(client: LeaseClient, path: str, version: str | None) -> str | None:
+        """Set the version that the page shows, and return the one before."""
+        before = client.versions.pop(path, None)
+        if version is not None:
+            client.versions[path] = version
+        return before
 
     def disconnect(self, client: LeaseClient) -> None:
         self._clients.discard(client)
@@ -252,11 +277,16 @@ class LeaseHub:
         lease = self._leases.get(normal_path(path))
         return lease.epoch if lease is not None else 0
 
-    def remind(self, path: str) -> None:
-        """Send the lease to the holder again, so that it checks whether the file has changed."""
+    def remind(self, path: str, *, but: LeaseClient | None = None) -> None:
+        """Have all pages that have the notebook open check whether the file has changed.
+
+        ``but``: the page that has changed it.
+        """
         lease = self._leases.get(normal_path(path))
-        if lease is not None and lease.holder is not None:
-            self._tell(lease.holder, lease.path, True)
+        if lease is not None:
+            for client in lease.claims:
+                if client is not but:
+                    self._tell(client, lease.path, client is lease.holder)
 
     def announce(self, path: str, *, by: str | None = None) -> None:
         """Give pages time to claim the notebook of a new session that they have been told of.
@@ -322,6 +352,11 @@ class LeaseHub:
     def rename(self, old: str, new: str) -> None:
         """Move leases after the rename of a notebook or of a folder above it."""
         old, new = normal_path(old), normal_path(new)
+        for client in self._clients:
+            for path in list(client.versions):
+                moved = moved_path(path, old, new)
+                if moved is not None:
+                    client.versions[moved] = client.versions.pop(path)
         for path in list(self._leases):
             moved = moved_path(path, old, new)
             if moved is None:
@@ -408,7 +443,7 @@ class LeaseHub:
             self._tell(client, lease.path, False)
 
     def _tell(self, client: LeaseClient, path: str, held: bool) -> None:
-        standing = self.standing(path, client.versions.get(path)) if held else {}
+        standing = self.standing(path, client.versions.get(path))
         client.send({"type": "lease", "notebook": path, "held": held, **standing})
 
     @staticmethod

@@ -1,8 +1,8 @@
-"""Versions of notebook files that the server itself has written one after the other.
+"""Versions of notebook files that the server and its pages have written one after the other.
 
-A page that was disconnected asks what became of the file that it shows. If only the server has
-written the file since, all changes are the agent's, and the page can merge them with what was typed
-there meanwhile.
+A page asks what became of the file that it shows, because it was disconnected, or because another
+page has saved the notebook. If no other program has written the file since, all changes are those
+of the agent and of the user, and the page can merge them with what was typed there meanwhile.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class OwnWrites:
         self._versions: dict[str, dict[str, None]] = {}
 
     def note(self, path: str, before: str | None, after: str | None) -> None:
-        """Record that the server has replaced version ``before`` by ``after``.
+        """Record that the server, or a page, has replaced version ``before`` by ``after``.
 
         If a hash is missing, all versions of the file are forgotten.
         """
@@ -39,7 +39,7 @@ class OwnWrites:
         self._versions[path] = versions
 
     def since(self, path: str, version: str | None) -> str | None:
-        """Return the latest version if only the server has written since ``version``."""
+        """Return the latest version if only the server and its pages have written since."""
         versions = self._versions.get(path, {})
         return next(reversed(versions)) if version in versions else None
 

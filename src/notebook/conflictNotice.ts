@@ -1,5 +1,5 @@
 /**
- * Notification about cells that were changed in the page and, independently, in the file.
+ * Notifications about a notebook that was changed in the page and, independently, in the file.
  */
 import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
@@ -36,6 +36,17 @@ export function tellConflicts(
         }
       ]
     }
+  );
+}
+
+/** Notify the user of a file that could not be merged with the unsaved changes in the page. */
+export function tellBehind(path: string, trans: TranslationBundle): void {
+  Notification.warning(
+    trans.__(
+      'The file of %1 was changed, and your unsaved changes here could not be merged with it. When you save, JupyterLab asks which version to keep.',
+      PathExt.basename(path)
+    ),
+    { autoClose: false }
   );
 }
 

@@ -70,7 +70,8 @@ export const notebookWriter: JupyterFrontEndPlugin<INotebookWriter> = {
           reveal: index => reveal(tracker, context, index),
           letGo: cellId => letGo(tracker, context, cellId),
           tell: conflicts =>
-            notice.tellConflicts(context.localPath, conflicts, trans)
+            notice.tellConflicts(context.localPath, conflicts, trans),
+          tellBehind: () => notice.tellBehind(context.localPath, trans)
         },
         loaded
       );

@@ -19,8 +19,14 @@ import { IStanding, OpenNotebook } from './openNotebook';
 /** Delay before a lease that the server has revoked is claimed again, in milliseconds. */
 const RECLAIM_DELAY = 2000;
 
-/** Debounce delay before a page that is not the writer refreshes from disk, in milliseconds. */
+/** Delay before a page that is not the writer refreshes from disk again, in milliseconds. */
 const REFRESH_DELAY = 300;
+
+/**
+ * Delay in milliseconds before the server is asked again about a version of the file that could not
+ * be merged: the page that has saved it may not have said so yet.
+ */
+const BEHIND_DELAY = 2000;
 
 export class NotebookLease implements IDisposable {
   constructor(
@@ -31,6 +37,7 @@ export class NotebookLease implements IDisposable {
     this._path = this.context.localPath;
     this.context.pathChanged.connect(this._onPathChanged, this);
     this._sessions.changed.connect(this._onSessionsChanged, this);
+    this._notebook.versionChanged.connect(this._onVersionChanged, this);
     this.look();
   }
 
@@ -67,9 +74,12 @@ export class NotebookLease implements IDisposable {
 
   /** Load changes that others have written to the file. */
   refresh(standing?: IStanding): void {
-    this._notebook.refresh(standing).catch(reason => {
-      console.warn(`${this._path} was not compared with the disk.`, reason);
-    });
+    this._notebook
+      .refresh(standing)
+      .then(() => this._checkBehind())
+      .catch(reason => {
+        console.warn(`${this._path} was not compared with the disk.`, reason);
+      });
   }
 
   dispose(): void {
@@ -79,8 +89,10 @@ export class NotebookLease implements IDisposable {
     this._isDisposed = true;
     this.context.pathChanged.disconnect(this._onPathChanged, this);
     this._sessions.changed.disconnect(this._onSessionsChanged, this);
+    this._notebook.versionChanged.disconnect(this._onVersionChanged, this);
     window.clearTimeout(this._timer);
     window.clearTimeout(this._refreshTimer);
+    window.clearTimeout(this._behindTimer);
     this._leaveFormer();
     if (this._stream !== null) {
       this._leave(this._stream);
@@ -195,18 +207,6 @@ export class NotebookLease implements IDisposable {
         // If the acknowledgement is lost with the connection, the server resends the operation.
         stream.send(ack);
       });
-    } else if (
-      frame.type === 'record' &&
-      frame.record.kind === 'notebook_op' &&
-      !this._held
-    ) {
-      // Another page, or the server, has written the file. Debounce bursts of records.
-      window.clearTimeout(this._refreshTimer);
-      this._refreshTimer = window.setTimeout(() => {
-        if (!this._held) {
-          this.refresh();
-        }
-      }, REFRESH_DELAY);
     }
   }
 
@@ -216,14 +216,65 @@ export class NotebookLease implements IDisposable {
     this._answer.resolve();
     if (held) {
       // Others may have written the file before. Later operations wait for this refresh.
+      this._standing = null;
       this.refresh(standing);
     } else if (lost) {
       // The page did not acknowledge in time, but it is still alive.
       window.clearTimeout(this._timer);
       this._timer = window.setTimeout(() => this._claim(), RECLAIM_DELAY);
     } else {
-      // The writer may have written the file before this page was connected.
-      this.refresh();
+      this._refreshSoon(standing);
+    }
+  }
+
+  /** Refresh at once, and from then on after a pause, since the writer saves often. */
+  private _refreshSoon(standing: IStanding): void {
+    if (this._refreshTimer !== 0) {
+      this._standing = standing;
+      return;
+    }
+    this.refresh(standing);
+    this._refreshTimer = window.setTimeout(() => {
+      this._refreshTimer = 0;
+      const latest = this._standing;
+      this._standing = null;
+      if (latest && !this._held) {
+        this._refreshSoon(latest);
+      }
+    }, REFRESH_DELAY);
+  }
+
+  /** Notify the user of a version of the file that still cannot be merged when asked again. */
+  private _checkBehind(): void {
+    const { behind } = this._notebook;
+    if (behind === null || this._isDisposed) {
+      this._asked = null;
+      return;
+    }
+    if (behind === this._asked) {
+      this._notebook.tellBehind();
+      return;
+    }
+    window.clearTimeout(this._behindTimer);
+    this._behindTimer = window.setTimeout(() => {
+      this._asked = this._notebook.behind;
+      if (this._asked !== null) {
+        this._claim();
+      }
+    }, BEHIND_DELAY);
+  }
+
+  private _onVersionChanged(_: unknown, action: 'saved' | 'loaded'): void {
+    const frame = {
+      type: 'lease',
+      action,
+      notebook: this._path,
+      client: PAGE,
+      version: this._notebook.version
+    } as const;
+    // Until the new stream is connected, the lease is held over the former one.
+    if (!this._stream?.send(frame)) {
+      this._former.forEach(stream => stream.send(frame));
     }
   }
 
@@ -282,5 +333,10 @@ export class NotebookLease implements IDisposable {
   private _answer = new PromiseDelegate<void>();
   private _timer = 0;
   private _refreshTimer = 0;
+  /** Latest standing, for the refresh after the pause. */
+  private _standing: IStanding | null = null;
+  private _behindTimer = 0;
+  /** Version of the file about which the server was asked again. */
+  private _asked: string | null = null;
   private _isDisposed = false;
 }

@@ -3,16 +3,18 @@
  */
 import { DocumentRegistry } from '@jupyterlab/docregistry';
 import { INotebookModel } from '@jupyterlab/notebook';
-import { Contents, ServerConnection } from '@jupyterlab/services';
+import { Contents } from '@jupyterlab/services';
 import {
   ICell,
   INotebookContent,
   INotebookMetadata
 } from '@jupyterlab/nbformat';
 import { JSONExt, PartialJSONValue, UUID } from '@lumino/coreutils';
+import { ISignal, Signal } from '@lumino/signaling';
 
 import { INotebookOperation } from '../api/frames';
 import { Ack, Acknowledgements } from './acknowledgements';
+import { differs, lookUp } from './file';
 import { asLoaded, editedSince, hasIds, putBack, revertInto } from './loading';
 import {
   areNamed,
@@ -32,9 +34,6 @@ import {
 } from './operations';
 import { endRun, showCells } from './showCells';
 
-/** Tolerance in milliseconds when modification times of the file are compared. */
-const CLOCK_MARGIN = 500;
-
 /** Number of checks of a collaborative document, and the pause between them in milliseconds. */
 const COLLABORATIVE_LOOKS = 8;
 const LOOK_DELAY = 400;
@@ -50,11 +49,13 @@ export interface INotebookViews {
   letGo(cellId: string): void;
   /** Notify the user of cells that were changed here and in the file; the user's are kept. */
   tell(conflicts: IConflict[]): void;
+  /** Notify the user that the file was changed and could not be merged with what is unsaved. */
+  tellBehind(): void;
 }
 
-/** The server's state of a notebook, sent to a page that may have been disconnected. */
+/** The server's state of a notebook, sent to a page that may not have the latest version. */
 export interface IStanding {
-  /** Version of the file, if only the server has changed it since the page's version. */
+  /** Version of the file, if only the server and pages have changed it since the page's version. */
   written?: string | null;
   /** Ids of the cells that the server is running. */
   running?: string[];
@@ -77,6 +78,7 @@ export class OpenNotebook {
     model.contentChanged.connect(this._onContentChanged, this);
     model.metadataChanged.connect(this._onMetadataChanged, this);
     context.saveState.connect(this._onSaveState, this);
+    context.fileChanged.connect(this._onFileChanged, this);
     const now: Loaded = { cells: this._allCells(), metadata: model.metadata };
     // Edits before this point were not observed. Without what was loaded to compare with, assume
     // that there were some if the document is dirty.
@@ -119,10 +121,28 @@ export class OpenNotebook {
     return this.context.contentsModel?.hash;
   }
 
+  /** Emits when the page has saved the notebook, or loaded another version of the file. */
+  get versionChanged(): ISignal<this, 'saved' | 'loaded'> {
+    return this._versionChanged;
+  }
+
+  /** Version of the file that differs from the page and could not be merged with it, if any. */
+  get behind(): string | null {
+    return this._behind;
+  }
+
+  /** Notify the user, once, that the file differs from the page and was not merged with it. */
+  tellBehind(): void {
+    if (this._behind !== null && !this._hasTold) {
+      this._hasTold = true;
+      this._views.tellBehind();
+    }
+  }
+
   /**
-   * Load changes that were written to disk while this page was not the writer. Unsaved edits are
-   * kept and merged with the changes of the server. If another program has changed the file as
-   * well, nothing is loaded over unsaved edits, and saving will report a conflict.
+   * Load changes that were written to disk by others. Unsaved edits are kept and merged with the
+   * changes of the server and of other pages. If another program has changed the file as well,
+   * nothing is loaded over unsaved edits, and saving will report a conflict.
    */
   refresh({ written, running }: IStanding = {}): Promise<void> {
     return this._inTurn(async () => {
@@ -136,17 +156,24 @@ export class OpenNotebook {
           }
         }
       }
-      if (this._hasUnsavedCells && !written) {
+      if (this.context.isDisposed) {
         return;
       }
-      const disk = await this._look();
-      const isByServer = !!written && disk.hash === written;
-      if (
-        this._differs(disk) &&
-        !this.context.isDisposed &&
-        (isByServer || !this._hasUnsavedCells)
-      ) {
-        await this._load(isByServer);
+      const disk = await lookUp(this.context, this._contents);
+      if (this.context.isDisposed) {
+        return;
+      }
+      if (!differs(this.context, disk)) {
+        this._upToDate();
+        return;
+      }
+      const isOurs = !!written && disk.hash === written;
+      const isLoaded =
+        (isOurs || !this._hasUnsavedCells) && (await this._load(isOurs));
+      if (isLoaded) {
+        this._versionChanged.emit('loaded');
+      } else {
+        this._behind = disk.hash ?? disk.last_modified;
       }
     });
   }
@@ -166,19 +193,23 @@ export class OpenNotebook {
    * Load the file and merge it, cell by cell, with what is unsaved or changes until it arrives. If
    * cells have no lasting ids to match them by, JupyterLab replaces them all, and only the sources
    * that were edited are put back.
+   *
+   * @param isOurs - Whether only the server and pages have changed the file.
+   * @returns Whether the file was loaded: not if it is unknown what the unsaved edits were made to.
    */
-  private async _load(isByServer: boolean): Promise<void> {
+  private async _load(isOurs: boolean): Promise<boolean> {
     const { model } = this.context;
     const base = this._hasUnsavedCells ? this._saved : this._allCells();
     if (base === null) {
-      return;
+      return false;
     }
     let conflicts: IConflict[] = [];
-    await revertInto(this.context, (content, replace) => {
+    this._isLoading = true;
+    const loading = revertInto(this.context, (content, replace) => {
       const unsaved = Object.fromEntries(this._unsavedMetadata());
       const mine = this._cells();
       if (mine && areNamed(base) && hasIds(content)) {
-        conflicts = this._merge(base, mine, asLoaded(content), isByServer);
+        conflicts = this._merge(base, mine, asLoaded(content), isOurs);
       } else {
         const edited = editedSince(base, this._allCells());
         replace();
@@ -194,16 +225,31 @@ export class OpenNotebook {
       this._sent = { ...this._sent, edits: this._edits - 1 };
       model.dirty = this._edits > 0 || this._unsavedMetadata().length > 0;
     });
+    await loading.finally(() => {
+      this._isLoading = false;
+    });
+    this._upToDate();
     if (conflicts.length > 0) {
       this._views.tell(conflicts);
     }
+    if (this._owesSave && model.dirty) {
+      // The conflict that kept the agent's changes from being saved is resolved.
+      this._owesSave = false;
+      void this.apply(UUID.uuid4(), { op: 'save' });
+    }
+    return true;
+  }
+
+  private _upToDate(): void {
+    this._behind = null;
+    this._hasTold = false;
   }
 
   private _merge(
     base: Cell[],
     mine: Cell[],
     file: INotebookContent,
-    isByServer: boolean
+    isOurs: boolean
   ): IConflict[] {
     const { sharedModel } = this.context.model;
     const theirs = file.cells as Cell[];
@@ -211,7 +257,7 @@ export class OpenNotebook {
     showCells(sharedModel, merge, (id, trusted) => this._trust(id, trusted));
     for (const id of merge.shown) {
       const run = this._runs.get(id);
-      if (isByServer) {
+      if (isOurs) {
         this._endRun(id);
         this._ranHere.delete(id);
       } else if (run?.isShown) {
@@ -228,7 +274,10 @@ export class OpenNotebook {
     return merge.conflicts;
   }
 
-  /** End a run that has ended while the page was disconnected; no `run_end` will follow. */
+  /**
+   * End a run that has ended while the page was disconnected; no `run_end` will follow. If it goes
+   * on, the server is told that the page does not know it, and sends all of it.
+   */
   private _endRun(cellId: string): void {
     this._runs.delete(cellId);
     endRun(this.context.model.sharedModel, cellId);
@@ -280,9 +329,14 @@ export class OpenNotebook {
         cells: this._cells()
       };
     } else if (state === 'completed') {
+      this._isReplaced = false;
       this._edits -= this._sent.edits;
       this._metadata = this._sent.metadata;
       this._saved = this._sent.cells;
+      if (!model.collaborative) {
+        this._upToDate();
+        this._versionChanged.emit('saved');
+      }
       if (this._edits > 0 && !model.collaborative) {
         // JupyterLab considers later changes as saved, too.
         model.dirty = true;
@@ -294,6 +348,31 @@ export class OpenNotebook {
     }
   }
 
+  private _onFileChanged(): void {
+    if (this._isLoading || !this.version || this.context.model.collaborative) {
+      return;
+    }
+    // Of a save, JupyterLab reports the completion at once; otherwise the user has loaded the file.
+    this._isReplaced = true;
+    queueMicrotask(() => {
+      if (this._isReplaced) {
+        this._isReplaced = false;
+        this._onReplaced();
+      }
+    });
+  }
+
+  /** The user has replaced the content of the document by that of the file. */
+  private _onReplaced(): void {
+    this._edits = 0;
+    this._metadata = this.context.model.metadata;
+    this._saved = this._cells();
+    this._sent = { edits: 0, metadata: this._metadata, cells: this._saved };
+    this._owesSave = false;
+    this._upToDate();
+    this._versionChanged.emit('loaded');
+  }
+
   private async _apply(opId: string, op: INotebookOperation): Promise<Ack> {
     try {
       const result = await this._perform(op);
@@ -301,7 +380,12 @@ export class OpenNotebook {
     } catch (reason) {
       const error =
         reason instanceof OperationError
-          ? { code: reason.code, message: reason.message, ...reason.details }
+          ? {
+              code: reason.code,
+              message: reason.message,
+              ...reason.details,
+              ...(this._behind === null ? {} : { behind: true })
+            }
           : { code: 'operation_failed', message: String(reason) };
       return { type: 'ack', op_id: opId, ok: false, error };
     }
@@ -381,7 +465,10 @@ export class OpenNotebook {
     // The server saves a collaborative document, too, and this page learns of that with a delay:
     // only a difference that persists is a change by another program.
     let looks = this.context.model.collaborative ? COLLABORATIVE_LOOKS : 1;
-    while (this._differs(await this._look()) && --looks > 0) {
+    while (
+      differs(this.context, await lookUp(this.context, this._contents)) &&
+      --looks > 0
+    ) {
       await new Promise(resolve => window.setTimeout(resolve, LOOK_DELAY));
     }
     if (looks === 0) {
@@ -413,41 +500,6 @@ export class OpenNotebook {
     return false;
   }
 
-  /** Get the file's model, without content, from the contents manager. */
-  private async _look(): Promise<Contents.IModel> {
-    try {
-      return await this._contents.get(this.context.path, {
-        content: false,
-        hash: true
-      });
-    } catch (reason) {
-      const { localPath } = this.context;
-      throw isMissing(reason)
-        ? new OperationError(
-            'file_missing',
-            `${localPath} is no longer there: it was moved, renamed or deleted outside of Jupyter.`
-          )
-        : new OperationError(
-            'save_failed',
-            `${localPath} could not be looked at on disk: ${String(reason)}`
-          );
-    }
-  }
-
-  private _differs(disk: Contents.IModel): boolean {
-    const here = this.context.contentsModel;
-    if (!here) {
-      return false;
-    }
-    if (here.hash && disk.hash) {
-      return here.hash !== disk.hash;
-    }
-    return (
-      Date.parse(disk.last_modified) - Date.parse(here.last_modified) >
-      CLOCK_MARGIN
-    );
-  }
-
   private _inTurn<T>(work: () => Promise<T>): Promise<T> {
     const turn = this._last.then(work, work);
     this._last = turn.catch(() => undefined);
@@ -471,14 +523,14 @@ export class OpenNotebook {
   };
   /** Whether a save of the agent failed with a conflict that the user has to resolve. */
   private _owesSave = false;
+  private _behind: string | null = null;
+  /** Whether the user was told of that since the page was last up to date. */
+  private _hasTold = false;
+  private _isLoading = false;
+  /** Whether the document was replaced by another version of the file, unless that is a save. */
+  private _isReplaced = false;
+  private _versionChanged = new Signal<this, 'saved' | 'loaded'>(this);
   private _last: Promise<unknown> = Promise.resolve();
-}
-
-function isMissing(reason: unknown): boolean {
-  return (
-    reason instanceof ServerConnection.ResponseError &&
-    reason.response.status === 404
-  );
 }
 
 /**

@@ -24,6 +24,8 @@ class FakeBrowser:
         self.path = path
         self.notebook = copy.deepcopy(notebook)
         self.key = key
+        self.version: str | None = None
+        """Version of the file that the page says that it shows."""
         self.held = False
         self.answers = True
         self.applied: dict[str, dict[str, Any]] = {}
@@ -52,6 +54,11 @@ class FakeBrowser:
     def release(self) -> None:
         self._say("release", self.path)
 
+    def shows(self, action: str, version: str | None) -> None:
+        """The page has ``saved`` or ``loaded`` a version of the file."""
+        self.version = version
+        self._say(action, self.path)
+
     def drop(self) -> None:
         """The connection breaks."""
         assert self.client is not None
@@ -73,7 +80,13 @@ class FakeBrowser:
     def _say(self, action: str, path: str) -> None:
         assert self.client is not None
         self.client.receive(
-            {"type": "lease", "action": action, "notebook": path, "client": self.key}
+            {
+                "type": "lease",
+                "action": action,
+                "notebook": path,
+                "client": self.key,
+                "version": self.version,
+            }
         )
 
     def _receive(self, frame: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""A page that was away: who has written the file meanwhile, and what runs."""
+"""A page that does not show the latest version: who has written the file since, and what runs."""
 
 from __future__ import annotations
 
@@ -130,6 +130,90 @@ class TestAPageThatComesBack:
         await run
         page.claim()
         assert page.received[-1]["running"] == []
+
+
+class TestAPageThatWaits:
+    """A second tab, while the page that writes saves the notebook."""
+
+    @pytest.fixture
+    def pages(self, document: NotebookDocument, hub: LeaseHub) -> Any:
+        one, two = (FakeBrowser(hub, PATH, notebook("1"), key) for key in ("one", "two"))
+        for page in (one, two):
+            page.version = "v1"
+            page.connect()
+        return one, two
+
+    def test_is_told_what_the_writer_has_saved(self, pages: Any) -> None:
+        one, two = pages
+        one.shows("saved", "v2")
+        one.shows("saved", "v3")
+        assert [(f["held"], f["written"]) for f in two.received[1:]] == [
+            (False, "v2"),
+            (False, "v3"),
+        ]
+        assert len(one.received) == 1
+        # As is the writer, of what is saved in the other tab.
+        two.shows("loaded", "v3")
+        two.shows("saved", "v4")
+        assert (one.received[-1]["held"], one.received[-1]["written"]) == (True, "v4")
+        assert len(two.received) == 3
+
+    def test_that_saved_what_there_was_says_nothing_new(self, pages: Any) -> None:
+        one, two = pages
+        one.shows("saved", "v1")
+        assert len(two.received) == 1
+
+    def test_learns_nothing_of_another_program(self, pages: Any) -> None:
+        one, two = pages
+        one.shows("saved", "v2")
+        one.shows("loaded", "by git")
+        one.shows("saved", "v3")
+        assert two.received[-1]["written"] is None
+        # Both have loaded that since.
+        two.shows("loaded", "v3")
+        one.shows("saved", "v4")
+        assert two.received[-1]["written"] == "v4"
+
+    def test_looks_at_the_file_where_there_are_no_hashes(self, pages: Any) -> None:
+        one, two = pages
+        one.shows("saved", None)
+        assert two.received[-1]["written"] is None
+        one.shows("saved", None)
+        assert len(two.received) == 3
+
+    async def test_is_up_to_date_before_it_is_sent_what_is_to_be_done(
+        self, pages: Any, document: NotebookDocument
+    ) -> None:
+        one, two = pages
+        kernel = ScriptedKernel()
+        run = asyncio.create_task(document.run("a", kernel))
+        await kernel.started.wait()
+        one.shows("saved", "v2")
+        one.drop()
+        kernel.put("one")
+        await two.until(lambda: two.cell("a")["outputs"])
+        assert two.received[2] == {
+            "type": "lease", "notebook": PATH, "held": True, "written": "v2", "running": ["a"],
+        }  # fmt: skip
+        kernel.finish.set()
+        await run
+
+    async def test_is_told_what_the_server_writes(
+        self, hub: LeaseHub, documents: Any, document: NotebookDocument, contents: Any
+    ) -> None:
+        one, two = (FakeBrowser(hub, PATH, notebook("1"), key).connect() for key in ("1", "2"))
+        documents.remind(PATH)
+        assert [len(page.received) for page in (one, two)] == [2, 2]
+
+    async def test_keeps_its_version_across_a_rename(
+        self, documents: Any, document: NotebookDocument, pages: Any
+    ) -> None:
+        one, two = pages
+        documents.rename(PATH, "new.ipynb")
+        one.path = "new.ipynb"
+        one.shows("saved", "v2")
+        assert two.received[-1]["notebook"] == "new.ipynb"
+        assert two.received[-1]["written"] == "v2"
 
 
 async def test_a_hub_of_its_own_tells_nothing_of_files() -> None:

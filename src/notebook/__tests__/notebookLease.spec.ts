@@ -89,6 +89,13 @@ class Notebook {
   };
   version = 'v1';
   standing: IStanding | undefined;
+  behind: string | null = null;
+  toldBehind = 0;
+  readonly versionChanged = new Signal<this, 'saved' | 'loaded'>(this);
+
+  tellBehind(): void {
+    this.toldBehind++;
+  }
 
   refresh = async (standing?: IStanding): Promise<void> => {
     this.refreshed++;
@@ -296,27 +303,85 @@ describe('NotebookLease', () => {
     expect(streams[0].said).toEqual(['claim work.ipynb']);
   });
 
-  it('loads what another page has written', async () => {
+  it('loads what another page has written, as often as that allows', async () => {
+    jest.useFakeTimers({ doNotFake: ['nextTick'] });
+    await start();
+    const [stream] = streams;
+    const written = (version: string): void =>
+      stream.frameReceived.emit({
+        type: 'lease',
+        notebook: 'work.ipynb',
+        held: false,
+        written: version
+      });
+    stream.connect();
+    written('v2');
+    expect(notebook.standing).toMatchObject({ written: 'v2' });
+    written('v3');
+    written('v4');
+    expect(notebook.refreshed).toBe(1);
+    jest.runOnlyPendingTimers();
+    expect(notebook.refreshed).toBe(2);
+    expect(notebook.standing).toMatchObject({ written: 'v4' });
+    // Not a second time behind what the new writer has to load at once.
+    written('v5');
+    stream.lease(true);
+    expect(notebook.refreshed).toBe(3);
+    jest.runOnlyPendingTimers();
+    jest.runOnlyPendingTimers();
+    expect(notebook.refreshed).toBe(3);
+  });
+
+  it('says which version it has saved or loaded', async () => {
+    await start();
+    const [first] = streams;
+    first.connect();
+    notebook.version = 'v2';
+    notebook.versionChanged.emit('saved');
+    expect(first.sent[1]).toMatchObject({
+      type: 'lease',
+      action: 'saved',
+      notebook: 'work.ipynb',
+      version: 'v2'
+    });
+    // The lease is held over this stream until another one is connected.
+    sessions.changed.emit({ notebook: 'work.ipynb', current: 's2' });
+    notebook.versionChanged.emit('loaded');
+    expect(first.said[2]).toBe('loaded work.ipynb');
+    streams[1].connect();
+    notebook.versionChanged.emit('saved');
+    expect(streams[1].said).toEqual(['claim work.ipynb', 'saved work.ipynb']);
+    expect(first.said).toHaveLength(3);
+  });
+
+  it('tells of a version that cannot be merged once the server has said so twice', async () => {
     jest.useFakeTimers({ doNotFake: ['nextTick'] });
     await start();
     const [stream] = streams;
     stream.connect();
-    stream.lease(false);
-    // What was written before is not in the stream.
-    expect(notebook.refreshed).toBe(1);
-    const written = {
-      type: 'record',
-      record: { seq: 1, id: '', ts: '', kind: 'notebook_op' }
-    } as const;
-    stream.frameReceived.emit(written);
-    stream.frameReceived.emit(written);
-    jest.runOnlyPendingTimers();
-    expect(notebook.refreshed).toBe(2);
-    stream.lease(true);
-    expect(notebook.refreshed).toBe(3);
-    stream.frameReceived.emit(written);
-    jest.runOnlyPendingTimers();
-    expect(notebook.refreshed).toBe(3);
+    const answer = async (behind: string | null): Promise<void> => {
+      notebook.behind = behind;
+      stream.lease(false);
+      await settle();
+      jest.advanceTimersByTime(300);
+      await settle();
+    };
+    await answer('v2');
+    await answer('v2');
+    expect(notebook.toldBehind).toBe(0);
+    expect(stream.said).toHaveLength(1);
+    jest.advanceTimersByTime(2000);
+    expect(stream.said).toEqual(['claim work.ipynb', 'claim work.ipynb']);
+    // Another page has saved again, and is about to say so.
+    await answer('v3');
+    expect(notebook.toldBehind).toBe(0);
+    jest.advanceTimersByTime(2000);
+    expect(stream.said).toHaveLength(3);
+    await answer('v3');
+    expect(notebook.toldBehind).toBe(1);
+    await answer(null);
+    jest.advanceTimersByTime(2000);
+    expect(stream.said).toHaveLength(3);
   });
 
   it('follows a rename', async () => {

@@ -35,6 +35,7 @@ class Document {
 
   readonly model = new NotebookModel();
   readonly saveState = new Signal<this, DocumentRegistry.SaveState>(this);
+  readonly fileChanged = new Signal<this, unknown>(this);
   readonly path = 'work.ipynb';
   readonly localPath = 'work.ipynb';
   isDisposed = false;
@@ -88,6 +89,8 @@ describe('OpenNotebook', () => {
   let revealed: number[];
   let letGo: string[];
   let told: IConflict[];
+  let toldBehind: number;
+  let versions: string[];
   let notebook: OpenNotebook;
 
   beforeEach(() => {
@@ -95,20 +98,25 @@ describe('OpenNotebook', () => {
     revealed = [];
     letGo = [];
     told = [];
+    toldBehind = 0;
     notebook = opened(null);
   });
 
   function opened(loaded: Loaded | null): OpenNotebook {
-    return new OpenNotebook(
+    const notebook = new OpenNotebook(
       document as unknown as DocumentRegistry.IContext<INotebookModel>,
       document,
       {
         reveal: index => revealed.push(index),
         letGo: cellId => letGo.push(cellId),
-        tell: conflicts => told.push(...conflicts)
+        tell: conflicts => told.push(...conflicts),
+        tellBehind: () => toldBehind++
       },
       loaded
     );
+    versions = [];
+    notebook.versionChanged.connect((_, how) => versions.push(how));
+    return notebook;
   }
 
   afterEach(() => {
@@ -304,6 +312,16 @@ describe('OpenNotebook', () => {
     expect(document.log).toEqual(['save']);
   });
 
+  it('says that it has saved, which JupyterLab calls a change of the file as well', async () => {
+    document.model.sharedModel.getCell(0).setSource('typed');
+    document.saveState.emit('started');
+    document.contentsModel.hash = 'two';
+    document.fileChanged.emit({});
+    document.saveState.emit('completed');
+    await Promise.resolve();
+    expect(versions).toEqual(['saved']);
+  });
+
   it('does not save over a change on disk', async () => {
     document.disk.hash = 'two';
     const ack = await notebook.apply('1', { op: 'save' });
@@ -473,6 +491,63 @@ describe('OpenNotebook', () => {
       await notebook.refresh({ written: 'one and a half' });
       expect(sources()).toEqual(['typed']);
       expect(document.log).toEqual([]);
+    });
+
+    it('is told of once, where it could not be merged', async () => {
+      const missing = { op: 'read', cell_id: 'b' } as const;
+      notebook.tellBehind();
+      expect(toldBehind).toBe(0);
+      await notebook.refresh({ written: null });
+      notebook.tellBehind();
+      notebook.tellBehind();
+      expect(notebook.behind).toBe('two');
+      expect(toldBehind).toBe(1);
+      const ack = await notebook.apply('1', missing);
+      expect(ack.error).toMatchObject({ code: 'cell_not_found', behind: true });
+      // The person says: overwrite.
+      document.contentsModel.hash = 'three';
+      await document.save();
+      expect(notebook.behind).toBeNull();
+      expect((await notebook.apply('2', missing)).error).not.toHaveProperty(
+        'behind'
+      );
+      document.disk.hash = 'four';
+      document.model.sharedModel.getCell(0).setSource('typed again');
+      document.model.dirty = true;
+      await notebook.refresh({ written: null });
+      notebook.tellBehind();
+      expect(toldBehind).toBe(2);
+    });
+
+    it('lets what the agent could not save for it be saved', async () => {
+      const ack = await notebook.apply('1', { op: 'save' });
+      expect(error(ack)).toBe('save_conflict');
+      document.cells = [code('a', '1'), code('b', 'by another page')];
+      document.revert = async () => {
+        await Document.prototype.revert.call(document);
+        document.contentsModel.hash = 'two';
+      };
+      await notebook.refresh(server);
+      await notebook.apply('2', { op: 'read', cell_id: 'b' });
+      expect(document.log).toEqual(['revert', 'save']);
+      expect(document.model.dirty).toBe(false);
+    });
+
+    it('is merged with what was typed since the person has loaded the file', async () => {
+      document.cells = [code('a', 'loaded'), code('b', '2')];
+      await document.revert();
+      document.contentsModel.hash = 'two';
+      document.fileChanged.emit({});
+      await Promise.resolve();
+      expect(versions).toEqual(['loaded']);
+      document.model.sharedModel.getCell(1).setSource('typed');
+      document.model.dirty = true;
+      document.disk.hash = 'three';
+      document.cells = [code('a', 'by the agent'), code('b', '2')];
+      await notebook.refresh({ written: 'three' });
+      expect(sources()).toEqual(['by the agent', 'typed']);
+      expect(told).toEqual([]);
+      expect(versions).toEqual(['loaded', 'loaded']);
     });
 
     it('is left where cells have no ids that last', async () => {
