@@ -90,7 +90,8 @@ class KernelConnection:
         self._log = log
         self._channels: KernelChannels | None = None
         self._opening = asyncio.Lock()
-        self._language = ""
+        self.language_info: dict[str, Any] = {}
+        """The kernel's own, from ``kernel_info_reply``; empty before the first connection."""
         self._used_at = 0.0
         self._let_go_at: Any = None
         self._lost: Reason | None = None
@@ -133,7 +134,7 @@ class KernelConnection:
     @property
     def language(self) -> str:
         """Language of the kernel in lower case; empty before the first connection."""
-        return self._language
+        return str(self.language_info.get("name", "")).lower()
 
     @property
     def kernel_name(self) -> str:
@@ -366,8 +367,7 @@ class KernelConnection:
             channels.on_broken = partial(self._on_broken, channels)
             self._channels = channels
             self._let_go_at = None
-            language = channels.info.get("language_info", {}).get("name", "")
-            self._language = str(language).lower()
+            self.language_info = channels.info.get("language_info") or {}
             self._changed()
             return channels
 

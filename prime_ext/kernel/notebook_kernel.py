@@ -193,6 +193,19 @@ class NotebookKernel:
             follow=follow,
         )
 
+    async def metadata(self) -> dict[str, Any]:
+        """Return the kernel's ``kernelspec`` and ``language_info`` for a notebook's metadata.
+
+        Empty if no kernel has answered yet, or one that does not name its language.
+        """
+        connection = self._connection
+        if connection is None or not connection.language_info.get("name"):
+            return {}
+        return {
+            "kernelspec": await self._kernels.kernelspec(connection.kernel_name),
+            "language_info": connection.language_info,
+        }
+
     async def interrupt(self) -> None:
         """Interrupt the kernel, no matter whose code it runs."""
         if await self.find() is not None and self._connection is not None:

@@ -13,7 +13,7 @@ from tornado.web import HTTPError
 
 from prime_ext.errors import PrimeError
 from prime_ext.kernel.connection import KernelConnection
-from prime_ext.kernel.kernelspec import kernelspec_of
+from prime_ext.kernel.kernelspec import kernelspec_metadata, kernelspec_of
 from prime_ext.kernel.notebook_kernel import NotebookKernel
 from prime_ext.kernel.server_sessions import document_path, session_at
 from prime_ext.notebook_file import read_notebook
@@ -137,6 +137,10 @@ class NotebookKernels:
             known = KernelConnection(kernel_id, self._kernel_manager, self.log)
             self._connections[kernel_id] = known
         return known
+
+    async def kernelspec(self, name: str) -> dict[str, Any]:
+        """Return a kernelspec as it stands in a notebook's metadata."""
+        return await kernelspec_metadata(self._kernel_manager.kernel_spec_manager, name)
 
     async def sources(self, path: str) -> list[str]:
         """Return the source of all code cells as last saved; none if the file is unreadable."""

@@ -51,7 +51,9 @@ browser may not answer.
 
 
 class Kernel(Protocol):
-    """The method of a notebook's kernel that a run needs; see ``NotebookKernel.execute``."""
+    """The methods of a notebook's kernel that a run needs; see ``NotebookKernel``."""
+
+    async def metadata(self) -> dict[str, Any]: ...
 
     async def execute(
         self,
@@ -289,7 +291,7 @@ class NotebookDocument:
         except BaseException as error:
             stopped = isinstance(error, asyncio.CancelledError)
             status = "aborted" if stopped else "error"
-            end = self._finish(mirror, op_id, cell, was, mirror.outputs, count, status)
+            end = self._finish(mirror, op_id, cell, kernel, was, mirror.outputs, count, status)
             await brought_to_end(end, timeout=STOP_SECONDS if stopped else None)
             raise
         if execution.status != "aborted":
@@ -302,6 +304,7 @@ class NotebookDocument:
                 mirror,
                 op_id,
                 cell,
+                kernel,
                 was,
                 execution.outputs,
                 count,
@@ -390,6 +393,7 @@ class NotebookDocument:
         mirror: RunMirror,
         op_id: str,
         cell: Cell,
+        kernel: Kernel,
         was: dict[str, Any] | None,
         outputs: Outputs,
         execution_count: int | None,
@@ -408,6 +412,7 @@ class NotebookDocument:
                 unsaved = await self._writer.save(self.path)
             else:
                 writer = ContentsWriter.name
+                metadata = await kernel.metadata()
                 async with self._notebook.lock:
                     applied = await self._writer.write_here(
                         self.path,
@@ -416,6 +421,7 @@ class NotebookDocument:
                             "cell_id": cell.id,
                             "outputs": outputs,
                             "execution_count": execution_count,
+                            "kernel": metadata,
                         },
                     )
                 was = was or (applied.before or {}).get("cell")

@@ -102,6 +102,7 @@ def apply_operation(
         was = {**cell, "metadata": dict(cell.get("metadata") or {})}
         # Trusted like a run by the user: the outputs come from the user's own kernel.
         _show(cell, operation, trusted=True)
+        _note_kernel(notebook, operation.get("kernel") or {})
         return Applied({**before, "cell": was}, _state(cells, index))
     else:
         raise ValueError(f"Unknown operation {kind!r}")
@@ -112,6 +113,18 @@ def _show(cell: dict[str, Any], operation: dict[str, Any], *, trusted: bool) -> 
     cell["outputs"] = operation["outputs"]
     cell["execution_count"] = operation["execution_count"]
     cell.setdefault("metadata", {})["trusted"] = trusted
+
+
+def _note_kernel(notebook: dict[str, Any], kernel: dict[str, Any]) -> None:
+    """Note the kernel that has run a cell; without ``language_info`` nbconvert knows no language.
+
+    An open notebook gets the same from JupyterLab.
+    """
+    metadata: dict[str, Any] = notebook.setdefault("metadata", {})
+    if "language_info" in kernel:
+        metadata["language_info"] = kernel["language_info"]
+    if "kernelspec" in kernel and not metadata.get("kernelspec"):
+        metadata["kernelspec"] = kernel["kernelspec"]
 
 
 def _expect_code(cell: dict[str, Any]) -> None:

@@ -115,6 +115,9 @@ async def test_cell_for_cell(
     await run.carry_out()
     assert run.outcome.status == 0, run.outcome
 
+    metadata = [json.loads((jp_root_dir / name).read_text())["metadata"] for name in names[1:]]
+    assert metadata[0] == metadata[1]
+    assert metadata[0]["language_info"]["file_extension"] == ".py"
     closed = comparable(json.loads((jp_root_dir / "closed.ipynb").read_text())["cells"])
     assert [cell["source"] for cell in closed][:2] == [["## A *heading*"], ["# Notes"]]
     assert [cell.get("execution_count") for cell in closed] == [None, None, None, 5, 4, 2]

@@ -107,6 +107,9 @@ class ScriptedKernel:
     status: Status = "ok"
     late: LateOutputs | None = None
 
+    async def metadata(self) -> dict[str, Any]:
+        return {}
+
     async def execute(self, code: str, **options: Any) -> Execution:
         assert options["store_history"] is True
         self.executed.append(code)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import platform
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -373,6 +374,27 @@ async def test_running_a_closed_notebook(bench: Bench) -> None:
     assert nb["cells"][1]["outputs"][0]["data"]["image/png"].strip() == PNG
     assert nb["cells"][2]["outputs"][0]["ename"] == "ZeroDivisionError"
     assert await bench.text("run_cell", cell_id="a") == "out\n21", "it can be run again"
+
+
+async def test_a_closed_notebook_names_the_kernel_that_ran_it_as_an_open_one_does(
+    bench: Bench,
+) -> None:
+    bench.write(notebook("1"))
+    await bench("run_cell", cell_id="a")
+    noted = (await bench.disk())["metadata"]
+    assert noted["kernelspec"] == {
+        "name": "python3",
+        "display_name": "Python 3 (ipykernel)",
+        "language": "python",
+    }
+    language = noted["language_info"]
+    assert (language["name"], language["file_extension"]) == ("python", ".py")
+    assert language["version"] == platform.python_version()
+    nb = notebook("1")
+    nb["metadata"] = {"kernelspec": {"name": "python3", "display_name": "Mine"}, "mine": 1}
+    bench.write(nb)
+    await bench("run_cell", cell_id="a")
+    assert (await bench.disk())["metadata"] == {**nb["metadata"], "language_info": language}
 
 
 async def test_running_with_the_browser_open_equals_running_without(bench: Bench) -> None:

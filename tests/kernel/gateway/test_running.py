@@ -25,6 +25,10 @@ async def test_code_runs_over_there(kernel: NotebookKernel, gateway: Gateway) ->
     assert kernel.state == "idle"
     assert kernel.kernel_name == "bare"
     assert kernel.language == "python"
+    metadata = await kernel.metadata()
+    assert metadata["language_info"]["name"] == "python"
+    spec = {"name": "bare", "display_name": "bare", "language": "python"}
+    assert metadata["kernelspec"] == spec
 
 
 async def test_variables_are_looked_at_while_a_cell_runs(kernel: NotebookKernel) -> None:
