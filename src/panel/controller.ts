@@ -161,13 +161,16 @@ export class PanelController implements IChatPanel {
       failure: null,
       stopping: false
     });
-    const sent = this._send(text, attachments);
+    let { place } = this._store;
+    const sent = this._send(text, attachments, id => {
+      place = id;
+    });
     const settled = sent.catch(() => null);
     this._sent = settled;
     try {
       await sent;
     } catch (reason) {
-      this._store.fail(reason);
+      this._store.fail(reason, place);
       throw reason;
     } finally {
       // Another notebook's message may be on its way by now.
@@ -187,7 +190,9 @@ export class PanelController implements IChatPanel {
     // By then, the panel may show another session, whose agent must not be interrupted.
     const id = (sending !== null && (await this._sent)) || sessionId;
     if (id) {
-      await this._store.attempt(() => this._options.api.interrupt(id));
+      await this._store.attempt(() => this._options.api.interrupt(id), {
+        place: id
+      });
     }
     if (!this._store.conversation?.running) {
       this._store.set({ stopping: false });
@@ -368,10 +373,15 @@ export class PanelController implements IChatPanel {
     }
   }
 
-  /** Send a message, and return the id of its session. */
+  /**
+   * Send a message, and return the id of its session.
+   *
+   * @param onSession - Called with that id as soon as it is known.
+   */
   private async _send(
     text: string,
-    attachments: readonly IAttachment[]
+    attachments: readonly IAttachment[],
+    onSession: (id: string) => void
   ): Promise<string> {
     const { notebook } = this._state;
     // Read the cells now, as the user sees them, and not after the session was created.
@@ -399,6 +409,7 @@ export class PanelController implements IChatPanel {
       });
       id = session.id;
     }
+    onSession(id);
     await this._options.claimed(notebook);
     await this._options.api.send(id, text, filled);
     return id;
@@ -426,7 +437,7 @@ export class PanelController implements IChatPanel {
       this._session.liveFrame.connect(this._onLiveFrame, this);
       this._session.connectionChanged.connect(this._onConnection, this);
     }
-    this._store.set({ sessionId: id, stopping: false, failure: null });
+    this._store.setSession(id);
     void this.variables.applyRestoreMode();
   }
 

@@ -1,4 +1,5 @@
 import { IAttachment } from '../api/attachments';
+import { ApiError } from '../api/rest';
 import { imageAttachment } from '../mentions/images';
 import { attachedTo, isSame, withoutMention } from '../mentions/text';
 import { Drafts } from './drafts';
@@ -39,6 +40,7 @@ export class DraftMessage {
 
   async attachImages(files: readonly File[]): Promise<void> {
     const { notebook } = this._state;
+    const { place } = this._store;
     try {
       const images = await Promise.all(files.map(imageAttachment));
       if (notebook === this._state.notebook) {
@@ -50,13 +52,10 @@ export class DraftMessage {
         ]);
       }
     } catch {
-      this._store.set({
-        failure: {
-          code: 'image_unreadable',
-          message: this._imageUnreadable,
-          hint: ''
-        }
-      });
+      this._store.fail(
+        new ApiError(0, 'image_unreadable', this._imageUnreadable),
+        place
+      );
     }
   }
 

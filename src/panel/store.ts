@@ -1,6 +1,6 @@
 import { ApiError } from '../api/rest';
 import { Conversation } from '../model/conversation';
-import { EMPTY_STATE, failureOf, IPanelState } from './state';
+import { EMPTY_STATE, failureOf, IFailure, IPanelState } from './state';
 
 /** Holds the panel's state and notifies about its changes. */
 export class PanelStore {
@@ -38,20 +38,46 @@ export class PanelStore {
     this.changedLater();
   }
 
-  fail(reason: unknown): void {
-    this.set({ failure: failureOf(reason) });
+  /** What an action of the user is about: the id of the session, else the path of the notebook. */
+  get place(): string {
+    return this._state.sessionId || this._state.notebook || '';
   }
 
-  /** Run an action that may fail. A failure goes into the state, except for codes in `ignore`. */
+  /** Show a failure at its place: now, or once the panel shows that again. */
+  fail(reason: unknown, place: string): void {
+    const failure = failureOf(reason);
+    if (place === this.place) {
+      this.set({ failure });
+    } else {
+      this._failures.set(place, failure);
+    }
+  }
+
+  /** Show a session, and the failure that belongs to it; `undefined` while it is looked up. */
+  setSession(sessionId: string | null | undefined): void {
+    this.set({ sessionId, stopping: false, failure: null });
+    if (sessionId !== undefined) {
+      this.set({ failure: this._failures.get(this.place) ?? null });
+      this._failures.delete(this.place);
+    }
+  }
+
+  /**
+   * Run an action that may fail. A failure is shown where the action was started, or at `place`;
+   * codes in `ignore` are not.
+   */
   async attempt(
     action: () => Promise<unknown>,
-    { ignore = [] }: { ignore?: string[] } = {}
+    {
+      ignore = [],
+      place = this.place
+    }: { ignore?: string[]; place?: string } = {}
   ): Promise<void> {
     try {
       await action();
     } catch (reason) {
       if (!(reason instanceof ApiError && ignore.includes(reason.code))) {
-        this.fail(reason);
+        this.fail(reason, place);
       }
     }
   }
@@ -74,5 +100,7 @@ export class PanelStore {
   }
 
   private _state: IPanelState = EMPTY_STATE;
+  /** Failures to show later, by place. */
+  private _failures = new Map<string, IFailure>();
   private _scheduled = false;
 }

@@ -243,6 +243,57 @@ describe('PanelController', () => {
     expect(controller.snapshot().refusal).toBeNull();
   });
 
+  it('shows a failure with the session that it came from', async () => {
+    sessions.chosen.set('a.ipynb', 'one');
+    sessions.chosen.set('b.ipynb', 'two');
+    await controller.setNotebook('b.ipynb');
+    await controller.setNotebook('a.ipynb');
+    const compacting = new Gate();
+    api.compact.mockReturnValueOnce(compacting.promise);
+    const compacted = controller.compact();
+    await controller.setNotebook('b.ipynb');
+    const failure = { code: 'busy', message: 'The agent is at work.' };
+    compacting.fail(new ApiError(409, failure.code, failure.message));
+    await compacted;
+    expect(controller.snapshot().failure).toBeNull();
+    await controller.setNotebook('a.ipynb');
+    expect(controller.snapshot().failure).toMatchObject(failure);
+    // Like any failure, it is not shown for ever.
+    await controller.setNotebook('b.ipynb');
+    await controller.setNotebook('a.ipynb');
+    expect(controller.snapshot().failure).toBeNull();
+  });
+
+  it('shows why a message was not sent with the session that was made for it', async () => {
+    const sending = new Gate();
+    api.send.mockReturnValueOnce(sending.promise);
+    controller.message.setText('hello');
+    const sent = controller.message.send();
+    await controller.setNotebook('b.ipynb');
+    sending.fail(new ApiError(507, 'session_not_written', 'Full.'));
+    await sent;
+    expect(controller.snapshot().failure).toBeNull();
+    await controller.setNotebook('a.ipynb');
+    expect(controller.snapshot()).toMatchObject({
+      sessionId: 'made',
+      draft: 'hello',
+      failure: { message: 'Full.' }
+    });
+
+    // Without a session, it belongs to the notebook.
+    await controller.setNotebook('b.ipynb');
+    const creating = new Gate();
+    sessions.create.mockReturnValueOnce(creating.promise);
+    controller.message.setText('hello');
+    const again = controller.message.send();
+    await controller.setNotebook('a.ipynb');
+    creating.fail(new ApiError(500, 'internal_error', 'Odd.'));
+    await again;
+    expect(controller.snapshot().failure).toBeNull();
+    await controller.setNotebook('b.ipynb');
+    expect(controller.snapshot().failure).toMatchObject({ message: 'Odd.' });
+  });
+
   describe('the variables', () => {
     it('are restored from the newest snapshot, or the one that was offered', async () => {
       await controller.variables.restore();
