@@ -34,10 +34,18 @@ export function reasonText(
         'The agent has not read the cell since the server was started. Nothing was done.'
       );
     case 'cell_not_found':
-      return trans.__('The cell is no longer there.');
+      return trans.__('There is no such cell.');
+    case 'cell_locked':
+      return trans.__(
+        'The cell is locked by its author, in its metadata. Nothing was done.'
+      );
     case 'cell_deleted':
       return trans.__(
         'The cell was deleted while it ran. Its output is kept only here.'
+      );
+    case 'cell_not_in_page':
+      return trans.__(
+        'The cell and its output are in the file, but not in the notebook that is open: what is unsaved there could not be merged with the file. Save the notebook to choose which version to keep.'
       );
     case 'save_conflict':
       return trans.__(

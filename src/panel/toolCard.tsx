@@ -317,7 +317,7 @@ function ToolLinks(props: {
           }}
         >
           {missing
-            ? trans.__('The cell is no longer there')
+            ? trans.__('There is no such cell')
             : trans.__('Show the cell')}
         </button>
       )}

@@ -47,6 +47,13 @@ describe('reasonText', () => {
     expect(reasonText({ ...conflict, op: 'run_cell' }, trans)).toBe(
       'You changed this cell in the meantime; it was not run.'
     );
+    // It may have been deleted, or never have existed.
+    expect(reasonText({ code: 'cell_not_found', reason }, trans)).toBe(
+      'There is no such cell.'
+    );
+    expect(reasonText({ code: 'cell_locked', reason }, trans)).toContain(
+      'locked by its author'
+    );
     expect(reasonText({ code: 'of_a_newer_server', reason }, trans)).toBe(
       reason
     );

@@ -93,7 +93,7 @@ test('the cell that the agent is about to change is changed by the person', asyn
       await expect(panel.cells).toHaveCount(before.length - 1);
     });
     expect(await sources()).toEqual(before.filter((_, index) => index !== 1));
-    await expect(card).toContainText('The cell is no longer there');
+    await expect(card).toContainText('There is no such cell');
   });
 });
 
