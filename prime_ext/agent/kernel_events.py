@@ -30,6 +30,12 @@ RESTORE_CUT_OFF = (
 )
 """Reason in the record of an offer that takes the place of another automatic restore."""
 
+DIED_AGAIN = (
+    "not restored automatically again: the kernel died soon after each of the last two restores, "
+    "before any code had run to its end; what is restored may be what ends it"
+)
+"""Likewise, after crashes."""
+
 _FRESH = "None of the earlier variables is defined in the kernel"
 _UNKNOWN = (
     "Restoring the earlier variables was stopped: check which are defined before you use them"
@@ -53,9 +59,10 @@ def restore_event(record: Restore, offer: Restore | None = None) -> str:
         which = "the last snapshot"
         if record.saved is not None:
             which = f"an older snapshot, saved {record.saved}, the last one with variables,"
+        why = f" ({record.reason})" if record.reason in (RESTORE_CUT_OFF, DIED_AGAIN) else ""
         return (
-            f"{cause or CAUSES['resume']} {_what_is_there(record)}. The user is offered to restore "
-            f"{which} and has not done so yet."
+            f"{cause or CAUSES['resume']} {_what_is_there(record)}{why}. The user is offered to "
+            f"restore {which} and has not done so yet."
         )
     if record.outcome in ("failed", "skipped"):
         reason = f" ({record.reason.rstrip('.')})" if record.reason else ""

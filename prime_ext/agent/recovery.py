@@ -5,21 +5,33 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from prime_ext.agent.kernel_events import RESTORE_CUT_OFF, RESTORE_STOPPED, restore_event
+from prime_ext.agent.kernel_events import (
+    DIED_AGAIN,
+    RESTORE_CUT_OFF,
+    RESTORE_STOPPED,
+    restore_event,
+)
 from prime_ext.agent.recipes import lacking, with_lost_names, with_recipes
-from prime_ext.agent.restore_policy import TELLING, Action, cut_off_restores, decide
+from prime_ext.agent.restore_policy import (
+    FOLLOWING,
+    Action,
+    decide,
+    is_cut_off,
+    restores_in_a_row,
+)
 from prime_ext.completed import completed
 from prime_ext.errors import PrimeError
+from prime_ext.kernel.freshness import Moment
 from prime_ext.kernel.restoring import DAMAGED
 from prime_ext.session.records import AnyRecord, Restore, RestoreStart, Settings, Snapshot
 from prime_ext.within import within
 
 if TYPE_CHECKING:
-    from prime_ext.kernel.freshness import Moment
     from prime_ext.kernel.notebook_kernel import NotebookKernel
     from prime_ext.kernel.snapshot import SnapshotKeeper
     from prime_ext.session.session import Session
@@ -78,6 +90,8 @@ class KernelRecovery:
         self._on_change = on_change
         self._lock = asyncio.Lock()
         self._handled = kernel.generation
+        self._restored_at = Moment(None, kernel.generation, 0)
+        """Moment of the kernel at which the last automatic restore ended."""
         self._awaited: str | None = None
         """Trigger of a restore that waits until there is a kernel."""
         self._seeing_to = False
@@ -135,14 +149,15 @@ class KernelRecovery:
             for record in self._session.records_of("snapshot", "restore")
             if isinstance(record, (Snapshot, Restore)) and record.outcome in _CHANGED
         ]
-        cut_off = await asyncio.to_thread(self._cut_off)
+        last = await asyncio.to_thread(self._last_restore)
+        cut_off = last is not None and is_cut_off(*last)
         if not saved:
             # A server that was killed while the first snapshot was written left no record of it.
             # If kernels end with their server, the present kernel did not write that snapshot.
             kernel_id = await self._kernel.find()
             is_new = kernel_id is None or not self._kernel.outlives_server
             if is_new or cut_off:
-                await self._resume(cut_off)
+                await self._resume()
             return
         if saved[-1].outcome == "removed":
             return
@@ -156,7 +171,7 @@ class KernelRecovery:
         kernel_id = await self._kernel.find()
         if kernel_id is not None and kernel_id == saved[-1].kernel_id and not cut_off:
             return
-        if not await self._resume(cut_off):
+        if not await self._resume():
             await self._tell_of_foreign()
             await self._tell_of_damage("resume", None)
 
@@ -164,23 +179,40 @@ class KernelRecovery:
     def _restores_always(self) -> bool:
         return decide(self._mode(), "resume") == "restore"
 
-    def _cut_off(self) -> int:
+    def _last_restore(self) -> tuple[RestoreStart, list[AnyRecord]] | None:
+        """Return the start of the last automatic restore, and the records that say how it went."""
         log = self._session.log
-        newest_first = map(log.get, reversed(log.seqs_of(*TELLING)))
-        return cut_off_restores(filter(None, newest_first))
+        start = next(filter(None, map(log.get, log.seqs_of("restore_start")[-1:])), None)
+        if not isinstance(start, RestoreStart):
+            return None
+        return start, log.get_all([seq for seq in log.seqs_of(*FOLLOWING) if seq > start.seq])
 
-    async def _resume(self, cut_off: int) -> bool:
+    async def _in_a_row(self, trigger: str) -> int:
+        """Return the number of consecutive automatic restores so far that did not last."""
+        now = datetime.now(timezone.utc)
+        last = await asyncio.to_thread(self._last_restore)
+        if last is None:
+            return 0
+        return restores_in_a_row(*last, trigger=trigger, lost_at=now, has_run=self._has_run)
+
+    @property
+    def _has_run(self) -> bool:
+        """Whether code has run to its end in a lost process since the last automatic restore."""
+        return any(
+            not run.cut_off and not moment.is_reached_by(self._restored_at)
+            for moment, run in self._kernel.lost_runs
+        )
+
+    async def _resume(self) -> bool:
         """Prepare a restore, or offer it; return ``False`` if there is nothing to restore."""
         offer = await self._offer("resume")
         if offer is None:
             return False
-        action = self._decide(offer, cut_off)
+        action = self._decide(offer, await self._in_a_row("resume"))
         if action == "restore":
             self._awaited = "resume"
         elif action == "offer":
-            if self._decide(offer) == "restore":
-                offer = msgspec.structs.replace(offer, reason=RESTORE_CUT_OFF)
-            self._write(offer, None)
+            self._write(self._with_reason(offer), None)
         return True
 
     async def _tell_of_foreign(self) -> None:
@@ -262,6 +294,7 @@ class KernelRecovery:
     def missed_since(self, seen: int) -> None:
         """Continue from the generation ``seen``, so that later losses are still handled."""
         self._handled = seen
+        self._restored_at = Moment(None, seen, 0)
 
     def handled(self) -> None:
         """Count all losses as handled, because a person has restored the variables."""
@@ -291,11 +324,13 @@ class KernelRecovery:
         record = await self._offer(trigger)
         if record is None:
             return await self._tell_of_damage(trigger, turn)
-        action = self._decide(record)
+        in_a_row = await self._in_a_row(trigger)
+        action = self._decide(record, in_a_row)
         if action == "restore":
-            return await self._restore(trigger, turn)
+            return await self._restore(trigger, turn, in_a_row + 1)
         if action == "offer":
-            if self._is_offered():  # since the kernel was shut down
+            record = self._with_reason(record)
+            if self._is_offered():  # since the kernel was shut down, or died before
                 return restore_event(record) if turn else None
         elif record.saved is not None:
             return None  # The process that is gone held no variables.
@@ -352,33 +387,39 @@ class KernelRecovery:
             behind=self._keeper.behind(last["created"], is_newest=is_newest),
         )
 
-    def _decide(self, offer: Restore, cut_off: int = 0) -> Action:
+    def _decide(self, offer: Restore, in_a_row: int = 0) -> Action:
         """Return what to do about a loss for which ``offer`` can be made."""
-        action = decide(self._mode(), offer.trigger, cut_off)
+        action = decide(self._mode(), offer.trigger, in_a_row)
         # The process that is gone held no variables, perhaps because the user has deleted them.
         return "offer" if action == "restore" and offer.saved is not None else action
 
-    async def _restore(self, trigger: str, turn: str | None) -> str:
+    def _with_reason(self, offer: Restore) -> Restore:
+        """Return the offer with the reason why it takes the place of a restore, if it does."""
+        if self._decide(offer) != "restore":
+            return offer
+        reason = DIED_AGAIN if offer.trigger == "crash" else RESTORE_CUT_OFF
+        return msgspec.structs.replace(offer, reason=reason)
+
+    async def _restore(self, trigger: str, turn: str | None, consecutive: int) -> str:
         if turn is None:
             self.restoring = True
             self._on_change()
         try:
-            self._write_start(trigger, turn)
+            self._write_start(trigger, turn, consecutive)
             self._session.publish(
                 {"type": "progress", "what": "kernel", "message": RESTORING_MESSAGE}
             )
             event = restore_event(self._write(await self._restored(trigger), turn))
         finally:
-            # The restore itself may have crashed the kernel and continued with a new process.
-            self._handled = self._kernel.generation
             if self.restoring:
                 self.restoring = False
                 self._on_change()
         return event
 
-    def _write_start(self, trigger: str, turn: str | None) -> None:
+    def _write_start(self, trigger: str, turn: str | None, consecutive: int) -> None:
+        start = RestoreStart(trigger=trigger, turn=turn, consecutive=consecutive)
         try:
-            self._session.append(RestoreStart(trigger=trigger, turn=turn))
+            self._session.append(start)
         except PrimeError as error:  # a full disk is no reason to leave the kernel empty
             self._log.warning("The beginning of a restore was not recorded: %s", error.message)
 
@@ -402,6 +443,10 @@ class KernelRecovery:
             given_up.set()
             await completed(self._end(restoring))
             raise
+        finally:
+            # The restore itself may have crashed the kernel and continued with a new process.
+            self._handled = self._kernel.generation
+            self._restored_at = self._kernel.moment
         return restoring.result()
 
     async def _end(self, restoring: asyncio.Task[Restore]) -> None:

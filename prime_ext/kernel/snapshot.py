@@ -34,9 +34,6 @@ _Timed = TypeVar("_Timed", Snapshot, Restore)
 BUSY = "the kernel is busy"
 AT_WORK = "its variables are being saved or restored already"
 
-MAX_CRASH_RESTORES = 2
-"""Consecutive restores after crashes. After that, the state itself may be what kills the kernel."""
-
 COMPACTION_SECONDS = 0.5
 """How long a compaction waits for a snapshot to become durable before it goes on without."""
 
@@ -91,7 +88,6 @@ class SnapshotKeeper:
         self._restored: str | None = None
         """Id of the older snapshot that was restored last, until its variables are saved."""
         self._unavailable: str | None = None
-        self._crash_restores = 0
 
     @property
     def off(self) -> str | None:
@@ -137,7 +133,6 @@ class SnapshotKeeper:
                 record = await self._save(trigger, kernel_id)
             except PrimeError as error:
                 return self._not_saved(error, trigger, kernel_id)
-            self._crash_restores = 0
         finally:
             self._lock.release()
         self._on_saved(record.bytes)
@@ -274,9 +269,7 @@ class SnapshotKeeper:
         Returns
         -------
         Restore
-            Outcome ``ok``, ``partial``, ``unchanged``, ``failed`` with the reason, or ``offered``:
-            after repeated crashes nothing is restored automatically, since the state itself may be
-            the cause.
+            Outcome ``ok``, ``partial``, ``unchanged``, or ``failed`` with the reason.
 
         Raises
         ------
@@ -293,12 +286,6 @@ class SnapshotKeeper:
                     hint="Switch snapshots on for the notebook, or set SnapshotConfig.enabled.",
                     status=409,
                 )
-            if trigger == "crash":
-                if self._crash_restores >= MAX_CRASH_RESTORES:
-                    return await self._ask_person(mode)
-                self._crash_restores += 1
-            elif trigger == "manual":
-                self._crash_restores = 0
             await asyncio.to_thread(self.files.wait_for_writer)
             generations = await self._generations(snapshot_id)
             wanted = Wanted(
@@ -411,19 +398,6 @@ class SnapshotKeeper:
         """
         moment = self._kernel.moment
         return moment.same_process(self._captured) or moment.same_process(self._brought_back)
-
-    async def _ask_person(self, mode: str) -> Restore:
-        manifest = await self._manifest("current")
-        return Restore(
-            outcome="offered",
-            mode=mode,
-            trigger="crash",
-            snapshot_id=id_of(manifest),
-            kernel_id=self._kernel.kernel_id,
-            behind=self.behind(manifest.created) if manifest is not None else {},
-            reason=f"the kernel died again after {MAX_CRASH_RESTORES} restores; what is restored "
-            "may be what kills it",
-        )
 
     async def _generations(self, snapshot_id: str | None) -> list[str]:
         if snapshot_id is None:

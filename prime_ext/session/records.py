@@ -308,6 +308,8 @@ class RestoreStart(Record, frozen=True, kw_only=True, omit_defaults=True, tag="r
 
     trigger: str
     """As in `Restore`."""
+    consecutive: int = 1
+    """1, or higher if the automatic restores before it did not last: its number in their row."""
 
 
 class Restore(Record, frozen=True, kw_only=True, omit_defaults=True, tag="restore"):

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,20 @@ import pytest
 from jupyter_server.serverapp import ServerApp
 
 from prime_ext.agent import captures
-from prime_ext.agent.kernel_events import RESTORE_CUT_OFF, RESTORE_STOPPED, restore_event
+from prime_ext.agent.kernel_events import (
+    DIED_AGAIN,
+    RESTORE_CUT_OFF,
+    RESTORE_STOPPED,
+    restore_event,
+)
 from prime_ext.agent.recipes import with_recipes
 from prime_ext.agent.recovery import KernelRecovery
-from prime_ext.agent.restore_policy import cut_off_restores, decide
+from prime_ext.agent.restore_policy import (
+    LASTING_SECONDS,
+    decide,
+    is_cut_off,
+    restores_in_a_row,
+)
 from prime_ext.agent.service import AgentService
 from prime_ext.kernel.missed_runs import Run
 from prime_ext.session.records import (
@@ -76,33 +87,100 @@ def test_the_setting(mode: str, crash: str, others: str) -> None:
     assert {decide(mode, t) for t in ("restart", "shutdown", "resume")} == {others}
 
 
-START = RestoreStart(trigger="resume", turn="t")
-OFFER = Restore(outcome="offered", mode="cold", trigger="resume", reason=RESTORE_STOPPED)
-DONE = Restore(outcome="ok", mode="cold", trigger="resume")
-CHECK = Restore(outcome="skipped", mode="hot", trigger="compaction")
+LOST = datetime(2026, 11, 30, 12, tzinfo=timezone.utc)
+
+
+def ago(record: AnyRecord, seconds: float) -> AnyRecord:
+    """The record as it is if it was written so many seconds before the loss."""
+    then = LOST - timedelta(seconds=seconds)
+    ts = then.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return msgspec.structs.replace(record, ts=ts)
+
+
+def restore(outcome: str, trigger: str, reason: str | None = None) -> Restore:
+    return Restore(outcome=outcome, mode="cold", trigger=trigger, reason=reason)
+
+
+START = RestoreStart(trigger="crash", turn="t", consecutive=2)
+DONE = ago(restore("ok", "crash"), 12)
+STOPPED = ago(restore("offered", "crash", RESTORE_STOPPED), 12)
+DIED = ago(restore("offered", "crash", DIED_AGAIN), 12)
+CUT_OFF = ago(restore("offered", "resume", RESTORE_CUT_OFF), 12)
+CHECK = ago(Restore(outcome="skipped", mode="hot", trigger="compaction"), 1)
+SAVED = Snapshot(outcome="ok", trigger="turn")
+FAILED = Snapshot(outcome="failed", trigger="turn")
+
+
+def interrupt(turn: str, user: str | None) -> Interrupt:
+    return Interrupt(phase="tool", turn=turn, user=user)
 
 
 @pytest.mark.parametrize(
-    ("records", "count"),
+    ("later", "crash", "resume"),
     [
-        ([START], 1),
-        ([START, OFFER, Interrupt(phase="tool", turn="t")], 1),
-        ([START, OFFER, Interrupt(phase="tool", turn="t", user="ada")], 0),
-        ([START, OFFER, Interrupt(phase="model", turn="u", user="ada")], 1),
-        ([START, START, CHECK], 2),
-        ([START, DONE], 0),
-        ([START, DONE, START], 1),
-        ([START, Snapshot(outcome="ok", trigger="turn")], 0),
-        ([START, Snapshot(outcome="failed", trigger="turn")], 1),
-        ([START, START, msgspec.structs.replace(OFFER, reason=RESTORE_CUT_OFF)], 0),
+        # Complete, and the kernel died soon after. A save is made of each fresh process, whether
+        # or not code has run in it.
+        ([DONE], 2, 1),
+        ([DONE, SAVED, CHECK], 2, 1),
+        ([ago(restore("failed", "crash"), 12)], 2, 1),
+        ([ago(DONE, LASTING_SECONDS - 1)], 2, 1),
+        ([ago(DONE, LASTING_SECONDS)], 0, 0),
+        # The offer in its place tells how long it lived, however long ago that was.
+        ([ago(DONE, 4012), ago(DIED, 4000)], 2, 1),
+        ([ago(DONE, 4000 + LASTING_SECONDS), ago(DIED, 4000)], 0, 0),
+        # A person has acted.
+        ([DONE, ago(restore("ok", "manual"), 5)], 0, 0),
+        ([DONE, ago(restore("offered", "restart"), 5)], 0, 0),
+        ([DONE, ago(restore("offered", "shutdown"), 5)], 0, 0),
+        ([STOPPED, interrupt("t", "ada")], 0, 0),
+        # Cut off by the end of the server, or of the session.
+        ([], 2, 2),
+        ([CHECK, FAILED], 2, 2),
+        ([STOPPED], 2, 2),
+        ([STOPPED, interrupt("t", None)], 2, 2),
+        ([STOPPED, interrupt("u", "ada")], 2, 2),
+        ([SAVED], 0, 0),
+        # Offered instead, which the person has not taken.
+        ([ago(CUT_OFF, 4000)], 2, 2),
+        # They have worked on without it.
+        ([ago(CUT_OFF, 4000), SAVED], 0, 0),
     ],
 )
-def test_restores_that_ended_with_their_server_are_counted(
-    records: list[AnyRecord], count: int
+def test_restores_that_did_not_last_are_counted(
+    later: list[AnyRecord], crash: int, resume: int
 ) -> None:
-    assert cut_off_restores(reversed(records)) == count
-    assert decide("always", "resume", count) == ("offer" if count > 1 else "restore")
-    assert decide("never", "resume", count) == "leave"
+    def count(trigger: str, has_run: bool = False) -> int:
+        return restores_in_a_row(START, later, trigger=trigger, lost_at=LOST, has_run=has_run)
+
+    assert (count("crash"), count("resume")) == (crash, resume)
+    assert count("crash", has_run=True) == 0
+    assert count("restart") == count("shutdown") == 0
+
+
+@pytest.mark.parametrize(
+    ("later", "cut_off"),
+    [
+        ([], True),
+        ([CHECK, FAILED], True),
+        ([STOPPED], True),
+        ([STOPPED, interrupt("t", None)], True),
+        ([STOPPED, interrupt("t", "ada")], False),
+        ([STOPPED, interrupt("u", "ada")], True),
+        ([SAVED], False),
+        ([DONE], False),
+        ([CUT_OFF], False),
+    ],
+)
+def test_a_restore_that_ended_with_its_server_is_known(
+    later: list[AnyRecord], cut_off: bool
+) -> None:
+    assert is_cut_off(START, later) == cut_off
+
+
+def test_after_two_restores_that_did_not_last_a_person_is_asked() -> None:
+    for mode, trigger in (("auto", "crash"), ("always", "crash"), ("always", "resume")):
+        assert [decide(mode, trigger, n) for n in range(4)] == ["restore"] * 2 + ["offer"] * 2
+    assert decide("never", "crash", 2) == "leave"
 
 
 async def test_asked_after_a_crash_if_a_person_wants_it_so(
@@ -129,6 +207,71 @@ async def person(jp_serverapp: ServerApp, notebook: str) -> AsyncIterator[Any]:
         yield client
     finally:
         client.stop_channels()
+
+
+async def die(session: Driver, jp_serverapp: ServerApp, notebook: str) -> Restore:
+    """Let the kernel die while no code runs, and return the record of what was done about it."""
+    after = session.session.log.last_seq
+    await kill(jp_serverapp, notebook)
+    record = await session.record("restore", after=after, trigger="crash")
+    assert isinstance(record, Restore)
+    return record
+
+
+async def test_at_the_third_death_in_a_row_a_person_is_asked_and_the_model_knows(
+    new_session: NewSession, service: AgentService, jp_serverapp: ServerApp, notebook: str
+) -> None:
+    session = await new_session()
+    snapshot = await saved(session, "x = 7")
+    assert snapshot.snapshot_id is not None
+    assert [(await die(session, jp_serverapp, notebook)).outcome for _ in range(2)] == ["ok"] * 2
+    # The row is in the records.
+    await service.close_session(session.session)
+    agent = await service.agent(session.session)
+    offer = await die(session, jp_serverapp, notebook)
+    assert (offer.outcome, offer.snapshot_id) == ("offered", snapshot.snapshot_id)
+    assert offer.reason == DIED_AGAIN
+    assert "False" in await ran(session, "print('x' in dir())")
+    told = str(session.api.requests[-1].messages)
+    assert f"({DIED_AGAIN}). The user is offered to restore the last snapshot" in told
+    # A person who wants it all the same gets it, and the count begins anew.
+    await service.restore(session.session, snapshot.snapshot_id, None, False, "ada")
+    await agent.variables.snapshot(None)
+    assert (await die(session, jp_serverapp, notebook)).outcome == "ok"
+    starts = [r.consecutive for r in session.records("restore_start")]  # type: ignore[union-attr]
+    assert starts == [1, 2, 1]
+
+
+async def test_a_cell_that_crashes_again_and_again_with_nothing_in_between(
+    new_session: NewSession, jp_serverapp: ServerApp, notebook: str
+) -> None:
+    session = await new_session()
+    await saved(session, "x = 7")
+    answers = [await ran(session, "import os; os._exit(1)") for _ in range(3)]
+    assert "restored from the last snapshot" in answers[0]
+    assert "restored from the last snapshot" in answers[1]
+    assert DIED_AGAIN in answers[2]
+    outcomes = [r.outcome for r in session.records("restore")]  # type: ignore[union-attr]
+    assert outcomes == ["ok", "ok", "offered"]
+
+
+@pytest.mark.parametrize("by_agent", [True, False], ids=["by the agent", "by a person"])
+async def test_a_run_that_ends_between_two_crashes_begins_a_new_row(
+    new_session: NewSession, jp_serverapp: ServerApp, notebook: str, by_agent: bool
+) -> None:
+    session = await new_session()
+    await saved(session, "x = 7")
+    agent = await session.service.agent(session.session)
+    for _ in range(4):
+        crashed = await ran(session, "import os; os._exit(1)")
+        assert "restored from the last snapshot" in crashed
+        if by_agent:
+            assert "7" in await ran(session, "print(x)")
+            continue
+        async with person(jp_serverapp, notebook) as client:
+            await client.execute_interactive("y = x", timeout=60, output_hook=print)
+        # The person's client may have heard of the end before the server has.
+        await until(lambda: agent.kernel.state == "idle")
 
 
 async def test_what_ran_after_the_last_snapshot_is_told_after_a_crash(

@@ -14,7 +14,7 @@ from prime_ext import state
 from prime_ext.config import SnapshotConfig
 from prime_ext.errors import PrimeError
 from prime_ext.kernel.freshness import Moment, kernel_status
-from prime_ext.kernel.snapshot import MAX_CRASH_RESTORES, SnapshotKeeper
+from prime_ext.kernel.snapshot import SnapshotKeeper
 from prime_ext.kernel.snapshot_files import SnapshotFiles, derive_key
 from tests.kernel.conftest import leave, occupy, text_of, until
 
@@ -270,24 +270,6 @@ async def test_too_large_for_the_limit(
     assert await value(kernel, "len(x)") == "2000000"
     await kernel.execute("del x", store_history=True)
     assert (await keeper.capture("turn")).reason is None
-
-
-async def test_a_crash_is_restored_twice_in_a_row_then_a_person_is_asked(
-    kernel: NotebookKernel, keeper: SnapshotKeeper
-) -> None:
-    await kernel.execute("x = 1", store_history=True)
-    await keeper.capture("turn")
-    for _ in range(MAX_CRASH_RESTORES):
-        await crash(kernel)
-        assert (await keeper.restore("crash", "cold")).outcome == "ok"
-    await crash(kernel)
-    asked = await keeper.restore("crash", "cold")
-    assert asked.outcome == "offered"
-    assert asked.snapshot_id
-    assert await value(kernel, "'x' in dir()") == "False"
-    # A person who wants it all the same gets it, and the count begins anew.
-    assert (await keeper.restore("manual", "cold")).outcome == "ok"
-    assert await value(kernel, "x") == "1"
 
 
 async def test_a_damaged_snapshot_falls_back_to_the_one_before(
