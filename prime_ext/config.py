@@ -163,8 +163,10 @@ class SnapshotConfig(Configurable):
         help="When variables are restored automatically into a fresh kernel. `auto`: after a "
         "crash, at most twice in a row; after a restart by the user, a shutdown, culling, or a "
         "restart of the server, restoring is offered. `always`: automatically after each of these. "
-        "`ask`: always offered. `never`: neither; the panel's menu can still restore them. This is "
-        "the default; users can choose for themselves in JupyterLab's settings.",
+        "In both modes restoring is offered, too, if the kernel died soon after each of the last "
+        "two restores, before any code had run to its end. `ask`: always offered. `never`: "
+        "neither; the panel's menu can still restore them. This is the default; users can choose "
+        "for themselves in JupyterLab's settings.",
     ).tag(config=True)
     max_bytes = Int(
         0,
