@@ -248,8 +248,13 @@ class ToolCalls:
     async def _approved(
         self, tool: Tool, context: ToolContext, arguments: dict[str, Any], turn: str
     ) -> bool:
-        question = await _question(tool, context, arguments)
         before = self._approvals.asked(context.call_id)
+        try:
+            question = await _question(tool, context, arguments)
+        except PrimeError:
+            if before is None:
+                raise  # Nobody is asked about what can only fail.
+            question = Question(before.summary)
         self._work.enter("approval")
         answer = await self._approvals.ask(
             ApprovalRequest(

@@ -191,6 +191,32 @@ async def test_bad_calls_are_errors_the_model_can_act_on_and_change_nothing(
     assert (jp_root_dir.parent / "outside.txt").read_text() == "not yours"
 
 
+async def test_nobody_is_asked_to_allow_what_can_only_fail(
+    new_session: NewSession, notebook: str, jp_root_dir: Path
+) -> None:
+    node = json.loads((jp_root_dir / notebook).read_text())
+    locked = node["cells"][0]
+    locked["metadata"].update(editable=False, deletable=False)
+    (jp_root_dir / notebook).write_text(json.dumps(node))
+    session = await new_session(permission_mode="ask")
+    calls = [
+        call("edit_cell", cell_id=locked["id"], source="mine"),
+        call("delete_cell", cell_id=locked["id"]),
+        call("delete_cell", cell_id="nope"),
+        call("edit_file", path="gone.txt", old="a", new="b"),
+    ]
+    session.api.enqueue(reply(*calls), reply("None of it worked."))
+    end = await session.ask("Do it.")
+    assert end.status == "ok"
+    assert not session.records("approval_request")
+    results = [(r.is_error, r.content[0]["text"]) for r in session.records("tool_result")]
+    expected = ("against editing", "against deletion", "'nope'", "gone.txt")
+    for (is_error, text), words in zip(results, expected, strict=True):
+        assert is_error
+        assert words in text
+    assert json.loads((jp_root_dir / notebook).read_text()) == node
+
+
 async def test_half_of_a_surrogate_pair_becomes_the_replacement_character(
     new_session: NewSession,
 ) -> None:

@@ -176,6 +176,26 @@ async def test_what_was_approved_is_not_done_to_something_else(
     assert nbformat.read(path, as_version=4).cells[0].source == "x = 1  # mine"
 
 
+@pytest.mark.parametrize(
+    ("answer", "told"), [("allow", "changed since"), ("deny", "The user declined")]
+)
+async def test_what_can_only_fail_by_now_is_told_once_it_is_answered(
+    answer: str, told: str, new_session: NewSession, jp_root_dir: Path
+) -> None:
+    session, call_id = await waiting(new_session, call("edit_cell", cell_id="one", source="x = 2"))
+    path = jp_root_dir / "work.ipynb"
+    node = nbformat.read(path, as_version=4)
+    node.cells[0].metadata["editable"] = False
+    nbformat.write(node, path)
+    await restart(session)
+    assert session.records("tool_result") == []
+    session.api.enqueue(reply("I see."))
+    await (session.allow(call_id) if answer == "allow" else session.deny(call_id))
+    await session.record("turn_end")
+    assert told in session.api.requests[-1].tool_result_text
+    assert session.kinds().count("approval_request") == 1
+
+
 class TestLimit:
     @pytest.fixture
     def prime_config(self) -> dict[str, Any]:

@@ -478,7 +478,8 @@ async def test_previews_show_the_difference(context: ToolContext, root: Path) ->
     assert "```diff" in diff
     assert "-one\n+two" in diff
     assert "+new" in await shown(write, path="b.txt", content="new")
-    assert (await shown(edit, path="a.txt", old="none", new="two")).startswith("This will fail")
+    with pytest.raises(PrimeError, match="not at all"):
+        await shown(edit, path="a.txt", old="none", new="two")
     assert (root / "a.txt").read_text() == "one\n"
 
 

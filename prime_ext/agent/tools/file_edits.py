@@ -80,31 +80,25 @@ async def _write_file(context: ToolContext, arguments: dict[str, Any]) -> ToolOu
     return ToolOutcome.text(await FileWriting(context).carry_out(write))
 
 
-async def _preview_edit(context: ToolContext, arguments: dict[str, Any]) -> str | None:
-    def preview() -> str | None:
-        try:
-            workspace = context.workspace
-            existing, after, target = _edited(workspace, arguments)
-            return fence(unified_diff(existing.text, after, workspace.relative(target)), "diff")
-        except PrimeError as error:
-            return f"This will fail: {error.message}"
+async def _preview_edit(context: ToolContext, arguments: dict[str, Any]) -> str:
+    def preview() -> str:
+        workspace = context.workspace
+        existing, after, target = _edited(workspace, arguments)
+        return fence(unified_diff(existing.text, after, workspace.relative(target)), "diff")
 
     return await asyncio.to_thread(preview)
 
 
-async def _preview_write(context: ToolContext, arguments: dict[str, Any]) -> str | None:
-    def preview() -> str | None:
-        try:
-            workspace = context.workspace
-            target = workspace.target(arguments["path"])
-            _no_notebook(target)
-            shown = workspace.relative(target)
-            context.previewed["content"] = _present(target)
-            content = clean_source(arguments["content"])
-            _no_secret(target, content, shown)
-            before = read_text(target, shown).text if target.exists() else ""
-        except PrimeError as error:
-            return f"This will fail: {error.message}"
+async def _preview_write(context: ToolContext, arguments: dict[str, Any]) -> str:
+    def preview() -> str:
+        workspace = context.workspace
+        target = workspace.target(arguments["path"])
+        _no_notebook(target)
+        shown = workspace.relative(target)
+        context.previewed["content"] = _present(target)
+        content = clean_source(arguments["content"])
+        _no_secret(target, content, shown)
+        before = read_text(target, shown).text if target.exists() else ""
         return fence(unified_diff(before, content, shown), "diff")
 
     return await asyncio.to_thread(preview)

@@ -165,10 +165,8 @@ def _changed(change: Change, text: str) -> ToolOutcome:
     return ToolOutcome.text(text)
 
 
-async def _preview_edit(context: ToolContext, arguments: dict[str, Any]) -> Question | str:
+async def _preview_edit(context: ToolContext, arguments: dict[str, Any]) -> Question:
     cell = await _present(context, arguments["cell_id"], "edit_cell")
-    if isinstance(cell, str):
-        return cell
     diff = unified_diff(cell.source, clean_source(arguments["source"]), f"cell {cell.id}")
     return Question(
         f"Edit {_named(cell)}",
@@ -177,39 +175,30 @@ async def _preview_edit(context: ToolContext, arguments: dict[str, Any]) -> Ques
 
 
 def _preview_source(verb: str, op: str) -> Preview:
-    async def preview(context: ToolContext, arguments: dict[str, Any]) -> Question | str:
+    async def preview(context: ToolContext, arguments: dict[str, Any]) -> Question:
         cell = await _present(context, arguments["cell_id"], op)
-        if isinstance(cell, str):
-            return cell
         language = _language(context) if cell.cell_type == "code" else "markdown"
         return Question(f"{verb} {_named(cell)}", fence(cell.source, language))
 
     return preview
 
 
-async def _preview_move(context: ToolContext, arguments: dict[str, Any]) -> Question | str:
+async def _preview_move(context: ToolContext, arguments: dict[str, Any]) -> Question:
     cell = await _present(context, arguments["cell_id"], "move_cell")
-    if isinstance(cell, str):
-        return cell
     if arguments["after"] == "":
         return Question(f"Move {_named(cell)}", "It goes to the top.")
-    after = await _cell(context, arguments["after"], "move_cell")
-    if isinstance(after, str):
-        return after
+    after = await context.document.cell(arguments["after"])
     return Question(
         f"Move {_named(cell)}",
         f"It goes below cell {after.index + 1}:\n{fence(after.first_line)}",
     )
 
 
-async def _preview_insert(context: ToolContext, arguments: dict[str, Any]) -> Question | str:
+async def _preview_insert(context: ToolContext, arguments: dict[str, Any]) -> Question:
     kind = arguments.get("cell_type", "code")
     after = arguments.get("after")
     if after:
-        cell = await _cell(context, after, "insert_cell")
-        if isinstance(cell, str):
-            return cell
-        after = _named(cell)
+        after = _named(await context.document.cell(after))
     return Question(
         f"Insert a {kind} cell {_place(after)}",
         fence(arguments["source"], _language(context) if kind == "code" else kind),
@@ -221,24 +210,15 @@ def _named(cell: Cell) -> str:
     return f"cell {cell.index + 1}: {cell.first_line}"
 
 
-async def _present(context: ToolContext, cell_id: str, op: str) -> Cell | str:
+async def _present(context: ToolContext, cell_id: str, op: str) -> Cell:
     """Return the cell for a preview of ``op``, and note that this state of it was shown.
 
-    A change of the cell after that is a conflict. If there is no such cell, or if it is locked
-    against ``op``, the return value is a text that says so.
+    A change of the cell after that is a conflict.
     """
-    cell = await _cell(context, cell_id, op)
-    if isinstance(cell, Cell) and context.document.seen.hash(cell.id) is None:
+    cell = await context.document.cell(cell_id)
+    expect_unlocked({"op": op, "cell_id": cell_id}, cell.metadata)
+    if context.document.seen.hash(cell.id) is None:
         context.document.seen.shown(cell)
-    return cell
-
-
-async def _cell(context: ToolContext, cell_id: str, op: str) -> Cell | str:
-    try:
-        cell = await context.document.cell(cell_id)
-        expect_unlocked({"op": op, "cell_id": cell_id}, cell.metadata)
-    except PrimeError as error:
-        return f"This will fail: {error.message}"
     return cell
 
 

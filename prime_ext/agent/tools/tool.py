@@ -170,8 +170,9 @@ class Tool:
     """Asynchronous replacement for ``detail`` that may read a cell or file, e.g. for a diff.
 
     If set, it is awaited before the approval is requested, and ``detail`` is not used. If it
-    returns a ``Question``, that also replaces ``summary``. It must not fail; it returns ``None``
-    if there is nothing to preview.
+    returns a ``Question``, that also replaces ``summary``; ``None``: there is nothing to preview.
+    If it raises ``PrimeError``, as the handler would, nobody is asked what can only fail: the
+    error is the result of the call.
     """
 
     def definition(self) -> dict[str, Any]:
