@@ -99,14 +99,31 @@ def new_cell_id() -> str:
 class CellNotFound(PrimeError):
     """No cell has this id. ``explain_missing`` creates one that lists similar cells."""
 
-    def __init__(self, cell_id: str, message: str = "", hint: str = "") -> None:
+    def __init__(
+        self, cell_id: str, message: str = "", hint: str = "", *, code: str = "cell_not_found"
+    ) -> None:
         super().__init__(
             message or f"The notebook has no cell with the id {cell_id!r}.",
-            code="cell_not_found",
+            code=code,
             hint=hint or "Call read_notebook for the ids as they are now.",
             status=404,
         )
         self.cell_id = cell_id
+
+
+class CellNotInPage(CellNotFound):
+    """The page that has the notebook open lacks the cell, and changes of the file."""
+
+    def __init__(self, cell_id: str) -> None:
+        super().__init__(
+            cell_id,
+            f"The notebook that is open in the browser has no cell with the id {cell_id!r}, but it "
+            "is not up to date: the file was changed, and could not be merged with what the user "
+            "has not saved.",
+            "The user has to save or reload the notebook. Until then read_notebook shows it as it "
+            "is in the browser.",
+            code="cell_not_in_page",
+        )
 
 
 class CellConflict(PrimeError):

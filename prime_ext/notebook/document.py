@@ -17,6 +17,7 @@ from prime_ext.notebook.cell import (
     Cell,
     CellConflict,
     CellNotFound,
+    CellNotInPage,
     CellRunning,
     CellType,
     CellUnread,
@@ -48,6 +49,14 @@ STOP_SECONDS = 2.0
 A browser applies an operation that it was sent, so the operation must also be recorded. But the
 browser may not answer.
 """
+
+
+_IN_FILE_ONLY = Unsaved(
+    "The outputs are in the file. The cell is not in the notebook that is open in the browser: the "
+    "file was changed, and could not be merged with what the user has not saved. The user has to "
+    "save or reload the notebook.",
+    "outputs_in_file_only",
+)
 
 
 class Kernel(Protocol):
@@ -323,6 +332,8 @@ class NotebookDocument:
         return cell
 
     async def _explained(self, error: CellNotFound) -> CellNotFound:
+        if isinstance(error, CellNotInPage):
+            return error
         return explain_missing(error.cell_id, await self._writer.read(self.path, None))
 
     def _expect(self, operation: dict[str, Any], cell: Cell) -> None:
@@ -405,7 +416,11 @@ class NotebookDocument:
         unsaved: Unsaved | None = None
         writer = BrowserWriter.name
         try:
-            is_open = await mirror.finish(execution_count, status)
+            try:
+                is_open = await mirror.finish(execution_count, status)
+            except CellNotInPage:
+                # The cell may be in the file, from which the page differs anyway.
+                is_open, unsaved = False, _IN_FILE_ONLY
             if not mirror.has_begun:
                 return self._operations.not_begun(op_id, operation, cell, writer=writer), None
             if is_open:
@@ -464,7 +479,9 @@ class NotebookDocument:
             status=status,
             unsaved=unsaved,
         )
-        return op, unsaved and f"The notebook is not saved: {unsaved.reason}"
+        if unsaved is None or unsaved is _IN_FILE_ONLY:
+            return op, unsaved and unsaved.reason
+        return op, f"The notebook is not saved: {unsaved.reason}"
 
     def _refused(self, op_id: str, operation: dict[str, Any], error: PrimeError) -> None:
         """Record an operation that changed nothing; a conflict has shown the current source."""

@@ -44,17 +44,25 @@ class OperationRefused(Exception):
 
     ``code`` is one of ``cell_not_found`` (for ``cell_id``), ``cell_conflict`` (``source`` is the
     current source of the cell), ``run_unknown``, ``run_superseded``, ``save_conflict``,
-    ``save_failed`` and ``operation_failed``.
+    ``save_failed`` and ``operation_failed``. ``is_behind`` says that the page lacks changes of the
+    file, which it could not merge with what is unsaved there.
     """
 
     def __init__(
-        self, code: str, message: str, *, cell_id: str | None = None, source: str | None = None
+        self,
+        code: str,
+        message: str,
+        *,
+        cell_id: str | None = None,
+        source: str | None = None,
+        is_behind: bool = False,
     ) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.cell_id = cell_id
         self.source = source
+        self.is_behind = is_behind
 
 
 class LeaseClient:
@@ -261,6 +269,7 @@ class LeaseHub:
                         str(error.get("message") or "The browser could not apply the change."),
                         cell_id=error.get("cell_id"),
                         source=error.get("source"),
+                        is_behind=error.get("behind") is True,
                     )
                 )
             return

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from prime_ext.errors import PrimeError
-from prime_ext.notebook.cell import CellNotFound
+from prime_ext.notebook.cell import CellNotFound, CellNotInPage
 from prime_ext.notebook.lease import LeaseHub, LeaseLost
 from prime_ext.notebook.operations import Applied
 from prime_ext.notebook.writer_browser import BrowserWriter
@@ -166,6 +166,8 @@ class RunMirror:
                     await self._show()
             except LeaseLost:
                 continue
+            except CellNotInPage:
+                pass  # The page may still be brought up to date with the file.
             except CellNotFound:
                 # The cell was deleted. `finish` reports that, unless the cell is back by then.
                 return

@@ -6,7 +6,7 @@ import uuid
 from typing import Any
 
 from prime_ext.errors import PrimeError
-from prime_ext.notebook.cell import Cell, CellConflict, CellLocked, CellNotFound
+from prime_ext.notebook.cell import Cell, CellConflict, CellLocked, CellNotFound, CellNotInPage
 from prime_ext.notebook.lease import LeaseHub, OperationRefused
 from prime_ext.notebook.operations import Applied
 
@@ -76,7 +76,8 @@ def _cells(result: dict[str, Any]) -> list[Cell]:
 def _error(refused: OperationRefused, operation: dict[str, Any]) -> PrimeError:
     if refused.code == "cell_not_found":
         # Either the cell itself is missing, or the one that it should follow.
-        return CellNotFound(refused.cell_id or operation["cell_id"])
+        cell_id = refused.cell_id or operation["cell_id"]
+        return CellNotInPage(cell_id) if refused.is_behind else CellNotFound(cell_id)
     if refused.code == "cell_conflict":
         return CellConflict(operation["cell_id"], refused.source or "", operation.get("source"))
     if refused.code == "cell_locked":

@@ -45,7 +45,11 @@ export function reasonText(
       );
     case 'cell_not_in_page':
       return trans.__(
-        'The cell and its output are in the file, but not in the notebook that is open: what is unsaved there could not be merged with the file. Save the notebook to choose which version to keep.'
+        'The cell is not in the notebook that is open, whose unsaved changes could not be merged with the file. Save the notebook to choose which version to keep.'
+      );
+    case 'outputs_in_file_only':
+      return trans.__(
+        'The output is in the file, but not in the notebook that is open: its unsaved changes could not be merged with the file. Save the notebook to choose which version to keep.'
       );
     case 'save_conflict':
       return trans.__(

@@ -26,6 +26,8 @@ class FakeBrowser:
         self.key = key
         self.version: str | None = None
         """Version of the file that the page says that it shows."""
+        self.behind = False
+        """Whether the page lacks changes of the file that it could not merge."""
         self.held = False
         self.answers = True
         self.applied: dict[str, dict[str, Any]] = {}
@@ -113,13 +115,14 @@ class FakeBrowser:
         except CellConflict as error:
             return self._error(op_id, error, source=error.current)
         except CellNotFound as error:
-            return self._error(op_id, error, cell_id=error.cell_id)
+            behind = {"behind": True} if self.behind else {}
+            return self._error(op_id, error, cell_id=error.cell_id, **behind)
         except PrimeError as error:
             return self._error(op_id, error)
         return {"type": "ack", "op_id": op_id, "ok": True, "result": result}
 
     @staticmethod
-    def _error(op_id: str, error: PrimeError, **details: str) -> dict[str, Any]:
+    def _error(op_id: str, error: PrimeError, **details: str | bool) -> dict[str, Any]:
         body = {"code": error.code, "message": error.message, **details}
         return {"type": "ack", "op_id": op_id, "ok": False, "error": body}
 

@@ -263,7 +263,7 @@ async def test_a_run_that_never_begins_leaves_the_cell_as_it_was(
         page.release()
     waits = asyncio.Event()
 
-    class Queued:
+    class Queued(ScriptedKernel):
         async def execute(self, code: str, **options: Any) -> Execution:
             waits.set()
             if end == "taken back":
@@ -476,6 +476,62 @@ async def test_the_user_deletes_the_cell_that_runs(
     assert sources(page.notebook) == ["2"]
 
 
+async def test_a_page_that_is_behind_the_file_is_not_said_to_have_lost_a_cell(
+    document: NotebookDocument, page: FakeBrowser
+) -> None:
+    page.notebook = notebook_of([code_cell("mine", "unsaved")])
+    page.behind = True
+    with pytest.raises(PrimeError) as caught:
+        await document.edit("a", "3")
+    assert caught.value.code == "cell_not_in_page"
+    assert "not up to date" in caught.value.message
+    assert "deleted" not in caught.value.message
+
+
+async def test_outputs_for_which_the_page_has_no_cell_are_written_into_the_file(
+    document: NotebookDocument,
+    page: FakeBrowser,
+    hub: LeaseHub,
+    recorded: Recorded,
+    disk: Disk,
+) -> None:
+    kernel = ScriptedKernel()
+    running = asyncio.create_task(document.run("a", kernel))
+    await kernel.started.wait()
+    other = FakeBrowser(hub, PATH, notebook_of([code_cell("mine", "unsaved")]), "page-2")
+    other.behind = True
+    other.connect()
+    page.release()
+    kernel.put("one")
+    kernel.finish.set()
+    run = await running
+    cell = (await disk())["cells"][0]
+    assert (cell["outputs"], cell["execution_count"]) == (kernel.outputs, 7)
+    assert (run.unsaved or "").startswith("The outputs are in the file.")
+    (record,) = recorded.records
+    assert (record.status, record.code, record.writer) == (
+        "applied",
+        "outputs_in_file_only",
+        "server",
+    )
+    assert sources(other.notebook) == ["mine"]
+
+
+async def test_a_cell_that_is_in_neither_page_nor_file_was_deleted(
+    document: NotebookDocument, page: FakeBrowser, recorded: Recorded, jp_root_dir: Path
+) -> None:
+    kernel = ScriptedKernel()
+    running = asyncio.create_task(document.run("a", kernel))
+    await kernel.started.wait()
+    page.notebook = notebook_of([code_cell("mine", "unsaved")])
+    page.behind = True
+    (jp_root_dir / PATH).write_text(json.dumps(notebook_of([code_cell("by git", "other")])))
+    kernel.finish.set()
+    run = await running
+    assert "deleted while it ran" in (run.unsaved or "")
+    assert recorded.records[-1].code == "cell_deleted"
+
+
 async def test_stop_leaves_no_cell_shown_as_running(
     document: NotebookDocument, page: FakeBrowser
 ) -> None:
@@ -492,7 +548,7 @@ async def test_stop_leaves_no_cell_shown_as_running(
 async def test_a_kernel_that_cannot_start_leaves_no_cell_shown_as_running(
     document: NotebookDocument, page: FakeBrowser
 ) -> None:
-    class Broken:
+    class Broken(ScriptedKernel):
         async def execute(self, code: str, **options: Any) -> Execution:
             raise PrimeError("The kernel cannot start.", code="kernel_start_failed")
 

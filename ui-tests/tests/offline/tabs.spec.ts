@@ -250,27 +250,54 @@ test('in two pages: one of them writes, both show the same', async ({
     });
   });
 
-  await test.step('what is typed in the page that does not write stays', async () => {
+  const dialog = second.getByRole('dialog');
+
+  await test.step('what is typed in the page that does not write is merged with it', async () => {
     await typeInto(second, 2, 'typed = 2');
     await one.ask('insert a cell with `third = 1`');
     await second.bringToFront();
-    await two.answered(3);
+    await expect(two.cells).toHaveCount(before + 3);
+    const cells = await cellsOf(second, tour);
+    expect(cells[2].source).toBe('typed = 2');
+    expect(cells.at(-1)!.source).toBe('third = 1');
+    expect(savedCells(file)[2].source).not.toBe('typed = 2');
+    // And saved without a question; the writer has it too.
     await command(second, 'docmanager:save');
-    const dialog = second.getByRole('dialog');
-    await expect(dialog).toContainText('changed on disk');
-    expect((await cellsOf(second, tour))[2].source).toBe('typed = 2');
-    await dialog.getByRole('button', { name: 'Revert' }).click();
+    await expect.poll(() => savedCells(file)[2].source).toBe('typed = 2');
+    await expect(dialog).toHaveCount(0);
+    await expect
+      .poll(async () => (await cellsOf(page, tour))[2].source)
+      .toBe('typed = 2');
     await same(3);
+    await page.bringToFront();
+    await one.ask('insert a cell with `fourth = 1`');
+    await same(4);
   });
 
-  await test.step('the other one writes when the first is closed', async () => {
+  await test.step('the other one writes when the first is closed in the middle of a run', async () => {
+    const run = new SteppedRun(folderOf(tmpPath), 'last');
+    await second.bringToFront();
+    await typeInto(second, 1, 'typed_again = 1');
+    await page.bringToFront();
+    await one.send(run.message);
+    await expect(outputOf(one)).toContainText(run.steps[0]);
     await page.evaluate(() => {
       window.location.href = 'about:blank';
     });
     await second.bringToFront();
+    await expect(two.cells).toHaveCount(before + 5);
+    await expect(outputOf(two)).toContainText(run.steps[0]);
+    await run.go(1);
+    await run.go(2);
+    await two.answered(5);
     await two.ask('insert a cell with `last = 1`');
-    await expect(two.cells).toHaveCount(before + 4);
-    expect(savedCells(file)).toEqual(await cellsOf(second, tour));
+    await expect(two.cells).toHaveCount(before + 6);
+    const cells = await cellsOf(second, tour);
+    expect(cells[1].source).toBe('typed_again = 1');
+    expect(cells[before + 4]).toMatchObject({ output: run.output, count: 2 });
+    expect(savedCells(file)).toEqual(cells);
+    await expect(dialog).toHaveCount(0);
+    await expect(second.getByText('could not be merged')).toHaveCount(0);
     await second.close();
   });
 });
