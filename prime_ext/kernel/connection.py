@@ -302,6 +302,7 @@ class KernelConnection:
         if channels is not None:
             if self._last_run is not None:
                 self._last_run.cut_off = self._last_run.msg_id in channels.running
+                self._last_run = None
             died = self._ending(reason)
             channels.abandon(died)
             self.spawn(channels.close(died))

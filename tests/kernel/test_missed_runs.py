@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
 from datetime import datetime, timedelta, timezone
 
 import pytest
 
 from prime_ext.kernel.freshness import Moment
 from prime_ext.kernel.missed_runs import TOLD_RUNS, Run, first_line, missed
+from prime_ext.kernel.notebook_kernel import NotebookKernel
+from tests.kernel.conftest import until
 
 CREATED = datetime(2026, 11, 30, 12, 0, 3, tzinfo=timezone.utc)
 
@@ -44,6 +49,35 @@ def test_a_run_is_in_a_snapshot_that_became_durable_behind_the_processs_end() ->
 def test_without_a_time_the_order_tells() -> None:
     lost = [run(1, None), run(2, None, "late")]
     assert missed(lost, CREATED.isoformat(), Moment("k", 0, 1))["code"] == ["late"]
+
+
+async def test_the_run_that_was_cut_off_stays_known_when_the_next_process_dies_too(
+    kernel: NotebookKernel,
+) -> None:
+    renewed: list[str] = []
+    kernel.on_restarted.append(renewed.append)
+    await kernel.ensure()
+    code = "print('It runs.', flush=True); import time; time.sleep(600)"
+    begun = asyncio.Event()
+    running = asyncio.create_task(
+        kernel.execute(code, store_history=True, on_outputs=lambda _: begun.set())
+    )
+    await begun.wait()
+    kill(kernel)
+    assert (await running).status == "died"
+    await until(lambda: len(renewed) == 1)
+    await kernel.follow()
+    assert [run.cut_off for _, run in kernel.lost_runs] == [True]
+    kill(kernel)
+    await until(lambda: len(renewed) == 2)
+    assert [run.cut_off for _, run in kernel.lost_runs] == [True]
+
+
+def kill(kernel: NotebookKernel) -> None:
+    assert kernel._connection is not None
+    pid = kernel._connection._pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
 
 
 def test_of_many_runs_the_last_are_told_and_the_one_that_was_cut_off() -> None:
