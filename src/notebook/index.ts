@@ -23,7 +23,7 @@ import {
   ISessionStreams
 } from '../tokens';
 import type { NotebookLease } from './notebookLease';
-import type { Loaded } from './openNotebook';
+import type { Loaded } from './savedState';
 
 type Context = DocumentRegistry.IContext<INotebookModel>;
 type OnScheduled = Parameters<

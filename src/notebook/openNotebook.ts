@@ -4,26 +4,15 @@
 import { DocumentRegistry } from '@jupyterlab/docregistry';
 import { INotebookModel } from '@jupyterlab/notebook';
 import { Contents } from '@jupyterlab/services';
-import {
-  ICell,
-  INotebookContent,
-  INotebookMetadata
-} from '@jupyterlab/nbformat';
-import { JSONExt, PartialJSONValue, UUID } from '@lumino/coreutils';
+import { INotebookContent } from '@jupyterlab/nbformat';
+import { UUID } from '@lumino/coreutils';
 import { ISignal, Signal } from '@lumino/signaling';
 
 import { INotebookOperation } from '../api/frames';
 import { Ack, Acknowledgements } from './acknowledgements';
 import { differs, lookUp } from './file';
 import { asLoaded, editedSince, hasIds, putBack, revertInto } from './loading';
-import {
-  areNamed,
-  areSaved,
-  Cell,
-  IConflict,
-  mergeCells,
-  same
-} from './mergeCells';
+import { areNamed, areSaved, Cell, IConflict, mergeCells } from './mergeCells';
 import { OperationError } from './operationError';
 import {
   applyEdit,
@@ -32,6 +21,7 @@ import {
   readCells,
   Runs
 } from './operations';
+import { Loaded, SavedState } from './savedState';
 import { endRun, showCells } from './showCells';
 
 /** Number of checks of a collaborative document, and the pause between them in milliseconds. */
@@ -61,9 +51,6 @@ export interface IStanding {
   running?: string[];
 }
 
-/** The content of a document when it was loaded. */
-export type Loaded = Pick<INotebookContent, 'cells' | 'metadata'>;
-
 export class OpenNotebook {
   /**
    * @param loaded - The content of the file that the document was loaded from; `null` if unknown.
@@ -74,23 +61,9 @@ export class OpenNotebook {
     private readonly _views: INotebookViews,
     loaded: Loaded | null
   ) {
-    const { model } = context;
-    model.contentChanged.connect(this._onContentChanged, this);
-    model.metadataChanged.connect(this._onMetadataChanged, this);
+    this._saved = new SavedState(context.model, loaded);
     context.saveState.connect(this._onSaveState, this);
     context.fileChanged.connect(this._onFileChanged, this);
-    const now: Loaded = { cells: this._allCells(), metadata: model.metadata };
-    // Edits before this point were not observed. Without what was loaded to compare with, assume
-    // that there were some if the document is dirty.
-    const base = loaded ?? (model.dirty ? null : now);
-    this._metadata = (base ?? now).metadata;
-    this._edits = base && same(base.cells, now.cells) ? 0 : 1;
-    this._saved = base && this._named(base.cells);
-    this._sent = {
-      edits: this._edits,
-      metadata: this._metadata,
-      cells: this._saved
-    };
   }
 
   /**
@@ -185,7 +158,8 @@ export class OpenNotebook {
    */
   private get _hasUnsavedCells(): boolean {
     return (
-      this.context.isDisposed || (this.context.model.dirty && this._edits > 0)
+      this.context.isDisposed ||
+      (this.context.model.dirty && this._saved.hasEdits)
     );
   }
 
@@ -199,31 +173,29 @@ export class OpenNotebook {
    */
   private async _load(isOurs: boolean): Promise<boolean> {
     const { model } = this.context;
-    const base = this._hasUnsavedCells ? this._saved : this._allCells();
+    const saved = this._saved;
+    const base = this._hasUnsavedCells ? saved.cells : saved.allCells();
     if (base === null) {
       return false;
     }
     let conflicts: IConflict[] = [];
     this._isLoading = true;
     const loading = revertInto(this.context, (content, replace) => {
-      const unsaved = Object.fromEntries(this._unsavedMetadata());
-      const mine = this._cells();
+      const unsaved = Object.fromEntries(saved.unsavedMetadata());
+      const mine = saved.namedCells();
       if (mine && areNamed(base) && hasIds(content)) {
         conflicts = this._merge(base, mine, asLoaded(content), isOurs);
       } else {
-        const edited = editedSince(base, this._allCells());
+        const edited = editedSince(base, saved.allCells());
         replace();
-        this._edits = 0;
-        this._metadata = model.metadata;
-        this._saved = this._cells();
+        saved.replaced();
         for (const cell of edited) {
           putBack(model.sharedModel, cell);
         }
       }
-      model.sharedModel.setMetadata({ ...this._metadata, ...unsaved });
-      // JupyterLab may be saving right now; that save contains the state before.
-      this._sent = { ...this._sent, edits: this._edits - 1 };
-      model.dirty = this._edits > 0 || this._unsavedMetadata().length > 0;
+      model.sharedModel.setMetadata({ ...saved.metadata, ...unsaved });
+      saved.outdateSave();
+      model.dirty = saved.hasEdits || saved.unsavedMetadata().length > 0;
     });
     await loading.finally(() => {
       this._isLoading = false;
@@ -268,9 +240,7 @@ export class OpenNotebook {
     // The property is read-only in the interface only.
     (sharedModel as { nbformat_minor: number }).nbformat_minor =
       file.nbformat_minor;
-    this._metadata = file.metadata;
-    this._saved = theirs;
-    this._edits = areSaved(merge.cells, theirs) ? 0 : Math.max(this._edits, 1);
+    this._saved.merged(file, areSaved(merge.cells, theirs));
     return merge.conflicts;
   }
 
@@ -283,61 +253,18 @@ export class OpenNotebook {
     endRun(this.context.model.sharedModel, cellId);
   }
 
-  private _allCells(): ICell[] {
-    return this.context.model.sharedModel.cells.map(cell => cell.toJSON());
-  }
-
-  /** Return all cells; `null` if their ids are not saved, or the document is collaborative. */
-  private _cells(): Cell[] | null {
-    return this._named(this._allCells());
-  }
-
-  private _named(cells: ICell[]): Cell[] | null {
-    const { collaborative, sharedModel } = this.context.model;
-    return !collaborative && sharedModel.nbformat_minor >= 5 && areNamed(cells)
-      ? cells
-      : null;
-  }
-
-  private _unsavedMetadata(): [string, PartialJSONValue][] {
-    return (
-      Object.entries(this.context.model.metadata) as [
-        string,
-        PartialJSONValue
-      ][]
-    ).filter(
-      ([key, value]) => !JSONExt.deepEqual(value, this._metadata[key] ?? null)
-    );
-  }
-
-  private _onContentChanged(): void {
-    this._edits++;
-  }
-
-  private _onMetadataChanged(): void {
-    // The model emits `contentChanged` for a change of the metadata, too.
-    this._edits--;
-  }
-
   private _onSaveState(_: unknown, state: DocumentRegistry.SaveState): void {
     const { model } = this.context;
     if (state === 'started') {
-      // The current content is saved, even if JupyterLab first asks the user about it.
-      this._sent = {
-        edits: this._edits,
-        metadata: model.metadata,
-        cells: this._cells()
-      };
+      this._saved.saving();
     } else if (state === 'completed') {
       this._isReplaced = false;
-      this._edits -= this._sent.edits;
-      this._metadata = this._sent.metadata;
-      this._saved = this._sent.cells;
+      this._saved.saved();
       if (!model.collaborative) {
         this._upToDate();
         this._versionChanged.emit('saved');
       }
-      if (this._edits > 0 && !model.collaborative) {
+      if (this._saved.hasEdits && !model.collaborative) {
         // JupyterLab considers later changes as saved, too.
         model.dirty = true;
         if (this._owesSave) {
@@ -364,10 +291,7 @@ export class OpenNotebook {
 
   /** The user has replaced the content of the document by that of the file. */
   private _onReplaced(): void {
-    this._edits = 0;
-    this._metadata = this.context.model.metadata;
-    this._saved = this._cells();
-    this._sent = { edits: 0, metadata: this._metadata, cells: this._saved };
+    this._saved.replaced();
     this._owesSave = false;
     this._upToDate();
     this._versionChanged.emit('loaded');
@@ -510,17 +434,7 @@ export class OpenNotebook {
   private _runs: Runs = new Map();
   /** Ids of the cells that the user has run in this page since the agent did. */
   private _ranHere = new Set<string>();
-  /** Number of changes to cells since the document was loaded or saved. */
-  private _edits: number;
-  private _metadata: INotebookMetadata;
-  /** The cells as they were loaded or saved; `null` if unknown. */
-  private _saved: Cell[] | null;
-  /** The values of these three fields when JupyterLab last started to save. */
-  private _sent: {
-    edits: number;
-    metadata: INotebookMetadata;
-    cells: Cell[] | null;
-  };
+  private readonly _saved: SavedState;
   /** Whether a save of the agent failed with a conflict that the user has to resolve. */
   private _owesSave = false;
   private _behind: string | null = null;

@@ -10,7 +10,8 @@ import { INotebookOperation } from '../../api/frames';
 import { Ack } from '../acknowledgements';
 import { sourceHash } from '../hash';
 import { IConflict } from '../mergeCells';
-import { Loaded, OpenNotebook } from '../openNotebook';
+import { OpenNotebook } from '../openNotebook';
+import { Loaded } from '../savedState';
 
 const code = (id: string, source: string): ICodeCell => ({
   id,
