@@ -97,6 +97,21 @@ export function openNotebook(
   }, path);
 }
 
+/** Load the file again, as JupyterLab's _Reload from Disk_ does. */
+export function reload(
+  page: IJupyterLabPageFixture,
+  path: string
+): Promise<void> {
+  return page.evaluate(async path => {
+    for (const widget of window.jupyterapp.shell.widgets('main')) {
+      const { context } = widget as NotebookPanel;
+      if (context?.localPath === path) {
+        await context.revert();
+      }
+    }
+  }, path);
+}
+
 export function command(
   page: IJupyterLabPageFixture,
   id: string

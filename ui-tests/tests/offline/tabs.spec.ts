@@ -1,3 +1,4 @@
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
   cellsOf,
@@ -5,6 +6,7 @@ import {
   folderOf,
   openNotebook,
   outputOf,
+  reload,
   savedCells,
   SteppedRun,
   typeInto
@@ -300,6 +302,54 @@ test('in two pages: one of them writes, both show the same', async ({
     await expect(second.getByText('could not be merged')).toHaveCount(0);
     await second.close();
   });
+});
+
+test('a page that cannot take over the file says so, and loses none of its text', async ({
+  page,
+  tmpPath,
+  openSecondPage
+}) => {
+  test.slow();
+  const tour = `${tmpPath}/tour.ipynb`;
+  const file = join(folderOf(tmpPath), 'tour.ipynb');
+  const one = await PrimePanel.onExample(page, tmpPath);
+  const second = await openSecondPage();
+  const two = new PrimePanel(second);
+  await openNotebook(second, tour);
+  await two.open();
+  await typeInto(second, 1, 'typed = 1');
+  const before = await cellsOf(second, tour);
+
+  // Another program writes the file as well, and the first page loads it.
+  const notebook = JSON.parse(readFileSync(file, 'utf8'));
+  notebook.cells[0].source = 'By another program';
+  writeFileSync(file, JSON.stringify(notebook));
+  await page.bringToFront();
+  await reload(page, tour);
+  const run = new SteppedRun(folderOf(tmpPath), 'apart');
+  await one.send(run.message);
+  await expect(outputOf(one)).toContainText(run.steps[0]);
+
+  await second.bringToFront();
+  const notice = second.getByText('could not be merged with it');
+  await expect(notice).toHaveCount(1);
+  await page.evaluate(() => {
+    window.location.href = 'about:blank';
+  });
+  await run.go(1);
+  await run.go(2);
+  await two.answered(1);
+  await expect(two.tools('run_cell')).toContainText(
+    'The output is in the file'
+  );
+  expect(savedCells(file).at(-1)).toMatchObject({
+    output: run.output,
+    count: 1
+  });
+  expect(savedCells(file)[0].source).toBe('By another program');
+  expect(await cellsOf(second, tour)).toEqual(before);
+  await expect(notice).toHaveCount(1);
+  await second.close();
 });
 
 test('a session that a program starts writes through the page', async ({
