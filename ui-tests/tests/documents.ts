@@ -93,7 +93,11 @@ export function openNotebook(
   path: string
 ): Promise<void> {
   return page.evaluate(async path => {
-    await window.jupyterapp.commands.execute('docmanager:open', { path });
+    const panel: NotebookPanel = await window.jupyterapp.commands.execute(
+      'docmanager:open',
+      { path }
+    );
+    await panel.context.ready;
   }, path);
 }
 

@@ -84,7 +84,15 @@ test('the first message does not go past a notebook that is still to connect', a
   // A proxy that takes its time for the connection, as on a busy hub.
   const held: (() => void)[] = [];
   await page.routeWebSocket(/\/prime\/api\/sessions\/.*\/stream/, socket => {
-    held.push(() => socket.connectToServer());
+    const early: (string | Buffer)[] = [];
+    let server: typeof socket | null = null;
+    socket.onMessage(message =>
+      server ? server.send(message) : early.push(message)
+    );
+    held.push(() => {
+      server = socket.connectToServer();
+      early.forEach(message => server!.send(message));
+    });
   });
   await page.reload();
   const panel = await PrimePanel.onExample(page, tmpPath);
