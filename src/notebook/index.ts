@@ -53,12 +53,16 @@ export const notebookWriter: JupyterFrontEndPlugin<INotebookWriter> = {
     const opening = new Map<Context, Promise<void>>();
 
     const open = async (context: Context): Promise<void> => {
+      const wasReady = context.isReady;
       const [lease, notebook, notice, loaded] = await Promise.all([
         import(/* webpackChunkName: "writer" */ './notebookLease'),
         import(/* webpackChunkName: "writer" */ './openNotebook'),
         import(/* webpackChunkName: "writer" */ './conflictNotice'),
-        // Until the chunk is there, the kernel may already have made the document dirty.
-        context.ready.then(() => contentOf(context))
+        // Lab may make the document dirty while it loads it, and the kernel may until the chunk is
+        // there: both because of the kernel's metadata.
+        context.ready.then(() =>
+          wasReady && context.model.dirty ? null : contentOf(context)
+        )
       ]);
       if (context.isDisposed) {
         return;
@@ -155,14 +159,11 @@ export const notebookWriter: JupyterFrontEndPlugin<INotebookWriter> = {
   }
 };
 
-/** Return the content of a document as it is in the file; `null` if it has been changed since. */
-function contentOf({ model }: Context): Loaded | null {
-  return model.dirty
-    ? null
-    : {
-        cells: model.sharedModel.cells.map(cell => cell.toJSON()),
-        metadata: model.metadata
-      };
+function contentOf({ model }: Context): Loaded {
+  return {
+    cells: model.sharedModel.cells.map(cell => cell.toJSON()),
+    metadata: model.metadata
+  };
 }
 
 /**
