@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from prime_ext.errors import sentences
 from prime_ext.headless.outcome import Outcome
@@ -89,20 +89,27 @@ class Report:
     def line(self, text: str) -> None:
         """Print a line on standard error."""
         self._end_line()
-        sys.stderr.write(f"{visible(text)}\n")
-        sys.stderr.flush()
+        _write_to(sys.stderr, f"{visible(text)}\n")
 
     def _write(self, text: str) -> None:
-        try:
-            sys.stdout.write(text)
-            sys.stdout.flush()
-        except BrokenPipeError:  # `| head`: the reader has exited, but the task continues
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_to(sys.stdout, text)
         self._line_open = not text.endswith("\n")
 
     def _end_line(self) -> None:
         if self._line_open:
             self._write("\n")
+
+
+def _write_to(stream: TextIO, text: str) -> None:
+    """Write to a standard stream. If nobody reads it any more, the run goes on without it.
+
+    The reader of a pipe has exited, as in ``| head``, or the terminal was closed.
+    """
+    try:
+        stream.write(text)
+        stream.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 # Control characters except tab and line feed, line separators and bidirectional controls. Each

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import nbformat
 import pytest
 
 from prime_ext.cli.main import main
-from tests.headless.conftest import CarryOut, Start, appears, is_alive
+from tests.headless.conftest import PATIENCE, CarryOut, Start, appears, is_alive
 from tests.messages_api.script import Failure, Fault, call, reply
 from tests.messages_api.server import MessagesAPI
 
@@ -228,6 +230,26 @@ def test_ctrl_c_stops_the_model(start: Start, folder: Path, messages_api: Messag
     run.see("Stopping")
     assert run.end() == 130
     read(folder / WORK)
+
+
+def test_a_run_whose_words_nobody_reads_any_more_is_stopped_as_well(
+    folder: Path, environment: dict[str, str], messages_api: MessagesAPI
+) -> None:
+    """Its terminal was closed, or Ctrl+C has ended ``tee`` behind it."""
+    messages_api.enqueue(reply("One two three.", fault=Fault("pause", after=4)))
+    ours, theirs = os.pipe()
+    command = [sys.executable, "-m", "prime_ext.cli.main", "run", WORK, "Count."]
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs
+    ) as run:
+        os.close(theirs)
+        messages_api.wait_for_requests(1)
+        os.close(ours)
+        run.send_signal(signal.SIGINT)
+        try:
+            assert run.wait(PATIENCE) == 130
+        finally:
+            run.kill()
 
 
 def test_ctrl_c_interrupts_a_cell_and_keeps_what_it_had_put_out(
