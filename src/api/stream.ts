@@ -11,7 +11,7 @@ import { ApiError, PrimeApi } from './rest';
 
 /** First and longest delay before a reconnection attempt, in milliseconds. */
 const FIRST_DELAY = 500;
-const LONGEST_DELAY = 30_000;
+const LONGEST_DELAY = 10_000;
 
 /**
  * Longest delay while the server refuses the session, in milliseconds: it may be free again as soon

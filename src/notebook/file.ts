@@ -54,6 +54,11 @@ export function differs(context: Context, disk: Contents.IModel): boolean {
   );
 }
 
+/** Identify a version of the file: by its hash, or if there is none, by its time. */
+export function versionOf(disk: Contents.IModel): string {
+  return disk.hash ?? disk.last_modified;
+}
+
 function isMissing(reason: unknown): boolean {
   return (
     reason instanceof ServerConnection.ResponseError &&

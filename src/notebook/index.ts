@@ -23,6 +23,7 @@ import {
   ISessionStreams
 } from '../tokens';
 import type { NotebookLease } from './notebookLease';
+import type { OpenNotebook } from './openNotebook';
 import type { Loaded } from './savedState';
 
 type Context = DocumentRegistry.IContext<INotebookModel>;
@@ -67,7 +68,7 @@ export const notebookWriter: JupyterFrontEndPlugin<INotebookWriter> = {
       if (context.isDisposed) {
         return;
       }
-      const opened = new notebook.OpenNotebook(
+      const opened: OpenNotebook = new notebook.OpenNotebook(
         context,
         app.serviceManager.contents,
         {
@@ -75,7 +76,8 @@ export const notebookWriter: JupyterFrontEndPlugin<INotebookWriter> = {
           letGo: cellId => letGo(tracker, context, cellId),
           tell: conflicts =>
             notice.tellConflicts(context.localPath, conflicts, trans),
-          tellBehind: () => notice.tellBehind(context.localPath, trans)
+          tellBehind: () =>
+            notice.tellBehind(context.localPath, () => opened.compare(), trans)
         },
         loaded
       );

@@ -78,6 +78,33 @@ export function mergeCells(
   return { cells: order.map(id => merged.get(id)!), conflicts, shown };
 }
 
+/**
+ * Return the cells whose source differs between two versions of a notebook. Cells without ids are
+ * matched by their position.
+ */
+export function differences(
+  mine: readonly nbformat.ICell[],
+  theirs: readonly nbformat.ICell[]
+): IConflict[] {
+  const areMatched = areNamed(mine) && areNamed(theirs);
+  const [here, there] = [mine, theirs].map(
+    cells =>
+      new Map(
+        cells.map((cell, index) => [
+          areMatched ? String(cell.id) : String(index),
+          sourceOf(cell)
+        ])
+      )
+  );
+  return [...new Set([...here.keys(), ...there.keys()])]
+    .map(id => ({
+      id,
+      mine: here.get(id) ?? null,
+      theirs: there.get(id) ?? null
+    }))
+    .filter(({ mine, theirs }) => mine !== theirs);
+}
+
 function mergeCell(
   base: Cell | undefined,
   mine: Cell,

@@ -10,9 +10,16 @@ import { ISignal, Signal } from '@lumino/signaling';
 
 import { INotebookOperation } from '../api/frames';
 import { Ack, Acknowledgements } from './acknowledgements';
-import { differs, lookUp } from './file';
+import { differs, lookUp, versionOf } from './file';
 import { asLoaded, editedSince, hasIds, putBack, revertInto } from './loading';
-import { areNamed, areSaved, Cell, IConflict, mergeCells } from './mergeCells';
+import {
+  areNamed,
+  areSaved,
+  Cell,
+  differences,
+  IConflict,
+  mergeCells
+} from './mergeCells';
 import { OperationError } from './operationError';
 import {
   applyEdit,
@@ -40,7 +47,7 @@ export interface INotebookViews {
   /** Notify the user of cells that were changed here and in the file; the user's are kept. */
   tell(conflicts: IConflict[]): void;
   /** Notify the user that the file was changed and could not be merged with what is unsaved. */
-  tellBehind(): void;
+  tellBehind(): () => void;
 }
 
 /** The server's state of a notebook, sent to a page that may not have the latest version. */
@@ -106,10 +113,18 @@ export class OpenNotebook {
 
   /** Notify the user, once, that the file differs from the page and was not merged with it. */
   tellBehind(): void {
-    if (this._behind !== null && !this._hasTold) {
-      this._hasTold = true;
-      this._views.tellBehind();
+    if (this._behind !== null && this._dismiss === null) {
+      this._dismiss = this._views.tellBehind();
     }
+  }
+
+  /** Return the cells whose source differs between the document and the file. */
+  async compare(): Promise<IConflict[]> {
+    const { content } = await this._contents.get(this.context.path, {
+      content: true,
+      type: 'notebook'
+    });
+    return differences(this._saved.allCells(), asLoaded(content).cells);
   }
 
   /**
@@ -146,7 +161,7 @@ export class OpenNotebook {
       if (isLoaded) {
         this._versionChanged.emit('loaded');
       } else {
-        this._behind = disk.hash ?? disk.last_modified;
+        this._behind = versionOf(disk);
       }
     });
   }
@@ -214,7 +229,8 @@ export class OpenNotebook {
 
   private _upToDate(): void {
     this._behind = null;
-    this._hasTold = false;
+    this._dismiss?.();
+    this._dismiss = null;
   }
 
   private _merge(
@@ -389,14 +405,15 @@ export class OpenNotebook {
     // The server saves a collaborative document, too, and this page learns of that with a delay:
     // only a difference that persists is a change by another program.
     let looks = this.context.model.collaborative ? COLLABORATIVE_LOOKS : 1;
-    while (
-      differs(this.context, await lookUp(this.context, this._contents)) &&
-      --looks > 0
-    ) {
+    let disk = await lookUp(this.context, this._contents);
+    while (differs(this.context, disk) && --looks > 0) {
       await new Promise(resolve => window.setTimeout(resolve, LOOK_DELAY));
+      disk = await lookUp(this.context, this._contents);
     }
     if (looks === 0) {
       this._owesSave = true;
+      this._behind = versionOf(disk);
+      this.tellBehind();
       throw new OperationError(
         'save_conflict',
         `${this.context.localPath} was changed on disk since it was opened or saved here.`
@@ -439,7 +456,8 @@ export class OpenNotebook {
   private _owesSave = false;
   private _behind: string | null = null;
   /** Whether the user was told of that since the page was last up to date. */
-  private _hasTold = false;
+  /** Removes the notification that the file differs, if there is one. */
+  private _dismiss: (() => void) | null = null;
   private _isLoading = false;
   /** Whether the document was replaced by another version of the file, unless that is a save. */
   private _isReplaced = false;

@@ -306,7 +306,7 @@ describe('SessionStreams', () => {
       }
       waits.push(waited);
     }
-    expect(waits).toEqual([500, 1000, 2000, 4000, 8000, 16000, 30000, 30000]);
+    expect(waits).toEqual([500, 1000, 2000, 4000, 8000, 10000, 10000, 10000]);
     FakeSocket.last.onopen?.();
     ready(FakeSocket.last);
     FakeSocket.last.onclose?.({ code: 1006 });

@@ -1,4 +1,4 @@
-import { Cell, IConflict, mergeCells } from '../mergeCells';
+import { Cell, differences, IConflict, mergeCells } from '../mergeCells';
 
 /** A code cell, in short: `id source`, and behind a `:` the count and text of what it shows. */
 function cell(short: string): Cell {
@@ -228,5 +228,24 @@ describe('mergeCells', () => {
       source: '1',
       metadata: { tags: ['mine'], name: 'n' }
     });
+  });
+});
+
+describe('differences', () => {
+  it('names the cells whose text differs, also those of one side only', () => {
+    const [mine, theirs] = ['a 1, b 2, c 3', 'b 2, a 4, d 5'].map(cells);
+    expect(differences(mine, theirs)).toEqual([
+      { id: 'a', mine: '1', theirs: '4' },
+      { id: 'c', mine: '3', theirs: null },
+      { id: 'd', mine: null, theirs: '5' }
+    ]);
+  });
+
+  it('goes by the place of cells without ids', () => {
+    const bare = (shorts: string) =>
+      cells(shorts).map(({ id, ...cell }) => cell);
+    expect(differences(bare('a 1, b 2'), cells('x 1, y 3'))).toEqual([
+      { id: '1', mine: '2', theirs: '3' }
+    ]);
   });
 });

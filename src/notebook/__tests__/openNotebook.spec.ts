@@ -90,6 +90,7 @@ describe('OpenNotebook', () => {
   let revealed: number[];
   let letGo: string[];
   let told: IConflict[];
+  let dismissed: number;
   let toldBehind: number;
   let versions: string[];
   let notebook: OpenNotebook;
@@ -99,6 +100,7 @@ describe('OpenNotebook', () => {
     revealed = [];
     letGo = [];
     told = [];
+    dismissed = 0;
     toldBehind = 0;
     notebook = opened(null);
   });
@@ -111,7 +113,10 @@ describe('OpenNotebook', () => {
         reveal: index => revealed.push(index),
         letGo: cellId => letGo.push(cellId),
         tell: conflicts => told.push(...conflicts),
-        tellBehind: () => toldBehind++
+        tellBehind: () => {
+          toldBehind++;
+          return () => dismissed++;
+        }
       },
       loaded
     );
@@ -328,6 +333,15 @@ describe('OpenNotebook', () => {
     const ack = await notebook.apply('1', { op: 'save' });
     expect(error(ack)).toBe('save_conflict');
     expect(document.log).toEqual([]);
+    // The user is told once of this version, and can look at it.
+    await notebook.apply('2', { op: 'save' });
+    expect(toldBehind).toBe(1);
+    const here = document.model.toJSON() as INotebookContent;
+    const content = { ...here, cells: [code('a', 'by git')] };
+    document.get = async () => ({ ...document.disk, content });
+    expect(await notebook.compare()).toEqual([
+      { id: 'a', mine: '1', theirs: 'by git' }
+    ]);
   });
 
   it('compares times where there are no hashes', async () => {
@@ -509,6 +523,7 @@ describe('OpenNotebook', () => {
       document.contentsModel.hash = 'three';
       await document.save();
       expect(notebook.behind).toBeNull();
+      expect(dismissed).toBe(1);
       expect((await notebook.apply('2', missing)).error).not.toHaveProperty(
         'behind'
       );

@@ -381,6 +381,16 @@ test('a change on the disk is not overwritten, and holds nobody up', async ({
     await expect(dialog).toHaveCount(0);
   });
 
+  await test.step('both versions are shown', async () => {
+    const notice = page.getByText('could not be merged with it');
+    await expect(notice).toHaveCount(1);
+    await page.getByRole('button', { name: 'Compare' }).click();
+    await expect(dialog).toContainText('# Penguins of the Palmer Archipelago');
+    await expect(dialog).toContainText('from git');
+    await dialog.getByRole('button', { name: 'Close' }).last().click();
+    await expect(dialog).toHaveCount(0);
+  });
+
   await test.step('the version on the disk is taken, and worked on', async () => {
     await command(page, 'docmanager:save');
     await expect(dialog).toContainText('changed on disk');
