@@ -97,8 +97,8 @@ def restores_in_a_row(
     if not restores or restores[0].outcome == "offered":  # It was not completed.
         return 0 if _is_saved(later) else start.consecutive
     # If an offer has followed, the restored process ended then.
-    ended = _time(restores[1]) if len(restores) > 1 else lost_at
-    if (ended - _time(restores[0])).total_seconds() >= LASTING_SECONDS:
+    ended = restores[1].time if len(restores) > 1 else lost_at
+    if (ended - restores[0].time).total_seconds() >= LASTING_SECONDS:
         return 0
     return start.consecutive - (trigger == "resume")
 
@@ -115,8 +115,3 @@ def _is_stopped(start: RestoreStart, later: Sequence[AnyRecord]) -> bool:
     """Whether a person has stopped the turn of the restore."""
     stopped = [r.turn for r in later if isinstance(r, Interrupt) and r.user is not None]
     return start.turn is not None and start.turn in stopped
-
-
-def _time(record: AnyRecord) -> datetime:
-    # `fromisoformat` of Python 3.10 does not accept the suffix Z.
-    return datetime.fromisoformat(record.ts.replace("Z", "+00:00"))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -341,9 +340,7 @@ def _reply(record: AssistantMessage, content: list[Block]) -> ProjectedMessage:
     seconds = record.duration_ms / 1000
     sent_at = None
     if record.ts:
-        # `fromisoformat` of Python 3.10 does not accept the Z.
-        ended = datetime.fromisoformat(record.ts.replace("Z", "+00:00"))
-        sent_at = ended.timestamp() - seconds
+        sent_at = record.time.timestamp() - seconds
     return ProjectedMessage(
         "assistant",
         content,

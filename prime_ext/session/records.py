@@ -7,6 +7,7 @@ content is stored as the Messages API's JSON blocks, so that it can be sent agai
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, ClassVar
 
 import msgspec
@@ -37,6 +38,12 @@ class Record(
     """Name of the Jupyter user whose action caused the record, if any."""
     turn: str | None = None
     """Id of the turn that the record belongs to."""
+
+    @property
+    def time(self) -> datetime:
+        """``ts`` as a time."""
+        # `fromisoformat` of Python 3.10 does not accept the suffix Z.
+        return datetime.fromisoformat(self.ts.replace("Z", "+00:00"))
 
 
 class SessionStart(Record, frozen=True, kw_only=True, omit_defaults=True, tag="session_start"):

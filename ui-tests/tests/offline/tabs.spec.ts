@@ -1,3 +1,4 @@
+import type { IJupyterLabPageFixture } from '@jupyterlab/galata';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
@@ -204,6 +205,17 @@ test('closed, reloaded or left in the middle of a run: nothing is missing or twi
   });
 });
 
+/** The panel on the same notebook in another page. */
+async function inSecondPage(
+  openSecondPage: () => Promise<IJupyterLabPageFixture>,
+  path: string
+): Promise<PrimePanel> {
+  const panel = new PrimePanel(await openSecondPage());
+  await openNotebook(panel.page, path);
+  await panel.open();
+  return panel;
+}
+
 test('in two pages: one of them writes, both show the same', async ({
   page,
   tmpPath,
@@ -213,10 +225,8 @@ test('in two pages: one of them writes, both show the same', async ({
   const tour = `${tmpPath}/tour.ipynb`;
   const file = join(folderOf(tmpPath), 'tour.ipynb');
   const one = await PrimePanel.onExample(page, tmpPath);
-  const second = await openSecondPage();
-  const two = new PrimePanel(second);
-  await openNotebook(second, tour);
-  await two.open();
+  const two = await inSecondPage(openSecondPage, tour);
+  const second = two.page;
   const before = await one.cells.count();
   // In both, Lab has something to save: what it knows of the kernel.
   await expect(second.locator('.jp-mod-dirty')).toHaveCount(1);
@@ -321,10 +331,8 @@ test('a page that cannot take over the file says so, and loses none of its text'
   const tour = `${tmpPath}/tour.ipynb`;
   const file = join(folderOf(tmpPath), 'tour.ipynb');
   const one = await PrimePanel.onExample(page, tmpPath);
-  const second = await openSecondPage();
-  const two = new PrimePanel(second);
-  await openNotebook(second, tour);
-  await two.open();
+  const two = await inSecondPage(openSecondPage, tour);
+  const second = two.page;
   await typeInto(second, 1, 'typed = 1');
   const before = await cellsOf(second, tour);
 
