@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from prime_ext.agent.history import History
 from prime_ext.agent.tools.runs import CUT_OFF
 from prime_ext.context.projection import LOST_RESULT, open_calls
@@ -11,6 +13,8 @@ from prime_ext.session.records import (
     AnyRecord,
     Approval,
     CompactionEnd,
+    CompactionStart,
+    Prune,
     RunEnd,
     ToolResult,
     TurnEnd,
@@ -27,8 +31,9 @@ def missing_records(
 ) -> list[AnyRecord]:
     """Return the records to append so that nothing in the log is left open.
 
-    A compaction without an end has failed, and the context is still the one before it. Every call
-    without a result gets an error result, or the API would refuse the next request. A run that
+    A compaction without an end has failed, and the context is still the one before it; unless its
+    ``prune`` was recorded, which makes the context smaller by itself. Every call without a result
+    gets an error result, or the API would refuse the next request. A run that
     outlasted its call is recorded as cut off. Then the turn ends. Queued messages stay queued.
 
     A turn that waits for a person is left open, because the answer resumes it. Approval requests
@@ -48,20 +53,9 @@ def missing_records(
         Reason why the compaction failed.
     """
     records: list[AnyRecord] = []
-    start = history.open_compaction
-    if start is not None:
-        records.append(
-            CompactionEnd(
-                compaction_id=start.compaction_id,
-                outcome="failed",
-                trigger=start.trigger,
-                tokens_before=start.tokens_before,
-                tokens_after=start.tokens_before,
-                compaction_count=history.telemetry.compaction_count,
-                reason=reason,
-                turn=start.turn,
-            )
-        )
+    if history.open_compaction is not None:
+        count = history.telemetry.compaction_count
+        records.append(_end(history.open_compaction, context, count, reason))
     records.extend(
         Approval(call_id=request.call_id, decision="deny")
         for request in history.pending.values()
@@ -92,3 +86,30 @@ def missing_records(
         )
         records.append(TurnEnd(status=status, turn=turn))
     return records
+
+
+def _end(
+    start: CompactionStart, context: Sequence[AnyRecord], count: int, reason: str
+) -> CompactionEnd:
+    """Return the end of a compaction that ``start`` began, before which there were ``count``."""
+    failed = CompactionEnd(
+        compaction_id=start.compaction_id,
+        outcome="failed",
+        trigger=start.trigger,
+        tokens_before=start.tokens_before,
+        tokens_after=start.tokens_before,
+        compaction_count=count,
+        reason=reason,
+        turn=start.turn,
+    )
+    for record in reversed(context):
+        if isinstance(record, Prune) and record.compaction_id == start.compaction_id:
+            return msgspec.structs.replace(
+                failed,
+                outcome="ok",
+                path="prune",
+                tokens_after=record.tokens_after,
+                compaction_count=count + 1,
+                reason=None,
+            )
+    return failed

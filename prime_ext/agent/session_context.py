@@ -314,15 +314,18 @@ class SessionContext:
             strategy=self._strategy if stays else CLIENT,
             instructions=instructions,
         )
-        record = await compactor.run(
-            trigger,
-            terms,
-            turn=turn,
-            user=asked.user if asked else None,
-            compaction_id=asked.id if asked else None,
-        )
+        try:
+            record = await compactor.run(
+                trigger,
+                terms,
+                turn=turn,
+                user=asked.user if asked else None,
+                compaction_id=asked.id if asked else None,
+            )
+        finally:
+            if compactor.has_rewritten:
+                self._proof.reset()
         if record.outcome == "ok":
-            self._proof.reset()
             if trigger in AUTOMATIC:
                 self._refills.compacted()
             else:

@@ -15,6 +15,7 @@ from prime_ext.agent.tools.compact import COMPACT_CONTEXT
 from prime_ext.context.breakpoints import place_marks
 from prime_ext.context.projection import Projection, open_calls
 from prime_ext.context.server_side import edits
+from prime_ext.errors import PrimeError
 from prime_ext.models.model import (
     ContextOverflow,
     ModelError,
@@ -118,9 +119,10 @@ class Turn:
             status = "limit"
         except _Refilled:
             status = "error"
-        except ModelError as failure:
+        except PrimeError as failure:
             status = "error"
-            self._error(failure.code, failure.message, failure.hint)
+            where = "model" if isinstance(failure, ModelError) else "session"
+            self._error(failure.code, failure.message, failure.hint, where)
         except Exception as failure:  # a bug must not leave the turn open
             status = "error"
             self._log.exception("Turn %s of session %s failed", self._turn, self._session.id)
@@ -275,15 +277,23 @@ class Turn:
         return record
 
     async def _request(self) -> Reply:
-        try:
-            return await self._send_as_taken()
-        except ContextOverflow as overflow:
-            self._log.warning("The context is over the model's window: %s", overflow.message)
-            self._context.learn_window(overflow)
-            record = await self._compact_now("overflow", None)
-            if record.outcome != "ok":
-                raise
-            return await self._send_as_taken()
+        """Send the request; compact and send it again if the model's server finds it too large."""
+        compacted: CompactionEnd | None = None
+        while True:
+            try:
+                return await self._send_as_taken()
+            except ModelError as refused:
+                if refused.code not in _TOO_LARGE:
+                    raise
+                # What a swap has kept verbatim may itself be too large, most likely by its images.
+                if compacted is not None and compacted.path != "swap":
+                    raise
+                self._log.warning("The context is too large: %s", refused.message)
+                if isinstance(refused, ContextOverflow):
+                    self._context.learn_window(refused)
+                compacted = await self._compact_now("overflow", None)
+                if compacted.outcome != "ok":
+                    raise
 
     async def _send_as_taken(self) -> Reply:
         """Send the request, again without server-side edits if the model's server refuses those."""
@@ -411,6 +421,9 @@ class Turn:
         assert isinstance(record, TurnEnd)
         return record
 
+
+_TOO_LARGE = ("context_overflow", "request_too_large")
+"""Codes of refusals of a request for its tokens or its bytes."""
 
 WINDOW_FULL = "model_context_window_exceeded"
 _CUT_OFF = ("max_tokens", WINDOW_FULL)

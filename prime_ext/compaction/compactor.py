@@ -109,6 +109,8 @@ class Compactor:
         self._log = log
         self._made: Replacement | None = None
         """The replacement, once it has been made."""
+        self.has_rewritten = False
+        """Whether the records say that the context is smaller now."""
 
     async def run(
         self,
@@ -174,7 +176,7 @@ class Compactor:
             assert isinstance(stored, CompactionEnd)
             return stored
 
-        if not _worth_it(projection):
+        if not _has_news(projection):
             return end("skipped", before, reason="There is nothing to summarise yet.")
         try:
             return await self._compact(start, projection, end, terms)
@@ -184,6 +186,8 @@ class Compactor:
             end("cancelled", before, reason="It was stopped before it finished.", **spent)
             raise
         except Exception as failure:  # Whatever failed, the conversation goes on unchanged.
+            if self.has_rewritten:  # The disk is full, or was not synced: the turn reports that.
+                raise
             self._log.exception("Compaction of session %s failed", self._session.id)
             reason = failure.message if isinstance(failure, PrimeError) else repr(failure)
             return end("failed", before, reason=reason, **self._spent_in_vain(projection, terms))
@@ -253,7 +257,7 @@ class Compactor:
                 reason="A summary would be about as long as what it replaces.",
                 **_spent(body),
             )
-        record = end(
+        return end(
             "ok",
             after,
             path=body.path,
@@ -270,9 +274,6 @@ class Compactor:
             system=terms.frozen.system if terms.frozen.system != projection.system else None,
             tools=terms.frozen.tools if terms.frozen.tools != projection.tools else None,
         )
-        self._meter.forget_usage()
-        self._prefire.forget()
-        return record
 
     def _spent_in_vain(self, projection: Projection, terms: Terms) -> dict[str, Any]:
         """Return the cost of a compaction that was cancelled or failed, as fields of its record.
@@ -308,7 +309,8 @@ class Compactor:
         pruning, after = chosen
         state = await self._kernel_state()
         # The `prune` record changes the context, so from here on nothing is awaited: the task must
-        # not be cancelled before `compaction_end` is written.
+        # not be cancelled before `compaction_end` is written. If that cannot be written,
+        # `missing_records` makes up for it.
         self._session.append(
             Prune(
                 compaction_id=start.compaction_id,
@@ -319,10 +321,8 @@ class Compactor:
                 turn=start.turn,
             )
         )
-        record = end("ok", after, path="prune", kernel_state=state)
-        self._meter.forget_usage()
-        self._prefire.forget()
-        return record
+        self._rewritten()
+        return end("ok", after, path="prune", kernel_state=state)
 
     async def _capture(self) -> None:
         """Take a snapshot of the kernel's variables; a failure does not stop the compaction."""
@@ -403,9 +403,19 @@ class Compactor:
         self._session.publish({"type": "progress", "what": "compaction", "message": message})
 
     def _write(self, record: AnyRecord) -> AnyRecord:
-        stored = self._session.append(record, sync=isinstance(record, CompactionEnd))
+        stored = self._session.append(record)
+        if isinstance(stored, CompactionEnd) and stored.outcome == "ok":
+            self._rewritten()
         self._on_record(stored)
+        if isinstance(stored, CompactionEnd):
+            self._session.sync()
         return stored
+
+    def _rewritten(self) -> None:
+        """Forget what was known of the context before a record has rewritten it."""
+        self.has_rewritten = True
+        self._meter.forget_usage()
+        self._prefire.forget()
 
 
 def _spent(body: Replacement) -> dict[str, Any]:
@@ -444,6 +454,10 @@ def _keeps_thinking(projection: Projection, body: Replacement, terms: Terms) -> 
     return body.block is not None and unchanged and keeps_thinking(projection.messages, body.cut)
 
 
-def _worth_it(projection: Projection) -> bool:
-    """Return whether the context has a reply that no earlier summary covers."""
-    return any(m.role == "assistant" and not m.is_summary for m in projection.messages)
+def _has_news(projection: Projection) -> bool:
+    """Return whether a message that may be replaced is covered by no earlier summary.
+
+    It need not be a reply: a question that is too long for the model never gets one.
+    """
+    messages = projection.messages
+    return any(not m.is_summary for m in messages[: cut_index(messages, [1] * len(messages), 0)])

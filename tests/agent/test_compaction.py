@@ -505,6 +505,35 @@ async def test_a_prompt_over_the_window_is_compacted_and_sent_again(
     assert session.api.requests[-1].user_text.endswith("Still there?")
 
 
+async def test_a_request_with_too_many_bytes_is_compacted_and_sent_again(
+    new_session: NewSession,
+) -> None:
+    session = await new_session()
+    session.api.enqueue(reply(LONG))
+    await session.ask("Hi")
+    session.api.enqueue(Failure(413), reply(SUMMARY), reply("Here I am."))
+    assert (await session.ask("Still there?")).status == "ok"
+    (record,) = session.records("compaction_end")
+    assert isinstance(record, CompactionEnd)
+    assert (record.outcome, record.trigger) == ("ok", "overflow")
+    assert not session.records("error")
+
+
+async def test_a_first_message_that_is_too_long_does_not_block_the_session(
+    new_session: NewSession,
+) -> None:
+    session = await new_session()
+    session.api.set_window(session.session.model, 60_000)
+    session.api.respond = lambda request: reply(SUMMARY if is_summary_request(request) else "Yes.")
+    numbers = " ".join(str(i * 7919) for i in range(40_000))
+    assert (await session.ask(f"What about these? {numbers}")).status == "error"
+    assert session.records("error")[0].code == "context_overflow"  # type: ignore[union-attr]
+    assert (await session.ask("And without them?")).status == "ok"
+    record = session.records("compaction_end")[-1]
+    assert isinstance(record, CompactionEnd)
+    assert record.outcome == "ok"
+
+
 async def test_errors_of_the_model_do_not_repeat_compaction_for_ever(
     new_session: NewSession,
 ) -> None:

@@ -13,10 +13,11 @@ from prime_ext.agent import loose_ends
 from prime_ext.errors import PrimeError
 from prime_ext.kernel.snapshot import SnapshotKeeper
 from prime_ext.session.outputs import Outputs
-from prime_ext.session.records import AnyRecord
+from prime_ext.session.records import AnyRecord, CompactionEnd, Prune
 from tests.agent.conftest import NewSession
 from tests.agent.driver import Driver
 from tests.agent.test_compaction import LONG, summarising
+from tests.agent.test_context_cases import SMALL, outputs_until
 from tests.agent.test_recovery import kernel_id, saved
 from tests.messages_api.received import Received
 from tests.messages_api.script import Answer, call, reply
@@ -80,6 +81,72 @@ async def test_a_compaction_ends_once_there_is_room(
     assert (await session.ask("After?")).status == "ok"
     assert len(session.records("compaction_end")) == 1
     assert len(session.records("error")) == 1
+
+
+class TestPrune:
+    @pytest.fixture
+    def prime_config(self) -> dict[str, Any]:
+        return {"ContextConfig": SMALL}
+
+    async def test_a_prune_that_was_recorded_holds_and_its_end_says_so(
+        self, new_session: NewSession, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        session = await new_session()
+        append = session.session.log.append
+
+        def no_room_for_ends(record: AnyRecord, *, sync: bool = False) -> AnyRecord:
+            if isinstance(record, CompactionEnd):
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return append(record, sync=sync)
+
+        monkeypatch.setattr(session.session.log, "append", no_room_for_ends)
+        with pytest.raises(AssertionError):  # the turn did not end well
+            await outputs_until(session, "prune")
+        await session.idle()
+        assert not session.records("compaction_end")
+        monkeypatch.undo()
+        session.api.respond = lambda _request: reply("Here.")
+        assert (await session.ask("Still there?")).status == "ok"
+        (prune,) = session.records("prune")
+        (end,) = session.records("compaction_end")
+        assert isinstance(prune, Prune)
+        assert isinstance(end, CompactionEnd)
+        assert (end.outcome, end.path, end.compaction_count) == ("ok", "prune", 1)
+        assert end.compaction_id == prune.compaction_id
+        assert end.tokens_after == prune.tokens_after
+        assert "left out here" in str(session.api.requests[-1].messages)
+        codes = {record.code for record in session.records("error")}  # type: ignore[union-attr]
+        assert codes == {"session_not_written"}
+
+
+async def test_a_compaction_that_was_not_synced_has_one_end(
+    new_session: NewSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await new_session()
+    session.api.respond = summarising(reply(LONG), reply("After."))
+    await session.ask("Rows.")
+    await session.idle()
+    sync = session.session.log.sync
+
+    def not_after_a_summary() -> None:
+        if session.session.compaction is not None:
+            raise OSError(errno.EIO, "Input/output error")
+        sync()
+
+    monkeypatch.setattr(session.session.log, "sync", not_after_a_summary)
+    frame = told(session)
+    await session.service.compact(session.session, None, "ada")
+    await session.record("compaction_end")
+    await session.idle()
+    monkeypatch.undo()
+    assert (await session.ask("After?")).status == "ok"
+    (end,) = session.records("compaction_end")
+    assert isinstance(end, CompactionEnd)
+    assert end.outcome == "ok"
+    assert end.summary in str(session.api.requests[-1].messages[0]["content"][0]["text"])
+    codes = {record.code for record in session.records("error")}  # type: ignore[union-attr]
+    assert codes == {"session_not_written"}
+    frame.cancel()
 
 
 async def test_a_turn_ends_once_there_is_room(

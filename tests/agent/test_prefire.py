@@ -112,6 +112,22 @@ async def test_the_swap_needs_no_request_and_keeps_what_came_since(
     assert messages[-2]["content"][0]["text"] == rows(200)
 
 
+async def test_a_tail_that_is_too_large_for_the_server_does_not_stay(
+    new_session: NewSession,
+) -> None:
+    session = await new_session()
+    session.api.respond = Model()
+    await note_made(session)
+    session.api.enqueue(Failure(413), Failure(413))
+    assert (await session.ask("And now?")).status == "ok"
+    ends = [r for r in session.records("compaction_end") if isinstance(r, CompactionEnd)]
+    assert [(end.trigger, end.path) for end in ends] == [
+        ("overflow", "swap"),
+        ("overflow", "single_pass"),
+    ]
+    assert not session.records("error")
+
+
 async def test_a_note_that_fails_leaves_a_single_pass(new_session: NewSession) -> None:
     session = await new_session()
     model = Model(Failure(400, "Not now."))
