@@ -316,9 +316,11 @@ class LeaseHub:
         """Wait until it is certain whether a client holds the notebook, and return it.
 
         Wait for the end of a grace period. Give new connections, and pages that have just been told
-        of the session, time to claim the notebook.
+        of the session, time to claim the notebook. Connections that are made during the wait do not
+        prolong it: a client that reconnects again and again would hold up every agent.
         """
         path = normal_path(path)
+        settled = time.monotonic() + self._settle_s
         while True:
             lease = self._leases.get(path)
             if lease is not None and lease.holder is not None:
@@ -329,7 +331,8 @@ class LeaseHub:
             fresh = [c.connected_at for c in self._clients if not c.spoken]
             if path in self._announced:
                 fresh.append(self._announced[path])
-            left = max(fresh, default=0.0) + self._settle_s - time.monotonic()
+            until = min(settled, max(fresh, default=0.0) + self._settle_s)
+            left = until - time.monotonic()
             if not fresh or left <= 0:
                 self._announced.pop(path, None)
                 return False

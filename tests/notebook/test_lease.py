@@ -194,6 +194,22 @@ async def test_a_connection_that_never_says_is_waited_for_but_not_for_long(hub: 
     assert not await hub.attached(PATH)
 
 
+async def test_connections_that_keep_coming_and_never_say_are_not_waited_for_longer(
+    hub: LeaseHub,
+) -> None:
+    async def come() -> None:
+        while True:
+            browser(hub).connect(claim=False)
+            await asyncio.sleep(0.02)
+
+    coming = asyncio.create_task(come())
+    await asyncio.sleep(0)
+    try:
+        assert not await asyncio.wait_for(hub.attached(PATH), 10)
+    finally:
+        coming.cancel()
+
+
 async def test_pages_told_of_a_session_are_given_time_to_claim(hub: LeaseHub) -> None:
     hub = LeaseHub(settle_s=3600)
     hub.announce(PATH)
