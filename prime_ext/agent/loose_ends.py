@@ -56,14 +56,7 @@ class LooseEnds:
             for record in missing_records(history, context, None, status="error", reason=reason):
                 self._session.append(record, sync=True)
         if failure is not None:
-            self._session.append(
-                Error(
-                    code=failure.code,
-                    message=failure.message,
-                    hint=failure.hint,
-                    where="session",
-                )
-            )
+            self._session.append(Error.of(failure, where="session"))
             self._failure = None
 
     async def _retry(self) -> None:

@@ -159,12 +159,4 @@ class SessionTurns:
         )
 
     def _error(self, failure: PrimeError, turn: str | None) -> None:
-        self._session.append(
-            Error(
-                code=failure.code,
-                message=failure.message,
-                hint=failure.hint,
-                where="model",
-                turn=turn,
-            )
-        )
+        self._session.append(Error.of(failure, where="model", turn=turn))

@@ -132,6 +132,18 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def jp_server_config(
+    jp_server_config: dict[str, Any], messages_api: MessagesAPI, tmp_path: Path
+) -> dict[str, Any]:
+    """A Jupyter server beside the runs: the same model, its sessions in ``prime``."""
+    return {
+        **jp_server_config,
+        "PrimeExtension": {"data_dir": str(tmp_path / "prime")},
+        "ModelConfig": {"base_url": messages_api.url, "api_key": messages_api.key},
+    }
+
+
+@pytest.fixture
 def environment(tmp_path: Path, messages_api: MessagesAPI) -> dict[str, str]:
     """Of a machine on which nobody has used Jupyter, with a key for the test API."""
     own = {

@@ -26,18 +26,6 @@ def jp_root_dir(folder: Path) -> Path:
 
 
 @pytest.fixture
-def jp_server_config(
-    jp_server_config: dict[str, Any], messages_api: MessagesAPI, tmp_path: Path
-) -> dict[str, Any]:
-    return {
-        **jp_server_config,
-        # Sessions in another folder than those of the runs.
-        "PrimeExtension": {"data_dir": str(tmp_path / "prime")},
-        "ModelConfig": {"base_url": messages_api.url, "api_key": messages_api.key},
-    }
-
-
-@pytest.fixture
 def environment(environment: dict[str, str], jp_data_dir: Path) -> dict[str, str]:
     return {**environment, "JUPYTER_DATA_DIR": str(jp_data_dir)}
 

@@ -23,17 +23,6 @@ def jp_root_dir(folder: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def jp_server_config(
-    jp_server_config: dict[str, Any], messages_api: MessagesAPI, tmp_path: Path
-) -> dict[str, Any]:
-    return {
-        **jp_server_config,
-        "PrimeExtension": {"data_dir": str(tmp_path / "prime")},
-        "ModelConfig": {"base_url": messages_api.url, "api_key": messages_api.key},
-    }
-
-
 async def test_a_message_to_the_session_of_a_run_is_refused_until_the_run_has_ended(
     start: Start,
     jp_serverapp: ServerApp,

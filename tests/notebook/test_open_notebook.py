@@ -13,7 +13,7 @@ from prime_ext.errors import PrimeError
 from prime_ext.kernel.execution import Execution
 from prime_ext.notebook import mirror
 from prime_ext.notebook.cell import LOCKS, CellConflict, CellLocked
-from prime_ext.notebook.document import NotebookDocument
+from prime_ext.notebook.document import CellRun, NotebookDocument
 from prime_ext.notebook.lease import LeaseClient, LeaseHub
 from prime_ext.notebook.renames import follow_renames
 from tests.notebook.browser import FakeBrowser
@@ -38,6 +38,14 @@ def page(hub: LeaseHub, jp_serverapp: Any, jp_root_dir: Path) -> FakeBrowser:
     nb = notebook("1", "2")
     (jp_root_dir / PATH).write_text(json.dumps(nb))
     return FakeBrowser(hub, PATH, nb).connect()
+
+
+async def begun(document: NotebookDocument) -> tuple[ScriptedKernel, asyncio.Task[CellRun]]:
+    """A run of cell ``a`` that the kernel has begun with."""
+    kernel = ScriptedKernel()
+    running = asyncio.create_task(document.run("a", kernel))
+    await kernel.started.wait()
+    return kernel, running
 
 
 def sources(nb: dict[str, Any]) -> list[str]:
@@ -224,9 +232,7 @@ async def test_what_is_on_its_way_when_the_run_ends_is_not_sent_again(
     document: NotebookDocument, page: FakeBrowser
 ) -> None:
     """A page draws what it is sent: the scripts in an output would run twice."""
-    kernel = ScriptedKernel()
-    running = asyncio.create_task(document.run("a", kernel))
-    await kernel.started.wait()
+    kernel, running = await begun(document)
     held: list[tuple[LeaseClient | None, dict[str, Any]]] = []
     real_answer, page.answer = page.answer, lambda *frame: held.append(frame)
     kernel.put("one")
@@ -288,9 +294,7 @@ async def test_a_run_that_never_begins_leaves_the_cell_as_it_was(
 async def test_the_cell_that_runs_is_made_a_markdown_cell(
     document: NotebookDocument, page: FakeBrowser, recorded: Recorded
 ) -> None:
-    kernel = ScriptedKernel()
-    running = asyncio.create_task(document.run("a", kernel))
-    await kernel.started.wait()
+    kernel, running = await begun(document)
     del page.cell("a")["outputs"], page.cell("a")["execution_count"]
     page.cell("a")["cell_type"] = "markdown"
     kernel.put("one")
@@ -339,9 +343,7 @@ async def test_a_cell_is_run_twice_in_turn(document: NotebookDocument, page: Fak
 async def test_other_operations_are_not_held_up_by_a_run(
     document: NotebookDocument, page: FakeBrowser
 ) -> None:
-    kernel = ScriptedKernel()
-    running = asyncio.create_task(document.run("a", kernel))
-    await kernel.started.wait()
+    kernel, running = await begun(document)
     await document.insert("3")
     kernel.finish.set()
     await running
@@ -351,9 +353,7 @@ async def test_other_operations_are_not_held_up_by_a_run(
 async def test_the_browser_goes_away_in_the_middle_of_a_run(
     document: NotebookDocument, page: FakeBrowser, disk: Disk, recorded: Recorded
 ) -> None:
-    kernel = ScriptedKernel()
-    running = asyncio.create_task(document.run("a", kernel))
-    await kernel.started.wait()
+    kernel, running = await begun(document)
     kernel.put("one")
     await page.until(lambda: page.cell("a")["outputs"])
     page.drop()
@@ -369,9 +369,7 @@ async def test_the_browser_goes_away_in_the_middle_of_a_run(
 async def test_closing_the_tab_in_the_middle_of_a_run(
     document: NotebookDocument, page: FakeBrowser, disk: Disk
 ) -> None:
-    kernel = ScriptedKernel()
-    running = asyncio.create_task(document.run("a", kernel))
-    await kernel.started.wait()
+    kernel, running = await begun(document)
     page.release()
     kernel.put("one")
     kernel.finish.set()
@@ -382,9 +380,7 @@ async def test_closing_the_tab_in_the_middle_of_a_run(
 async def test_reloading_the_page_in_the_middle_of_a_run(
     document: NotebookDocument, page: FakeBrowser, hub: LeaseHub
 ) -> None:
-    kernel = ScriptedKernel()
-    running = asyncio.create_task(document.run("a", kernel))
-    await kernel.started.wait()
+    kernel, running = await begun(document)
     kernel.put("one")
     await page.until(lambda: page.cell("a")["outputs"])
     page.drop()
@@ -402,9 +398,7 @@ async def test_reloading_the_page_in_the_middle_of_a_run(
 async def test_a_connection_that_breaks_for_a_moment_in_a_run(
     document: NotebookDocument, page: FakeBrowser
 ) -> None:
-    kernel = ScriptedKernel()
-    running = asyncio.create_task(document.run("a", kernel))
-    await kernel.started.wait()
+    kernel, running = await begun(document)
     kernel.put("one")
     await page.until(lambda: page.cell("a")["outputs"])
     page.drop()
@@ -426,9 +420,7 @@ async def test_an_update_for_the_old_page_reaches_a_new_one(
     """Outputs that were on their way when the page was reloaded; the new one does not wait."""
     monkeypatch.setattr(mirror, "SHARE", 1000.0)
     monkeypatch.setattr(mirror, "LONGEST_S", 1000.0)
-    kernel = ScriptedKernel()
-    running = asyncio.create_task(document.run("a", kernel))
-    await kernel.started.wait()
+    kernel, running = await begun(document)
     page.answers = False
     kernel.put("one")
     await page.until(lambda: page.ops("run_outputs"))
@@ -444,9 +436,7 @@ async def test_opening_the_notebook_in_the_middle_of_a_run(
     document: NotebookDocument, hub: LeaseHub, write: Write
 ) -> None:
     await write(notebook("1"))
-    kernel = ScriptedKernel()
-    running = asyncio.create_task(document.run("a", kernel))
-    await kernel.started.wait()
+    kernel, running = await begun(document)
     kernel.put("one")
     page = FakeBrowser(hub, PATH, notebook("1")).connect()
     await page.until(lambda: page.cell("a")["outputs"])
@@ -460,9 +450,7 @@ async def test_opening_the_notebook_in_the_middle_of_a_run(
 async def test_the_user_deletes_the_cell_that_runs(
     document: NotebookDocument, page: FakeBrowser, recorded: Recorded
 ) -> None:
-    kernel = ScriptedKernel()
-    running = asyncio.create_task(document.run("a", kernel))
-    await kernel.started.wait()
+    kernel, running = await begun(document)
     del page.notebook["cells"][0]
     kernel.put("one")
     kernel.finish.set()
@@ -495,9 +483,7 @@ async def test_outputs_for_which_the_page_has_no_cell_are_written_into_the_file(
     recorded: Recorded,
     disk: Disk,
 ) -> None:
-    kernel = ScriptedKernel()
-    running = asyncio.create_task(document.run("a", kernel))
-    await kernel.started.wait()
+    kernel, running = await begun(document)
     other = FakeBrowser(hub, PATH, notebook_of([code_cell("mine", "unsaved")]), "page-2")
     other.behind = True
     other.connect()
@@ -520,9 +506,7 @@ async def test_outputs_for_which_the_page_has_no_cell_are_written_into_the_file(
 async def test_a_cell_that_is_in_neither_page_nor_file_was_deleted(
     document: NotebookDocument, page: FakeBrowser, recorded: Recorded, jp_root_dir: Path
 ) -> None:
-    kernel = ScriptedKernel()
-    running = asyncio.create_task(document.run("a", kernel))
-    await kernel.started.wait()
+    kernel, running = await begun(document)
     page.notebook = notebook_of([code_cell("mine", "unsaved")])
     page.behind = True
     (jp_root_dir / PATH).write_text(json.dumps(notebook_of([code_cell("by git", "other")])))
@@ -535,9 +519,7 @@ async def test_a_cell_that_is_in_neither_page_nor_file_was_deleted(
 async def test_stop_leaves_no_cell_shown_as_running(
     document: NotebookDocument, page: FakeBrowser
 ) -> None:
-    kernel = ScriptedKernel()
-    running = asyncio.create_task(document.run("a", kernel))
-    await kernel.started.wait()
+    _, running = await begun(document)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
