@@ -16,11 +16,21 @@ if TYPE_CHECKING:
     from prime_ext.session.log import SessionLog
 
 INDEX_NAME = "recall.sqlite"
-INDEX_VERSION = 1
+INDEX_VERSION = 2
 
 _WORD = re.compile(r'"([^"]+)"|(\S+)')
-_TOKEN = re.compile(r"[^\W_]+")
-"""A run of letters and digits. All other characters only separate tokens."""
+# Thai, Lao, Myanmar, Khmer; kana; Chinese characters; half-width kana; rare Chinese characters.
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+)
+"""Characters of scripts that put no spaces between words. Each is a token of its own, so that a
+word is found wherever it stands."""
+_ALONE = re.compile(rf"[{_UNSPACED}]")
+_LETTER = rf"[^\W_{_UNSPACED}]"
+"""A letter or digit of any other script."""
+_TOKEN = re.compile(rf"(?=\w)[{_UNSPACED}]|{_LETTER}+")
+"""Other characters only separate tokens."""
 
 
 def words_of(query: str) -> list[str]:
@@ -28,11 +38,17 @@ def words_of(query: str) -> list[str]:
     return [quoted or word for quoted, word in _WORD.findall(query)]
 
 
+def _apart(text: str) -> str:
+    """Return ``text`` with a space on both sides of each character that is a token of its own."""
+    return text if text.isascii() else _ALONE.sub(r" \g<0> ", text)
+
+
 def _pattern(term: str, whole: bool) -> re.Pattern[str]:
     """Return a pattern that matches the tokens of ``term`` in sequence, like the index does."""
-    tokens = r"[\W_]+".join(map(re.escape, _TOKEN.findall(term)))
-    end = r"(?![^\W_])" if whole else ""
-    return re.compile(rf"(?<![^\W_]){tokens}{end}", re.IGNORECASE)
+    tokens = _TOKEN.findall(term)
+    starts = [re.escape(t) if _ALONE.match(t) else f"(?<!{_LETTER}){re.escape(t)}" for t in tokens]
+    end = f"(?!{_LETTER})" if whole and not _ALONE.match(tokens[-1]) else ""
+    return re.compile(r"[\W_]*".join(starts) + end, re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -67,7 +83,7 @@ class Wanted:
             for quoted, word in _WORD.findall(query)
             if _TOKEN.search(quoted or word)
         ]
-        self._terms = [f'"{term}"{"" if whole else "*"}' for term, whole in terms]
+        self._terms = [f'"{_apart(term)}"{"" if whole else "*"}' for term, whole in terms]
         self.patterns = [_pattern(term, whole) for term, whole in terms]
         """The same terms as patterns, for searching a text without the index."""
 
@@ -135,7 +151,7 @@ class SearchIndex:
     def add(self, batches: Iterable[list[Entry]]) -> None:
         """Add entries that follow ``last_seq``, each batch in one transaction."""
         for batch in batches:
-            texts = [(entry.seq, entry.text) for entry in batch if entry.text]
+            texts = [(entry.seq, _apart(entry.text)) for entry in batch if entry.text]
             kinds = [(entry.seq, entry.kind) for entry in batch if entry.text]
             newest = batch[-1]
             with self._transaction():

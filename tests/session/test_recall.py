@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sqlite3
 import stat
@@ -89,6 +90,30 @@ def test_exact_details_are_found(session: Session, fact: str, query: str) -> Non
     assert seqs(hits) == [seq]
     assert hits[0].kind == "user_message"
     assert fact in hits[0].snippet
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+@pytest.mark.parametrize(
+    ("query", "inside"),
+    [
+        ("模型", "我们用线性回归模型v2来预测房价"),
+        ("回归 房价", "我们用线性回归模型来预测房价"),
+        ('"模型 v2"', "我们用线性回归模型v2来预测房价"),
+        ("v2", "我们用模型v2来预测房价"),
+        ('"v2"', "我们用模型v2来预测房价"),
+        ("欠損値 エラー", "データの欠損値でエラーが出た"),
+        ("ผิดพลาด", "ข้อมูลผิดพลาดในไฟล์"),
+    ],
+)
+def test_words_are_found_inside_text_without_spaces(
+    session: Session, query: str, inside: str, indexed: bool
+) -> None:
+    first = say(session, inside)
+    second = say(session, f"{query.replace(chr(34), '')} at the beginning of a word")
+    say(session, "模 房 ผ v 値 エ")
+    broken = sqlite3.OperationalError("disk I/O error")
+    with contextlib.nullcontext() if indexed else patch("sqlite3.connect", side_effect=broken):
+        assert set(seqs(session.search(query))) == {first, second}
 
 
 def test_quoted_words_follow_each_other(session: Session) -> None:
