@@ -157,11 +157,32 @@ class SessionContext:
             self._session.id,
             reason,
         )
-        self._session.append(Settings(server_side=False))
         self._strategy = CLIENT
+        self._rewrite(Settings(server_side=False))
+
+    def drop_thinking(self, reason: str) -> None:
+        """Record that the thinking so far is left out, because the model's server refuses it.
+
+        Thinking is only valid after exactly the messages it was written after. These change if the
+        session's folder is moved after a compaction, because its path is part of the summary turn,
+        or if a record is damaged.
+        """
+        self._log.warning(
+            "Session %s: the model's server refuses earlier thinking: %s", self._session.id, reason
+        )
+        self._rewrite(Settings(drops_thinking=True))
+
+    def _rewrite(self, record: Settings) -> None:
+        """Append a record that changes the context, and forget what was known of it."""
+        self._session.append(record)
         self._prefire.forget()
         self._proof.reset()
         self.meter.forget_usage()
+
+    @property
+    def has_thinking(self) -> bool:
+        """Whether the next request contains thinking."""
+        return any(message.has_thinking for message in self.projection().messages)
 
     @property
     def is_server_side(self) -> bool:

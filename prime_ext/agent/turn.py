@@ -296,14 +296,19 @@ class Turn:
                     raise
 
     async def _send_as_taken(self) -> Reply:
-        """Send the request, again without server-side edits if the model's server refuses those."""
-        try:
-            return await self._send()
-        except ModelError as error:
-            if error.code != "bad_request" or not self._context.is_server_side:
-                raise
-            self._context.leave_server_side(error.message)
-            return await self._send()
+        """Send the request, again without server-side edits or thinking if these are refused."""
+        while True:
+            try:
+                return await self._send()
+            except ModelError as error:
+                if error.code != "bad_request":
+                    raise
+                if self._context.is_server_side:
+                    self._context.leave_server_side(error.message)
+                elif self._context.has_thinking and "thinking" in error.message:
+                    self._context.drop_thinking(error.message)
+                else:
+                    raise
 
     async def _send(self) -> Reply:
         if self._work.stopped:

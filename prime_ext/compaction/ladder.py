@@ -11,6 +11,7 @@ from functools import partial
 from prime_ext.compaction.strategy import Strategy
 from prime_ext.compaction.summarise import Room, Summary, summarise
 from prime_ext.context.limits import Limits
+from prime_ext.context.note import bare
 from prime_ext.context.projection import ProjectedMessage, Projection
 from prime_ext.context.reduce import fitting, transcript, without_media
 from prime_ext.models.model import ContextOverflow, Model, ModelError, Retry
@@ -60,9 +61,9 @@ async def summarise_somehow(
     """Have the model summarise ``prefix``, in at most four requests.
 
     The first request repeats the conversation, so that the prompt cache serves it. If the server
-    refuses it as too long or invalid, the steps are: without images; only the newest messages that
-    fit, after an extraction of the others; one shortened transcript. The last step is also tried
-    if the model answers with something other than a summary.
+    refuses it as too long or invalid, the steps are: without images and thinking; only the newest
+    messages that fit, after an extraction of the others; one shortened transcript. The last step is
+    also tried if the model answers with something other than a summary.
 
     Parameters
     ----------
@@ -72,7 +73,7 @@ async def summarise_somehow(
         Counts the tokens of a text.
     first:
         Strategy for the first step. A summary by the model's server may take two requests, so the
-        step without images is then omitted.
+        second step is then omitted.
     instructions:
         The user's wishes for the summary.
     extraction:
@@ -103,14 +104,19 @@ async def summarise_somehow(
         room = int((window * SAFETY - sizes.overhead) / scale)
         if step == "whole":
             return list(prefix)
-        bare = without_media(prefix)
-        if step == "no_media":
-            return bare
+        no_media = without_media(prefix)
+        if step == "bare":
+            return bare(no_media)
         if step == "fit":
-            return await asyncio.to_thread(
-                fitting, bare, sizes.messages, max(room, 0), digest_chars=DIGEST_CHARS
+            # Thinking behind what is left out here would be refused.
+            return bare(
+                await asyncio.to_thread(
+                    fitting, no_media, sizes.messages, max(room, 0), digest_chars=DIGEST_CHARS
+                )
             )
-        text = await asyncio.to_thread(transcript, bare, max(2_000, room * CHARS_PER_TOKEN // 2))
+        text = await asyncio.to_thread(
+            transcript, no_media, max(2_000, room * CHARS_PER_TOKEN // 2)
+        )
         last = prefix[-1]
         return [
             ProjectedMessage(
@@ -118,9 +124,7 @@ async def summarise_somehow(
             )
         ]
 
-    steps = (
-        ["whole", "fit", "lossy"] if first.makes_blocks else ["whole", "no_media", "fit", "lossy"]
-    )
+    steps = ["whole", "fit", "lossy"] if first.makes_blocks else ["whole", "bare", "fit", "lossy"]
     while steps:
         step = steps.pop(0)
         messages = await reduced(step)

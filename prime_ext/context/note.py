@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from operator import is_
@@ -97,12 +97,18 @@ def behind(note: Note, messages: Sequence[ProjectedMessage]) -> list[ProjectedMe
     """Return the note as a message, followed by ``messages`` without invalid thinking."""
     if note.block is not None:  # To the server, a block is equivalent to the original messages.
         return [as_message(note), *messages]
-    return [as_message(note), *map(bare, messages)]
+    return [as_message(note), *bare(messages)]
 
 
-def bare(message: ProjectedMessage) -> ProjectedMessage:
-    """Return the message without thinking, so that it can follow any other messages."""
-    return replace(message, content=without_thinking(message.content))
+def bare(messages: Iterable[ProjectedMessage]) -> list[ProjectedMessage]:
+    """Return the messages without thinking, so that they can follow any other messages."""
+    without = (
+        replace(message, content=without_thinking(message.content))
+        if message.has_thinking
+        else message
+        for message in messages
+    )
+    return [message for message in without if message.content]
 
 
 def fingerprint(projection: Projection, length: int) -> str:

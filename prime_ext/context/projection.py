@@ -81,6 +81,11 @@ class ProjectedMessage:
         return {"role": self.role, "content": self.content}
 
     @property
+    def has_thinking(self) -> bool:
+        """Whether it holds thinking."""
+        return any(block["type"] in THINKING for block in self.content)
+
+    @property
     def read(self) -> dict[str, Any]:
         """The message as the model reads it, without the results that its server leaves out."""
         if not self.cleared:
@@ -314,6 +319,8 @@ def project_messages(
             for p in prunes
         ]
     pruned = pruned_seqs(prunes)
+    drops = [r.seq for r in records if isinstance(r, Settings) and r.drops_thinking]
+    valid_from = max(drops, default=0)
     results = {r.tool_use_id: r for r in records if isinstance(r, ToolResult)}
     messages: list[ProjectedMessage] = []
     for record in records:
@@ -323,7 +330,7 @@ def project_messages(
                 messages.append(ProjectedMessage("user", content, record.seq, record.seq))
         elif isinstance(record, AssistantMessage):
             content = sendable(record.content)
-            if prunes and loses_thinking(record, prunes):
+            if record.seq < valid_from or (prunes and loses_thinking(record, prunes)):
                 content = without_thinking(content)
             if not content:
                 continue

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import base64
 import io
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
+from jupyter_server.serverapp import ServerApp
 from PIL import Image
 
+from prime_ext.agent.service import AgentService
 from prime_ext.context.cut import cut_index
 from prime_ext.context.note import Note, fingerprint, holds
 from prime_ext.context.projection import project
@@ -32,7 +36,15 @@ from tests.agent.driver import Driver
 from tests.agent.test_compaction import LONG, SUMMARY, is_summary_request, summarising
 from tests.context.conversations import numbered, start, text_block
 from tests.messages_api.received import Received
-from tests.messages_api.script import Answer, Thinking, ToolCall, call, reply, too_long
+from tests.messages_api.script import (
+    Answer,
+    Failure,
+    Thinking,
+    ToolCall,
+    call,
+    reply,
+    too_long,
+)
 
 ROWS = "print('\\n'.join(f'row {i}: {i * 7919 % 10007}' for i in range(380)))"
 """Code whose output takes about 3,600 tokens."""
@@ -233,6 +245,65 @@ class TestTail:
         assert any(block["type"] == "thinking" for r in kept for block in r.content)
         for _ in range(3):
             assert (await session.ask("And?")).status == "ok"
+        assert not session.records("error")
+
+
+class TestThinking:
+    @pytest.fixture
+    def prime_config(self) -> dict[str, Any]:
+        return {"ModelConfig": {"thinking_tokens": 1_024, "model": "claude-sonnet-5-5"}}
+
+    async def test_no_stale_thinking_behind_an_image_that_is_left_out(
+        self, new_session: NewSession, jp_root_dir: Path
+    ) -> None:
+        session = await new_session()
+        Image.new("RGB", (60, 40)).save(jp_root_dir / "plot.png")
+        session.api.respond = summarising(
+            reply(Thinking("An image."), call("read_file", path="plot.png")),
+            reply(Thinking("It is black."), f"Black. {LONG}"),
+        )
+        assert (await session.ask("What is in plot.png?")).status == "ok"
+        session.api.enqueue(Failure(413))
+        await session.service.compact(session.session, None, "ada")
+        end = await session.record("compaction_end")
+        assert isinstance(end, CompactionEnd)
+        assert (end.outcome, end.path) == ("ok", "single_pass")
+        asked = [request for request in session.api.requests if is_summary_request(request)]
+        assert [request.status for request in asked] == [413, 200]
+        assert len(asked[1].messages) == len(asked[0].messages)
+
+    async def test_a_session_that_was_moved_goes_on_without_its_earlier_thinking(
+        self, new_session: NewSession, service: AgentService, jp_serverapp: ServerApp
+    ) -> None:
+        session = await new_session()
+        session.api.respond = summarising(
+            reply(Thinking("Rows."), LONG),
+            *(reply(Thinking(f"Again {i}."), f"Here, {i}.") for i in range(4)),
+        )
+        await session.ask("Rows.")
+        await session.idle()
+        await session.service.compact(session.session, None, "ada")
+        await session.record("compaction_end", outcome="ok")
+        await session.idle()
+        assert (await session.ask("And?")).status == "ok"
+        await session.idle()
+        await service.close_session(session.session)
+        # Another path of the log in the summary turn, which stands before the thinking.
+        folder = session.session.folder
+        moved = folder.with_name("20260714-093012-5f0c2a9b71de")
+        shutil.copytree(folder, moved, ignore=shutil.ignore_patterns("session.lock"))
+        store = jp_serverapp.web_app.settings["prime_sessions"]
+        session = Driver(service, await store.opened(moved.name), session.api)
+        assert (await session.ask("Still there?")).status == "ok"
+        assert (await session.ask("And there?")).status == "ok"
+        assert [request.status for request in session.api.requests[-3:]] == [400, 200, 200]
+        blocks = [
+            block["thinking"]
+            for message in session.api.requests[-1].messages
+            for block in message["content"]
+            if block["type"] == "thinking"
+        ]
+        assert blocks == ["Again 1."]
         assert not session.records("error")
 
 

@@ -154,7 +154,12 @@ def histories(draw: st.DrawFn) -> list[AnyRecord]:
                 keeps_thinking=draw(st.booleans()),
             )
         else:
-            record = draw(st.sampled_from([Settings(model="other"), Settings(server_side=False)]))
+            changes = [
+                Settings(model="other"),
+                Settings(server_side=False),
+                Settings(drops_thinking=True),
+            ]
+            record = draw(st.sampled_from(changes))
         records = [*records[:at], record, *records[at:]]
     return numbered(records[: draw(st.integers(1, len(records)))])
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from prime_ext.context.note import (
     Note,
+    behind,
     fingerprint,
     holds,
     is_made_of,
@@ -122,3 +123,17 @@ def test_a_note_does_not_hold_for_anything_else(records: list[AnyRecord]) -> Non
     ):
         assert not holds(note, other)
         assert not is_made_of(note, other)
+
+
+def test_a_reply_of_thinking_alone_does_not_follow_a_note() -> None:
+    thinking = {"type": "thinking", "thinking": "hm", "signature": "s"}
+    messages = [
+        ProjectedMessage("assistant", [thinking], 3, 3),
+        ProjectedMessage("user", [text_block("And?")], 4, 4),
+        ProjectedMessage("assistant", [thinking, text_block("Yes.")], 5, 5),
+    ]
+    _, *following = behind(Note("n", 2, "f"), messages)
+    assert [message.content for message in following] == [
+        [text_block("And?")],
+        [text_block("Yes.")],
+    ]

@@ -53,6 +53,9 @@ class Settings(Record, frozen=True, kw_only=True, omit_defaults=True, tag="setti
     server_side: bool | None = None
     """``False``: the model's server refused to edit or compact the context, or did not do so. From
     then on, its summary is sent as text, and previews replace the results that it had left out."""
+    drops_thinking: bool = False
+    """Whether the model's server refused the thinking so far, because something before it changed.
+    From then on it is left out of all earlier replies."""
 
 
 class Title(Record, frozen=True, kw_only=True, omit_defaults=True, tag="title"):
