@@ -11,6 +11,7 @@ from . import (
     altered,
     classes,
     format,
+    generic_models,
     interrupts,
     restorers,
     verification,
@@ -401,6 +402,7 @@ class Loader:
             if value in self._fresh:
                 classes.fill(cls, loaded)
                 classes.fill(cls, attributes)
+                generic_models.remember(cls)
                 _unfilled.discard(value)
                 for registered_class in registered:
                     cls.register(registered_class)  # type: ignore[attr-defined]

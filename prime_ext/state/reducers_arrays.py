@@ -172,6 +172,23 @@ def restore_subclass(kind: Any, plain: np.ndarray[Any, Any]) -> Any:
     return plain if kind is np.ndarray else plain.view(kind)
 
 
+@reduces("numpy.ma:MaskedArray", "numpy.ma.core:MaskedArray", subclasses=True)
+def reduce_masked(pickler: Reducing, array: Any) -> Any:
+    """Reduce a masked array to its memory and its attributes, one of which is the mask.
+
+    Its own reduction copies the memory, which others may share, into the stream.
+    """
+    import numpy as np
+
+    kind = type(array)
+    if not inherits(kind, "__reduce__", np.ma.MaskedArray) or kind.__name__ == "mvoid":
+        return NotImplemented
+    plain: Any = np.ndarray.view(array, np.ndarray)
+    if array.base is None:
+        plain = _Plain(pickler, plain)
+    return restore_subclass, (kind, plain), vars(array), None, None, set_array_attributes
+
+
 def _reduce_objects(pickler: Reducing, array: np.ndarray[Any, Any]) -> Any:
     if array.size >= _STRINGS_FROM:
         texts = _as_arrow_strings(array)

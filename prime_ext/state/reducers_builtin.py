@@ -234,7 +234,11 @@ def fill_weak_set(value: weakref.WeakSet[Any], items: list[Any]) -> None:
 # --- views of dictionaries ------------------------------------------------------------------
 
 
+_ORDERED: collections.OrderedDict[Any, Any] = collections.OrderedDict()
+
+
 @reduces(type({}.keys()), type({}.values()), type({}.items()))
+@reduces(type(_ORDERED.keys()), type(_ORDERED.values()), type(_ORDERED.items()))
 def reduce_dict_view(_pickler: Reducing, view: Any) -> Any:
     kind = type(view).__name__.partition("_")[2]
     return restore_dict_view, (_viewed(view), kind)

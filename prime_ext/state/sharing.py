@@ -8,6 +8,7 @@ import decimal
 import enum
 import fractions
 import io
+import logging
 import re
 import sys
 import types
@@ -111,6 +112,8 @@ def matters(context: SaveContext, shared: Any) -> bool:
         return len(shared) >= LARGE
     if kind is frozenset or (isinstance(shared, tuple) and not hasattr(shared, "__dict__")):
         return any(matters(context, item) for item in shared)
+    if kind is slice:
+        return any(matters(context, item) for item in (shared.start, shared.stop, shared.step))
     if library_objects.is_lent(context, shared):
         return False
     if kind in (list, dict, set, bytearray, types.FunctionType, types.CellType):
@@ -131,16 +134,24 @@ def _is_value_of_library(shared: Any) -> bool:
 
 
 def _is_named(shared: Any) -> bool:
-    """Return whether loading looks the object up by its name, as with loggers and ufuncs."""
-    if plans.reduces_by_default(type(shared)):
+    """Return whether loading looks the object up by its name, as with loggers and ufuncs.
+
+    An object that is made again from plain arguments counts too if it is hashed by its value, like
+    a path. Any other, such as an ``itertools.count``, may change, and its users have to see that.
+    """
+    kind = type(shared)
+    if plans.reduces_by_default(kind):
         return False
     try:
-        reducer = copyreg.dispatch_table.get(type(shared))
+        reducer = copyreg.dispatch_table.get(kind)
         reduction = shared.__reduce_ex__(4) if reducer is None else reducer(shared)
     except Exception:
         return False
     if isinstance(reduction, str):
         return True
-    return len(reduction) == 2 and all(
+    if len(reduction) != 2 or not all(
         isinstance(item, (str, int, type(None))) for item in reduction[1]
-    )
+    ):
+        return False
+    hashed: Any = kind.__hash__
+    return isinstance(shared, logging.Logger) or hashed not in (object.__hash__, None)

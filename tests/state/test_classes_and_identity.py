@@ -363,6 +363,57 @@ CASES = [
         """,
     ),
     Case(
+        "parametrised_models",
+        "Content Cover Crate Packed boxed covered crate",
+        """
+        import typing, pydantic
+        Content = typing.TypeVar("Content")
+        Cover = typing.TypeVar("Cover")
+        class Packed(pydantic.BaseModel):
+            n: int
+        class Crate(pydantic.BaseModel, typing.Generic[Content, Cover]):
+            content: Content
+            cover: Cover
+        boxed = Crate[Packed, str](content=Packed(n=1), cover="c")
+        covered = Crate[list[Packed], Crate[Packed, str]](content=[boxed.content], cover=boxed)
+        crate = Crate[int, int]
+        """,
+        """
+        assert type(boxed) is Crate[Packed, str] and isinstance(boxed, Crate[Packed, str])
+        assert type(covered) is Crate[list[Packed], Crate[Packed, str]] and Crate[int, int] is crate
+        assert covered.cover is boxed and covered.content[0] is boxed.content
+        """,
+    ),
+    Case(
+        "what_moves_on",
+        "ids registry Numbered ordered ordered_keys ordered_items left_over places same_place",
+        """
+        import collections, itertools, pathlib
+        ids = itertools.count(5)
+        class Numbered:
+            ids = ids
+            def __init__(self): self.id = next(self.ids)
+        registry = {"ids": ids}
+        left_over = [itertools.repeat("x", 3)] * 2
+        ordered = collections.OrderedDict(a=1)
+        ordered_keys, ordered_items = ordered.keys(), ordered.items()
+        same_place = pathlib.Path("data")
+        places = [same_place]
+        """,
+        """
+        import operator
+        first = next(ids)
+        assert next(registry["ids"]) == first + 1 and Numbered().id == first + 2
+        one, other = left_over
+        next(one)
+        assert operator.length_hint(other) == operator.length_hint(one)
+        ordered["b"] = 2
+        assert list(ordered_keys) == ["a", "b"] and ("b", 2) in ordered_items
+        del ordered["b"]
+        assert places == [same_place]
+        """,
+    ),
+    Case(
         "inherited_machinery",
         "Pair pair Raw raw Percent percent Watched watched current local Generated generated",
         """
