@@ -72,3 +72,13 @@ def closed_meanwhile(session_id: str) -> PrimeError:
         hint="Ask for it again; it may have been deleted.",
         status=404,
     )
+
+
+def server_stopping() -> PrimeError:
+    """Return the error ``server_stopping`` (503) for a session that is not opened any more."""
+    return PrimeError(
+        "The server stops.",
+        code="server_stopping",
+        hint="Try again when it is back.",
+        status=503,
+    )

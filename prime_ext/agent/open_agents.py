@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prime_ext.agent.closing import cancelled
-from prime_ext.agent.lifecycle import Lifecycle, Stage, closed_meanwhile
+from prime_ext.agent.lifecycle import Lifecycle, Stage, closed_meanwhile, server_stopping
 from prime_ext.errors import PrimeError
 
 if TYPE_CHECKING:
@@ -69,6 +69,8 @@ class OpenAgents:
         """By session id; removed once closed."""
         self._left: dict[str, _Left] = {}
         self._looking: asyncio.Task[None] | None = None
+        self._is_stopping = False
+        """Whether the server stops: no agent is opened any more, since nobody would close it."""
 
     def __iter__(self) -> Iterator[Agent]:
         agents = [life.open_agent for life in self._lives.values()]
@@ -96,7 +98,8 @@ class OpenAgents:
         Raises
         ------
         PrimeError
-            ``session_not_found`` (404) if the session was deleted or closed meanwhile.
+            ``session_not_found`` (404) if the session was deleted or closed meanwhile;
+            ``server_stopping`` (503).
         """
         self._look_for_idle_ones()
         while True:
@@ -104,6 +107,8 @@ class OpenAgents:
             if life is None:
                 if session.is_closed:
                     raise closed_meanwhile(session.id)
+                if self._is_stopping:
+                    raise server_stopping()
                 life = self._lives[session.id] = _Life()
                 life.opening = asyncio.create_task(self._open(session, life))
             if life.stage is Stage.OPENING:
@@ -181,7 +186,8 @@ class OpenAgents:
             life.lifecycle.move_to(Stage.CLOSED)
 
     async def close(self, save_for: float) -> None:
-        """Close all agents. For ``save_for`` see ``Agent.close``."""
+        """Close all agents, and open none any more. For ``save_for`` see ``Agent.close``."""
+        self._is_stopping = True
         if self._looking is not None:
             await cancelled([self._looking])
         lives = self._lives.values()
@@ -207,7 +213,7 @@ class OpenAgents:
     # --- those that nobody uses ---------------------------------------------------------------
 
     def _look_for_idle_ones(self) -> None:
-        if self._looking is None:
+        if self._looking is None and not self._is_stopping:
             self._looking = asyncio.create_task(self._close_idle_ones())
 
     async def _close_idle_ones(self) -> None:

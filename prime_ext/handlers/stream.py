@@ -191,6 +191,9 @@ class StreamHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
 
 
 def _close_code(error: PrimeError) -> int:
-    return {404: CLOSE_UNKNOWN_SESSION, 409: CLOSE_LOCKED, 400: CLOSE_MALFORMED}.get(
-        error.status, CLOSE_FAILED
-    )
+    return {
+        400: CLOSE_MALFORMED,
+        404: CLOSE_UNKNOWN_SESSION,
+        409: CLOSE_LOCKED,
+        503: CLOSE_GOING_AWAY,
+    }.get(error.status, CLOSE_FAILED)

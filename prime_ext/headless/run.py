@@ -311,13 +311,13 @@ class Run:
 
         def stop() -> None:
             self._stops += 1
-            if self._stops == 1:
-                self._report.line(_STOPPING)
             if self._stops == 1 and self._session is not None:
                 self._asking.add(asyncio.ensure_future(self._stop(self._session)))
             else:
                 self._given_up = self._session is not None
                 me.cancel()
+            if self._stops == 1:
+                self._report.line(_STOPPING)
 
         numbers = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if os.name == "posix" else [])]
         before = {

@@ -153,6 +153,32 @@ async def test_an_agent_that_is_being_opened_as_the_server_stops_is_closed_as_we
     assert close.ended == [await opening]
 
 
+async def test_no_agent_is_opened_for_a_request_that_waits_while_the_server_stops(
+    new_session: NewSession, service: AgentService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = (await new_session()).session
+    opened: list[Agent] = []
+    open_agent = Agent.open
+
+    async def noted(agent: Agent) -> None:
+        opened.append(agent)
+        await open_agent(agent)
+
+    monkeypatch.setattr(Agent, "open", noted)
+    close = HeldUp("close", monkeypatch)
+    stopping = asyncio.create_task(service.close())
+    await close.begun.wait()
+    waiting = asyncio.create_task(service.agent(session))
+    await asyncio.sleep(0)
+    close.goes_on.set()
+    await stopping
+    for late in (waiting, service.agent(session)):
+        with pytest.raises(PrimeError) as refused:
+            await late
+        assert (refused.value.code, refused.value.status) == ("server_stopping", 503)
+    assert opened == []
+
+
 async def test_an_agent_that_could_not_be_opened_leaves_the_kernel_alone(
     new_session: NewSession, service: AgentService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
