@@ -12,9 +12,12 @@ from pathlib import Path
 from subprocess import DEVNULL
 from typing import TYPE_CHECKING, Any
 
+import zmq
 from jupyter_core.utils import ensure_async
 from jupyter_server.serverapp import ServerApp
+from jupyter_server.services.kernels.kernelmanager import ServerKernelManager
 from traitlets import default
+from traitlets.config import Config
 
 from prime_ext.app import PrimeExtension
 from prime_ext.cli.place import CONFIG_FILES
@@ -60,6 +63,7 @@ class HeadlessServer(ServerApp):
         """
         refuse_bad(traits, [cls, *cls.classes])
         server = cls(
+            config=_encrypted_kernels(),
             jpserver_extensions={"prime_ext": True},
             reraise_server_extension_failures=True,
             shutdown_no_activity_timeout=0,
@@ -182,6 +186,18 @@ class HeadlessServer(ServerApp):
     @default("log_level")
     def _default_log_level(self) -> int:
         return logging.WARNING
+
+
+def _encrypted_kernels() -> Config:
+    """Return the default configuration of kernels: encrypted connections, where that is possible.
+
+    Without encryption ipykernel prints a warning among what the agent does.
+    """
+    # Older versions of jupyter_client do not have the trait.
+    known = "transport_encryption" in ServerKernelManager.class_trait_names()
+    if not known or not zmq.has("curve"):
+        return Config()
+    return Config(KernelManager={"transport_encryption": "auto"})
 
 
 def _is_news(record: logging.LogRecord) -> bool:

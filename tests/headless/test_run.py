@@ -72,6 +72,16 @@ def test_it_works_on_the_notebook_and_says_so(
     assert "kept" in session["snapshots"][0]["names"]
 
 
+def test_kernel_and_run_talk_encrypted_so_that_the_kernel_does_not_warn_of_eavesdroppers(
+    start: Start, messages_api: MessagesAPI
+) -> None:
+    messages_api.enqueue(reply(call("run_code", code="print(6 * 7)")), reply("42."))
+    run = start(WORK, "Compute.", "--yes")
+    assert run.end() == 0
+    assert messages_api.requests[1].tool_result_text == "42"
+    assert "without encryption" not in run.err
+
+
 def test_json_has_all_a_script_may_want(
     start: Start, folder: Path, messages_api: MessagesAPI
 ) -> None:
