@@ -18,6 +18,7 @@ def load() -> None:
         reducers_matplotlib,
         reducers_msgspec,
         reducers_opaque,
+        reducers_pandas,
         reducers_sqlalchemy,
         reducers_torch,
         reducers_views,

@@ -2,67 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
 import os
 from typing import Any
 
-from .pickling import PROTOCOL, Reducing
+from .pickling import Reducing
 from .plans import module_of, reduces
 from .restorers import outside, restorer
 from .unrestorable import Unrestorable, missed
-
-
-@reduces("pandas:NDFrame", "pandas.core.generic:NDFrame", subclasses=True)
-def reduce_frame(_pickler: Reducing, frame: Any) -> Any:
-    """Leave out ``_metadata``, a list of the class that pandas puts into each frame's state."""
-    reduction = frame.__reduce_ex__(PROTOCOL)
-    if isinstance(reduction, str) or len(reduction) < 3 or not isinstance(reduction[2], dict):
-        return reduction
-    state = dict(reduction[2])
-    if "_metadata" not in vars(frame) and state.get("_metadata") is type(frame)._metadata:
-        del state["_metadata"]
-    return (*reduction[:2], state, *reduction[3:])
-
-
-_MANY_LABELS = 10_000
-"""Number of labels of dtype object from which an index is worth storing once for all its frames."""
-
-
-@reduces("pandas:Index", "pandas.core.indexes.base:Index", subclasses=True)
-def reduce_index(pickler: Reducing, index: Any) -> Any:
-    """Note an index as lent: frames derived from one another share it, but it never changes.
-
-    So frames that share an index need not be one component, unless the index has many labels that
-    are Python objects.
-    """
-    if index.dtype != object or len(index) <= _MANY_LABELS:
-        pickler.context.lent[id(index)] = index
-        _lend_parts(pickler, getattr(index, "_data", None))
-    return NotImplemented
-
-
-@reduces("pandas.api.extensions:ExtensionDtype", subclasses=True)
-@reduces("pandas.core.dtypes.base:ExtensionDtype", subclasses=True)
-def reduce_dtype(pickler: Reducing, dtype: Any) -> Any:
-    """Note a dtype as lent: it is a value, and pandas gives the same object to all columns."""
-    pickler.context.lent[id(dtype)] = dtype
-    _lend_parts(pickler, getattr(dtype, "__dict__", None))
-    return NotImplemented
-
-
-def _lend_parts(pickler: Reducing, whole: Any) -> None:
-    lent = pickler.context.lent
-    pending = [whole]
-    while pending:
-        part = pending.pop()
-        if id(part) in lent or isinstance(part, (type, str, int, float, type(None))):
-            continue
-        lent[id(part)] = part
-        if module_of(type(part)).partition(".")[0] == "numpy":
-            pending.append(getattr(part, "base", None))
-        elif isinstance(part, dict) or module_of(type(part)).partition(".")[0] == "pandas":
-            pending.extend(gc.get_referents(part))
 
 
 @reduces("sklearn.tree._tree:Tree")

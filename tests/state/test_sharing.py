@@ -77,6 +77,57 @@ def test_what_pandas_shares_on_purpose_stays_shared(tmp_path: Path, key: bytes) 
     assert np.shares_memory(found["array"], found["frame"].to_numpy())
 
 
+def first(frame: Any) -> Any:
+    return frame.iloc[0].tolist() if frame.ndim > 1 else frame.iloc[0]
+
+
+SECOND: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "column": (lambda frame: frame["x"], first),
+    "text": (lambda frame: frame["text"], first),
+    "columns": (lambda frame: {"inside": frame[["x", "y"]]}, lambda held: first(held["inside"])),
+    "shallow copy": (lambda frame: frame.copy(deep=False), first),
+    "renamed": (lambda frame: frame.rename(columns={"x": "z"}), first),
+    "index": (lambda frame: frame.set_index("x", drop=False), lambda frame: frame.index[0]),
+    "view of the memory": (lambda frame: frame["x"].to_numpy(), lambda array: array[0]),
+}
+
+
+@pytest.mark.parametrize(("make", "look"), SECOND.values(), ids=SECOND)
+@pytest.mark.parametrize("written", ["frame", "second"])
+def test_pandas_copies_on_write_after_a_restore(
+    tmp_path: Path, key: bytes, make: Any, look: Any, written: str
+) -> None:
+    """A write to a frame shows in what shares its memory where it would without a restore."""
+    pd = pytest.importorskip("pandas")
+    np = pytest.importorskip("numpy")
+
+    def write(names: dict[str, Any]) -> tuple[Any, Any, Any]:
+        target = names[written]
+        target = target["inside"] if isinstance(target, dict) else target
+        if isinstance(target, pd.DataFrame):
+            target.iloc[0, 0] = -1.0
+            target.loc[target.index[0], "text"] = "new"
+        elif isinstance(target, pd.Series):
+            target.iloc[0] = "new" if target.name == "text" else -1.0
+        return first(names["frame"]), names["frame"].index[0], look(names["second"])
+
+    texts = [f"text {n}" for n in range(5000)]
+    frame = pd.DataFrame({"x": np.arange(5000.0), "y": np.arange(5000.0), "text": texts})
+    names = {"frame": frame, "second": make(frame)}
+    save(tmp_path, names, key)
+    restored = load(tmp_path, key)
+    assert write(restored) == write(names)
+
+
+def test_a_save_leaves_the_index_of_a_frame_as_it_was(tmp_path: Path, key: bytes) -> None:
+    """A range makes its numbers only when asked for them."""
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"x": [1.0]}, index=pd.RangeIndex(10_000_000, 10_000_001))
+    before = dict(frame.index._cache)
+    save(tmp_path, {"frame": frame}, key)
+    assert frame.index._cache == before
+
+
 def test_a_subclass_of_a_frame_keeps_its_metadata(tmp_path: Path, key: bytes) -> None:
     pd = pytest.importorskip("pandas")
 
