@@ -163,3 +163,8 @@ def test_manual_thinking_needs_its_block_in_a_loop(
     answer = back(client, content[1:], **manual)
     assert answer.status == 400
     assert "Expected `thinking` or `redacted_thinking`, but found `tool_use`" in answer.error
+    # Messages of one role that follow each other count as one.
+    asked = [user("go"), assistant(*content[1:]), user(result(content[1]["id"])), user("and?")]
+    assert client.ask(asked, tools=[TOOL], **manual).status == 400
+    ended = [*asked, assistant("ok"), user("more")]
+    assert client.ask(ended, tools=[TOOL], **manual).status == 200

@@ -237,13 +237,15 @@ class Signer:
 
 def _check_loop(messages: list[dict[str, Any]]) -> None:
     """With manual thinking, a tool loop goes on only from a message that starts with thinking."""
-    last = messages[-1]["content"]
-    if len(messages) < 2 or last[0]["type"] != "tool_result":
+    # Messages of one role that follow each other count as one.
+    at = max((i for i, m in enumerate(messages) if m["role"] == "assistant"), default=-1)
+    following = messages[at + 1 :]
+    if at < 0 or not following or following[0]["content"][0]["type"] != "tool_result":
         return
-    first = messages[-2]["content"][0]["type"]
+    first = messages[at]["content"][0]["type"]
     if first not in THINKING:
         raise refuse(
-            f"messages.{len(messages) - 2}.content.0.type",
+            f"messages.{at}.content.0.type",
             f"Expected `thinking` or `redacted_thinking`, but found `{first}`. When `thinking` is "
             "enabled, a final `assistant` message must start with a thinking block.",
         )
