@@ -69,7 +69,8 @@ class LedgerFile:
             ledger = Ledger()
         ledger = ledger.extended(self._read_records(ledger.through_seq, seq), seq)
         try:
-            replace_private(self._path, json.dumps(ledger.to_dict(), ensure_ascii=False))
+            values = {**ledger.to_dict(), "id": self._id(seq)}
+            replace_private(self._path, json.dumps(values, ensure_ascii=False))
         except OSError as error:
             self._logger.info("The ledger is not kept on disk: %s", error)
         return ledger
@@ -83,7 +84,18 @@ class LedgerFile:
             after += size
 
     def _read(self) -> Ledger:
+        """Return the stored ledger, or an empty one if it does not match the log.
+
+        A power failure may cost the log its last records, but not this file.
+        """
         try:
-            return Ledger.from_dict(json.loads(self._path.read_text(encoding="utf-8")))
+            values = json.loads(self._path.read_text(encoding="utf-8"))
+            ledger = Ledger.from_dict(values)
         except (OSError, ValueError):
             return Ledger()
+        fits = isinstance(values, dict) and values.get("id") == self._id(ledger.through_seq)
+        return ledger if fits else Ledger()
+
+    def _id(self, seq: int) -> str:
+        record = self._records.get(seq)
+        return record.id if record is not None else ""

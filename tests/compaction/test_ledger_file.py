@@ -60,7 +60,24 @@ async def test_it_is_as_short_as_it_must_be(opened: Callable[[], LedgerFile]) ->
 async def test_a_lost_file_is_made_anew(opened: Callable[[], LedgerFile], tmp_path: Path) -> None:
     before = await opened().text(40, 2_000, Counter())
     assert await opened().text(40, 2_000, Counter()) == before
-    (tmp_path / NAME).write_text("{", "utf-8")
-    assert await opened().text(40, 2_000, Counter()) == before
+    for damaged in ("{", "[1]"):
+        (tmp_path / NAME).write_text(damaged, "utf-8")
+        assert await opened().text(40, 2_000, Counter()) == before
     (tmp_path / NAME).unlink()
     assert await opened().text(40, 2_000, Counter()) == before
+
+
+async def test_a_file_of_lost_records_is_made_anew(
+    opened: Callable[[], LedgerFile], log: SessionLog, tmp_path: Path
+) -> None:
+    await opened().text(40, 2_000, Counter())
+    lines = log.path.read_bytes().splitlines(keepends=True)
+    log.path.write_bytes(b"".join(lines[:30]))  # what a power failure may leave
+    after = SessionLog.open(log.path)
+    for number in range(31, 42):
+        after.append(UserMessage(text=f"The limit is now {9710 + number} units.", content=[]))
+    text = await LedgerFile(tmp_path, after, LOGGER).text(41, 4_000, Counter())
+    assert "4740" in text
+    assert "4741" not in text
+    assert "9741" in text
+    after.close()
