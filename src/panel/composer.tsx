@@ -12,9 +12,9 @@ import { usePanel } from './context';
 import { ContextMeter } from './contextMeter';
 import { InputHistory } from './inputHistory';
 import { sendIcon } from './icons';
-import { modeDescription, modeName } from './permissionModes';
+import { modeDescription, modeName, PERMISSION_MODES } from './permissionModes';
 import { ModelButton } from './modelButton';
-import { IPanelState, isBusy, permissionModeOf } from './state';
+import { IPanelState, isAllowed, isBusy, permissionModeOf } from './state';
 
 /** Maximum height of the text field before it scrolls, as a share of the window's height. */
 const MAX_HEIGHT_SHARE = 0.35;
@@ -197,6 +197,7 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
       <textarea
         ref={text}
         rows={1}
+        dir="auto"
         value={state.draft}
         disabled={disabled}
         placeholder={
@@ -277,8 +278,8 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
 /** A native select that shows a short name; it works with keyboard and screen readers as is. */
 function ModeSelect(props: { state: IPanelState }): JSX.Element {
   const { controller, trans } = usePanel();
+  const { server } = props.state;
   const mode = permissionModeOf(props.state);
-  const modes = props.state.server?.permission_modes ?? [mode];
   return (
     <label className="jp-prime-Mode" title={modeDescription(mode, trans)}>
       <span aria-hidden="true">{modeName(mode, trans)}</span>
@@ -286,18 +287,24 @@ function ModeSelect(props: { state: IPanelState }): JSX.Element {
       <select
         value={mode}
         aria-label={trans.__('Permissions')}
-        disabled={modes.length < 2}
+        disabled={server === null}
         onChange={event => {
           void controller.setPermissionMode(
             event.target.value as PermissionMode
           );
         }}
       >
-        {modes.map(value => (
-          <option key={value} value={value}>
-            {modeDescription(value, trans)}
-          </option>
-        ))}
+        {PERMISSION_MODES.map(value => {
+          const allowed = isAllowed(server, value);
+          const description = modeDescription(value, trans);
+          return (
+            <option key={value} value={value} disabled={!allowed}>
+              {allowed
+                ? description
+                : trans.__('%1 (not allowed on this server)', description)}
+            </option>
+          );
+        })}
       </select>
     </label>
   );

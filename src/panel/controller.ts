@@ -24,6 +24,7 @@ import {
   failureOf,
   IKernelDisplay,
   IPanelState,
+  isAllowed,
   isBusy,
   isOffline
 } from './state';
@@ -400,10 +401,13 @@ export class PanelController implements IChatPanel {
     let id = await this._options.sessions.resolve(notebook);
     if (id === null) {
       const { permissionMode, model } = this._state.newSession;
+      const { server } = this._state;
       const restore = this.variables.restoreMode;
       const session = await this._options.sessions.create({
         notebook,
-        ...(permissionMode ? { permission_mode: permissionMode } : {}),
+        ...(permissionMode && isAllowed(server, permissionMode)
+          ? { permission_mode: permissionMode }
+          : {}),
         ...(model ? { model } : {}),
         ...(restore ? { restore } : {})
       });

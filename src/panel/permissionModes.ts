@@ -2,6 +2,14 @@ import { TranslationBundle } from '@jupyterlab/translation';
 
 import { PermissionMode } from '../api/rest';
 
+/** All permission modes, in the order in which they are offered. */
+export const PERMISSION_MODES: readonly PermissionMode[] = [
+  'ask',
+  'edit',
+  'auto',
+  'plan'
+];
+
 /** Return the short name of a permission mode. */
 export function modeName(mode: string, trans: TranslationBundle): string {
   switch (mode) {

@@ -74,12 +74,25 @@ export function isBusy(state: IPanelState): boolean {
   return state.sending !== null || !!state.conversation?.activity.running;
 }
 
-/** Return the permission mode of the current session, or of the next one if there is none. */
+/**
+ * Return the permission mode in force in the current session, or in the next one if there is none.
+ * Like the server, replace a mode that the administrator does not allow by the default.
+ */
 export function permissionModeOf(state: IPanelState): PermissionMode {
-  return ((state.sessionId && state.conversation?.permissionMode) ||
-    state.newSession.permissionMode ||
-    state.server?.default_permission_mode ||
-    'ask') as PermissionMode;
+  const { server } = state;
+  const wanted = ((state.sessionId && state.conversation?.permissionMode) ||
+    state.newSession.permissionMode) as PermissionMode | null;
+  return wanted && isAllowed(server, wanted)
+    ? wanted
+    : (server?.default_permission_mode ?? 'ask');
+}
+
+/** Whether the administrator allows a permission mode; all, until the server has responded. */
+export function isAllowed(
+  server: IStatus | null,
+  mode: PermissionMode
+): boolean {
+  return server?.permission_modes.includes(mode) ?? true;
 }
 
 /** Return the model that answers the next message; empty for the provider's default. */

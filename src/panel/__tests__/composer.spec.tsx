@@ -4,6 +4,7 @@ import * as React from 'react';
 import { createRoot, Root } from 'react-dom/client';
 
 import { IAttachment } from '../../api/attachments';
+import { IStatus } from '../../api/rest';
 import { ICandidate } from '../../mentions/candidates';
 import { IMentionSources } from '../../mentions/sources';
 import { Conversation } from '../../model/conversation';
@@ -370,6 +371,29 @@ describe('Composer', () => {
     React.act(() => controller.set({ notebook: 'b.ipynb', draft: '' }));
     press('ArrowDown');
     expect(text().value).toBe('');
+  });
+
+  it('does not offer permissions that the administrator does not allow', () => {
+    render();
+    React.act(() =>
+      controller.set({
+        server: {
+          permission_modes: ['ask', 'plan'],
+          default_permission_mode: 'ask'
+        } as IStatus,
+        newSession: { permissionMode: 'auto', model: null }
+      })
+    );
+    const select = host.querySelector('select')!;
+    expect(select.value).toBe('ask');
+    const [allowed, forbidden] = [false, true].map(disabled =>
+      [...select.options].filter(option => option.disabled === disabled)
+    );
+    expect(allowed.map(option => option.value)).toEqual(['ask', 'plan']);
+    expect(forbidden.map(option => option.value)).toEqual(['edit', 'auto']);
+    for (const option of forbidden) {
+      expect(option.text).toContain('not allowed on this server');
+    }
   });
 
   it('is disabled without a notebook', () => {

@@ -125,7 +125,10 @@ describe('PanelController', () => {
 
   beforeEach(async () => {
     api = {
-      status: jest.fn(async () => ({ default_permission_mode: 'ask' })),
+      status: jest.fn(async () => ({
+        permission_modes: ['ask', 'edit', 'plan'],
+        default_permission_mode: 'ask'
+      })),
       send: jest.fn(async () => ({ seq: 2, queued: false })),
       interrupt: jest.fn(async () => undefined),
       decide: jest.fn(async () => undefined),
@@ -186,6 +189,18 @@ describe('PanelController', () => {
     gate.open();
     await sent;
     expect(api.send).toHaveBeenCalled();
+  });
+
+  it('replaces permissions that the administrator does not allow', async () => {
+    controller.setNewSession({ permissionMode: 'auto' });
+    expect(permissionModeOf(controller.snapshot())).toBe('ask');
+    await controller.submit('hello');
+    expect(sessions.create).toHaveBeenCalledWith({ notebook: 'a.ipynb' });
+
+    // The administrator has forbidden the mode since the session was made.
+    const start = new Log().add('session_start', { permission_mode: 'auto' });
+    push('made', recordFrame(start));
+    expect(permissionModeOf(controller.snapshot())).toBe('ask');
   });
 
   it('gives a new session the chosen permissions', async () => {
