@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from prime_ext.completed import brought_to_end, completed
+from prime_ext.completed import completed
 from prime_ext.errors import PrimeError
 from prime_ext.notebook.cell import (
     LOCKS,
@@ -26,56 +24,15 @@ from prime_ext.notebook.cell import (
     explain_missing,
     new_cell_id,
 )
-from prime_ext.notebook.late_mirror import LateMirror
-from prime_ext.notebook.lease import LeaseLost
-from prime_ext.notebook.mirror import RunMirror
-from prime_ext.notebook.operation_log import OperationLog, Unsaved, cell_state
+from prime_ext.notebook.cell_run import STOP_SECONDS, CellRun, Kernel, OngoingRun, Outputs
+from prime_ext.notebook.operation_log import OperationLog, cell_state
 from prime_ext.notebook.seen import SeenCells
 from prime_ext.notebook.shared_notebook import SharedNotebook
 from prime_ext.notebook.writer import NotebookWriter
-from prime_ext.notebook.writer_browser import BrowserWriter
-from prime_ext.notebook.writer_contents import ContentsWriter
 from prime_ext.session.records import NotebookOp
 
 if TYPE_CHECKING:
-    from prime_ext.kernel.execution import Execution, Interrupt
-    from prime_ext.kernel.late_outputs import LateOutputs
-
-Outputs = list[dict[str, Any]]
-
-STOP_SECONDS = 2.0
-"""Seconds that a stopped call waits for an operation in progress.
-
-A browser applies an operation that it was sent, so the operation must also be recorded. But the
-browser may not answer.
-"""
-
-
-_IN_FILE_ONLY = Unsaved(
-    "The outputs are in the file. The cell is not in the notebook that is open in the browser: the "
-    "file was changed, and could not be merged with what the user has not saved. The user has to "
-    "save or reload the notebook.",
-    "outputs_in_file_only",
-)
-
-
-class Kernel(Protocol):
-    """The methods of a notebook's kernel that a run needs; see ``NotebookKernel``."""
-
-    async def metadata(self) -> dict[str, Any]: ...
-
-    async def execute(
-        self,
-        code: str,
-        *,
-        store_history: bool,
-        on_outputs: Callable[[Outputs], None] | None = None,
-        on_busy: Callable[[], None] | None = None,
-        on_count: Callable[[int], None] | None = None,
-        on_begun: Callable[[Interrupt], None] | None = None,
-        cell_id: str | None = None,
-        follow: bool = False,
-    ) -> Execution: ...
+    from prime_ext.kernel.execution import Interrupt
 
 
 @dataclass(frozen=True)
@@ -87,19 +44,6 @@ class Change:
     """The cell after the operation; for a deletion, the deleted cell."""
     unsaved: str | None = None
     """Why the change was applied to the open notebook but is not saved yet, if so."""
-
-
-@dataclass(frozen=True)
-class CellRun:
-    """A run of a cell that reached the kernel."""
-
-    op: NotebookOp
-    cell: Cell
-    """The cell as it was run."""
-    execution: Execution
-    """Result of the run, with full outputs."""
-    unsaved: str | None = None
-    """Why the outputs are not in the notebook or not saved, if so."""
 
 
 class NotebookDocument:
@@ -244,10 +188,7 @@ class NotebookDocument:
         expected_hash: str | None,
     ) -> CellRun:
         operation = {"op": "run_cell", "cell_id": cell_id, "expected_hash": expected_hash}
-        op_id = uuid.uuid4().hex
-        hub, browser = self._writer.hub, self._writer.browser
-        mirror = RunMirror(hub, browser, lambda: self.path, cell_id, self._log)
-        was: dict[str, Any] | None = None
+        run = OngoingRun(self._notebook, self._writer, self._operations, self._log, cell_id)
         try:
             async with self._notebook.lock:
                 cell = await self._cell(cell_id)
@@ -258,71 +199,13 @@ class NotebookDocument:
                         code="not_a_code_cell",
                         hint="Only code cells are run.",
                     )
-                if await hub.attached(self.path):
-                    # A browser that disconnects now is treated as if none had been attached.
-                    with contextlib.suppress(LeaseLost):
-                        started = await mirror.start(operation["expected_hash"])
-                        was = (started.before or {}).get("cell")
+                await run.show(operation["expected_hash"])
                 self._notebook.supersede(cell_id)
         except PrimeError as error:
-            self._refused(op_id, operation, error)
+            self._refused(run.op_id, operation, error)
             raise
         self.seen.shown(cell)
-
-        def update(outputs: Outputs) -> None:
-            mirror.update(outputs)
-            if on_outputs is not None:
-                on_outputs(outputs)
-
-        count: int | None = None
-
-        def counted(execution_count: int) -> None:
-            nonlocal count
-            count = execution_count
-
-        def begun(interrupt: Interrupt) -> None:
-            mirror.begin()
-            if on_begun is not None:
-                on_begun(interrupt)
-
-        mirror.follow()
-        try:
-            execution = await kernel.execute(
-                cell.source,
-                store_history=True,
-                on_outputs=update,
-                on_busy=on_busy,
-                on_count=counted,
-                on_begun=begun,
-                cell_id=cell_id,
-                follow=True,
-            )
-        except BaseException as error:
-            stopped = isinstance(error, asyncio.CancelledError)
-            status = "aborted" if stopped else "error"
-            end = self._finish(mirror, op_id, cell, kernel, was, mirror.outputs, count, status)
-            await brought_to_end(end, timeout=STOP_SECONDS if stopped else None)
-            raise
-        if execution.status != "aborted":
-            mirror.begin()
-        mirror.update(execution.outputs)
-        # A kernel that dies sends no reply; one that runs an empty cell replies with the old count.
-        count = (execution.execution_count or count) if cell.source.strip() else None
-        op, unsaved = await completed(
-            self._finish(
-                mirror,
-                op_id,
-                cell,
-                kernel,
-                was,
-                execution.outputs,
-                count,
-                execution.status,
-                execution.late,
-            ),
-            patience=STOP_SECONDS,
-        )
-        return CellRun(op, cell, execution, unsaved)
+        return await run.carry_out(cell, kernel, on_outputs, on_busy, on_begun)
 
     async def _cell(self, cell_id: str) -> Cell:
         try:
@@ -398,90 +281,6 @@ class NotebookDocument:
             else:
                 self.seen.wrote(cell)
             return Change(op, cell, unsaved and unsaved.reason)
-
-    async def _finish(
-        self,
-        mirror: RunMirror,
-        op_id: str,
-        cell: Cell,
-        kernel: Kernel,
-        was: dict[str, Any] | None,
-        outputs: Outputs,
-        execution_count: int | None,
-        status: str,
-        late: LateOutputs | None = None,
-    ) -> tuple[NotebookOp, str | None]:
-        """Write the result of a run into the notebook, record it, and follow late outputs."""
-        operation = {"op": "run_cell", "cell_id": cell.id}
-        unsaved: Unsaved | None = None
-        writer = BrowserWriter.name
-        try:
-            try:
-                is_open = await mirror.finish(execution_count, status)
-            except CellNotInPage:
-                # The cell may be in the file, from which the page differs anyway.
-                is_open, unsaved = False, _IN_FILE_ONLY
-            if not mirror.has_begun:
-                return self._operations.not_begun(op_id, operation, cell, writer=writer), None
-            if is_open:
-                unsaved = await self._writer.save(self.path)
-            else:
-                writer = ContentsWriter.name
-                metadata = await kernel.metadata()
-                async with self._notebook.lock:
-                    applied = await self._writer.write_here(
-                        self.path,
-                        {
-                            "op": "run_result",
-                            "cell_id": cell.id,
-                            "outputs": outputs,
-                            "execution_count": execution_count,
-                            "kernel": metadata,
-                        },
-                    )
-                was = was or (applied.before or {}).get("cell")
-        except PrimeError as error:
-            if not mirror.has_begun:
-                return self._operations.not_begun(op_id, operation, cell, writer=writer), None
-            if late is not None:
-                late.stop()
-            deleted = isinstance(error, CellNotFound)
-            reason = (
-                "The cell was deleted while it ran; its output is kept only here."
-                if deleted
-                else f"The outputs are kept only here, not in the notebook: {error.message}"
-            )
-            op = self._operations.not_shown(
-                op_id,
-                operation,
-                cell,
-                writer=writer,
-                reason=reason,
-                code="cell_deleted" if deleted else error.code,
-            )
-            return op, reason
-        if late is not None:
-            follower = LateMirror(
-                self._notebook, self._writer, cell.id, execution_count, late, self._log
-            )
-            self._notebook.late[cell.id] = follower
-            follower.start()
-        if self._notebook.ran_in.get(cell.id) == self._operations.turn:
-            was = None  # an earlier run of this turn has kept it
-        self._notebook.ran_in[cell.id] = self._operations.turn
-        op = self._operations.ran(
-            op_id,
-            operation,
-            cell,
-            was=was,
-            writer=writer,
-            execution_count=execution_count,
-            status=status,
-            unsaved=unsaved,
-        )
-        if unsaved is None or unsaved is _IN_FILE_ONLY:
-            return op, unsaved and unsaved.reason
-        return op, f"The notebook is not saved: {unsaved.reason}"
 
     def _refused(self, op_id: str, operation: dict[str, Any], error: PrimeError) -> None:
         """Record an operation that changed nothing; a conflict has shown the current source."""

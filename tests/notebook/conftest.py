@@ -13,6 +13,7 @@ import pytest
 from prime_ext.kernel.execution import Execution, Status
 from prime_ext.kernel.late_outputs import LateOutputs
 from prime_ext.notebook.cell import source_hash
+from prime_ext.notebook.cell_run import CellRun
 from prime_ext.notebook.document import NotebookDocument
 from prime_ext.notebook.documents import NotebookDocuments
 from prime_ext.notebook.lease import LeaseHub
@@ -127,6 +128,14 @@ class ScriptedKernel:
         )
         assert self.publish is not None
         self.publish(list(self.outputs))
+
+
+async def begun(document: NotebookDocument) -> tuple[ScriptedKernel, asyncio.Task[CellRun]]:
+    """A run of cell ``a`` that the kernel has begun with."""
+    kernel = ScriptedKernel()
+    running = asyncio.create_task(document.run("a", kernel))
+    await kernel.started.wait()
+    return kernel, running
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from tests.notebook.conftest import (
     Recorded,
     ScriptedKernel,
     Write,
+    begun,
     code_cell,
     locked,
     notebook,
@@ -363,9 +364,7 @@ async def test_run_of_a_notebook_deleted_meanwhile_keeps_its_outputs(
     document: NotebookDocument, write: Write, jp_root_dir: Path, recorded: Recorded
 ) -> None:
     await write(notebook("1"))
-    kernel = ScriptedKernel()
-    running = asyncio.create_task(document.run("a", kernel))
-    await kernel.started.wait()
+    kernel, running = await begun(document)
     (jp_root_dir / "work.ipynb").unlink()
     kernel.put("result")
     kernel.finish.set()
@@ -379,9 +378,7 @@ async def test_run_of_a_cell_that_became_text_leaves_the_notebook_valid(
     document: NotebookDocument, write: Write, disk: Disk
 ) -> None:
     await write(notebook("1"))
-    kernel = ScriptedKernel()
-    running = asyncio.create_task(document.run("a", kernel))
-    await kernel.started.wait()
+    kernel, running = await begun(document)
     changed = await disk()
     changed["cells"][0] = {"cell_type": "markdown", "id": "a", "metadata": {}, "source": "1"}
     await write(changed)
@@ -393,15 +390,31 @@ async def test_run_of_a_cell_that_became_text_leaves_the_notebook_valid(
     assert (await disk())["cells"] == changed["cells"]
 
 
+async def test_outputs_of_a_source_that_another_program_has_replaced_are_said_to_be(
+    document: NotebookDocument, write: Write, disk: Disk, recorded: Recorded
+) -> None:
+    await write(notebook("1"))
+    kernel, running = await begun(document)
+    await write(notebook("by git"))
+    kernel.put("result")
+    kernel.finish.set()
+    run = await running
+    (cell,) = (await disk())["cells"]
+    assert (cell["source"], cell["outputs"]) == ("by git", kernel.outputs)
+    assert "source of the cell was changed while it ran" in (run.unsaved or "")
+    (record,) = recorded.records
+    assert (record.status, record.code) == ("applied", "outputs_of_earlier_source")
+    assert record.before is not None
+    assert record.before["source"] == "1"
+
+
 @pytest.mark.parametrize("action", ["edit", "delete"])
 async def test_a_cell_under_a_run_is_left_alone_and_only_its_session_told_to_end_that(
     documents: NotebookDocuments, document: NotebookDocument, write: Write, disk: Disk, action: str
 ) -> None:
     await write(notebook("1"))
     other = documents.get("work.ipynb", Recorded(), turn="turn-2")
-    kernel = ScriptedKernel()
-    running = asyncio.create_task(document.run("a", kernel))
-    await kernel.started.wait()
+    kernel, running = await begun(document)
     for session, told in ((document, "wait_for_run"), (other, "Another session runs it")):
         with pytest.raises(PrimeError) as refused:
             await (session.edit("a", "2") if action == "edit" else session.delete("a"))
@@ -422,9 +435,7 @@ async def test_run_follows_a_rename(
     contents: Any,
 ) -> None:
     await write(notebook("1"))
-    kernel = ScriptedKernel()
-    running = asyncio.create_task(document.run("a", kernel))
-    await kernel.started.wait()
+    kernel, running = await begun(document)
     await contents.rename("work.ipynb", "renamed.ipynb")
     documents.rename("work.ipynb", "renamed.ipynb")
     kernel.put("result")
@@ -455,9 +466,7 @@ async def test_a_stopped_run_keeps_what_was_put_out(
     document: NotebookDocument, write: Write, disk: Disk, recorded: Recorded
 ) -> None:
     await write(notebook("1"))
-    kernel = ScriptedKernel()
-    running = asyncio.create_task(document.run("a", kernel))
-    await kernel.started.wait()
+    kernel, running = await begun(document)
     kernel.put("so far")
     running.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -13,7 +13,7 @@ from prime_ext.errors import PrimeError
 from prime_ext.kernel.execution import Execution
 from prime_ext.notebook import mirror
 from prime_ext.notebook.cell import LOCKS, CellConflict, CellLocked
-from prime_ext.notebook.document import CellRun, NotebookDocument
+from prime_ext.notebook.document import NotebookDocument
 from prime_ext.notebook.lease import LeaseClient, LeaseHub
 from prime_ext.notebook.renames import follow_renames
 from tests.notebook.browser import FakeBrowser
@@ -22,6 +22,7 @@ from tests.notebook.conftest import (
     Recorded,
     ScriptedKernel,
     Write,
+    begun,
     code_cell,
     locked,
     notebook,
@@ -38,14 +39,6 @@ def page(hub: LeaseHub, jp_serverapp: Any, jp_root_dir: Path) -> FakeBrowser:
     nb = notebook("1", "2")
     (jp_root_dir / PATH).write_text(json.dumps(nb))
     return FakeBrowser(hub, PATH, nb).connect()
-
-
-async def begun(document: NotebookDocument) -> tuple[ScriptedKernel, asyncio.Task[CellRun]]:
-    """A run of cell ``a`` that the kernel has begun with."""
-    kernel = ScriptedKernel()
-    running = asyncio.create_task(document.run("a", kernel))
-    await kernel.started.wait()
-    return kernel, running
 
 
 def sources(nb: dict[str, Any]) -> list[str]:
