@@ -128,7 +128,11 @@ def load(
             report.complete = False
     if state is not None:
         process_state.apply_early(state, report.notes)
-    restored = loader.restore(to_load, patched=not hot and names is None)
+    try:
+        restored = loader.restore(to_load, patched=not hot and names is None)
+    except BaseException:  # an interrupt: whatever is saved next holds only a part of the names
+        _set_aside(source, generation)
+        raise
     namespace.update(restored.values)
     _patch(restored.patched, report)
     if state is not None:
@@ -151,8 +155,8 @@ def load(
         baseline.learn(namespace, head.manifest)
     report.bytes = reader.mapped
     report.total_bytes = head.manifest.total_bytes
-    if not report.complete and not generation.startswith("kept"):
-        keep_head(format.head_path(source, generation), format.head_path(source, "kept"))
+    if not report.complete:
+        _set_aside(source, generation)
     if verify == "background":
 
         def alarm(problem: str, names: set[str]) -> None:
@@ -165,6 +169,12 @@ def load(
         report._check = comparison.thread
     report.duration_ms = report.pause_ms = monotonic_ms(started)
     return report
+
+
+def _set_aside(directory: Path, generation: str) -> None:
+    """Keep a snapshot that was not restored completely, whatever is saved after it."""
+    if not generation.startswith("kept"):
+        keep_head(format.head_path(directory, generation), format.head_path(directory, "kept"))
 
 
 def _patch(patched: dict[str, Any], report: Report) -> None:

@@ -83,6 +83,8 @@ class SaveContext:
     in_place: buffers can be written without a copy, because the user's program waits or a forked
         process writes them.
     keeps_owners: save the owner of a small view even if nobody else refers to it.
+    alone: id → array, for views whose owner nobody else referred to when they were met first. From
+        then on picklers may refer to it too.
     importable: id → (class or function, whether it can be imported).
     sentinels: class → id → (module, name) of its sentinels.
     kept: caches of reducers, by keys of their choice.
@@ -104,6 +106,7 @@ class SaveContext:
     tried: set[type] | None = None
     in_place: bool = True
     keeps_owners: bool = False
+    alone: dict[int, Any] = field(default_factory=dict)
     importable: dict[int, tuple[Any, bool]] = field(default_factory=dict)
     sentinels: dict[type, dict[int, tuple[str, str]]] = field(default_factory=dict)
     kept: dict[Any, Any] = field(default_factory=dict)

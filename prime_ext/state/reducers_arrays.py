@@ -56,11 +56,21 @@ def reduce_array(pickler: Reducing, array: np.ndarray[Any, Any]) -> Any:
         return _reduce_owner(pickler, array)
     # Four references are the view's base, two local names and the argument: nobody else refers to
     # the owner. If this view shows only a small part of it, the rest cannot be reached any more.
-    alone = base is owner and sys.getrefcount(owner) <= 4
+    alone = _is_alone(pickler, array, base is owner and sys.getrefcount(owner) <= 4)
     small = array.nbytes * 2 < owner.nbytes and 0 not in array.strides
     if alone and small and not pickler.context.keeps_owners:
         return _reduce_owner(pickler, array)
     return _reduce_window(array, owner)
+
+
+def _is_alone(pickler: Reducing, array: Any, now: bool) -> bool:
+    """Return whether nobody but a view referred to its owner when the view was met first.
+
+    Otherwise the second attempt at an object would save it in another form than the first.
+    """
+    if now:
+        pickler.context.alone[id(array)] = array
+    return now or id(array) in pickler.context.alone
 
 
 def _array_below(array: Any) -> Any:
@@ -183,8 +193,12 @@ def reduce_masked(pickler: Reducing, array: Any) -> Any:
     kind = type(array)
     if not inherits(kind, "__reduce__", np.ma.MaskedArray) or kind.__name__ == "mvoid":
         return NotImplemented
+    owner = array.base
+    # Three references are the base of this array, a local name and the argument. The result of an
+    # operation is often a view of another masked array, which nobody can reach.
+    hidden = isinstance(owner, np.ma.MaskedArray) and sys.getrefcount(owner) <= 3
     plain: Any = np.ndarray.view(array, np.ndarray)
-    if array.base is None:
+    if owner is None or _is_alone(pickler, array, hidden):
         plain = _Plain(pickler, plain)
     return restore_subclass, (kind, plain), vars(array), None, None, set_array_attributes
 

@@ -48,6 +48,10 @@ LOCK_SECONDS = 30.0
 TOGETHER = "in an object that is saved together with it: "
 
 
+_compared: set[str] = set()
+"""Ids of the snapshots from which a save of this process has taken over data."""
+
+
 class Saving:
     """A save whose pickling is done, while the writing may still be in progress.
 
@@ -57,8 +61,11 @@ class Saving:
         fingerprint, and the results of comparisons of restored data that are still running.
     """
 
-    def __init__(self, report: Report, release: ExitStack, started: float) -> None:
+    def __init__(
+        self, report: Report, release: ExitStack, started: float, last: Manifest | None
+    ) -> None:
         self.report = report
+        self._last = last
         self._release = release
         self._started = started
         self._event = Event()
@@ -86,6 +93,8 @@ class Saving:
             self._error = outcome
         else:
             _complete(self.report, outcome)
+            if self._last is not None:
+                _compared.add(self._last.id)
             self.report.writer = "none" if outcome.unchanged else kind
             self.report.duration_ms = monotonic_ms(self._started)
         self._event.set()
@@ -200,11 +209,12 @@ def begin(
             manifest=manifest,
             last=last,
             last_intact=intact,
+            trusts_last=last is None or last.process == PROCESS or last.id in _compared,
             under_way=under_way,
             recipes=_recipes(namespace, manifest, set().union(*(of for _, of in under_way))),
             verified=verification.verified_fingerprints(target, key, last),
         )
-        saving = Saving(report, guard.pop_all(), started)
+        saving = Saving(report, guard.pop_all(), started, last)
         # Fork while garbage collection is still off: there are many new objects by now, so a
         # collection would take long, and it would find nothing.
         writing = Writing(job, fork=fork and forking.is_safe(), wait=wait, done=saving._finish)

@@ -296,6 +296,25 @@ class SegmentReader:
             _altered.add((*self._files[extent.where], extent.offset))
             what = " was altered: its content does not have the signed digest."
             raise self._damage(extent, what)
+        _intact.add((*self._files[extent.where], extent.offset))
+
+    def is_intact(self, extent: Extent, progress: Progress) -> bool:
+        """Return whether an extent has its digest; it is read only if this process has not yet.
+
+        An extent whose algorithm this environment lacks counts as intact.
+        """
+        if extent.where not in self._maps and extent.where not in self._problems:
+            self.open_all([extent.where])
+        file = self._files.get(extent.where)
+        if file is not None and (*file, extent.offset) in _intact:
+            return True
+        try:
+            self.checked(extent, progress)
+        except SnapshotCorrupt:
+            return False
+        except LookupError:
+            pass
+        return True
 
     def _damage(self, extent: Extent, what: str) -> SnapshotCorrupt:
         problem = f"Segment {extent.where}{what}"
@@ -313,6 +332,9 @@ File = tuple[int, int, int]
 
 _altered: set[tuple[int, int, int, int]] = set()
 """File and offset of the extents that this process has found to be altered."""
+
+_intact: set[tuple[int, int, int, int]] = set()
+"""File and offset of the extents that this process has read and found to be as written."""
 
 
 def _file(status: os.stat_result) -> File:

@@ -32,6 +32,8 @@ class Job:
     manifest: complete except for extents, fingerprints and sizes.
     last: manifest of the current head, or ``None``.
     last_intact: false if there is a current head that cannot be read.
+    trusts_last: false if data that is taken over from ``last`` has to be compared with its digests,
+        because another process wrote it, and this one has not compared it yet.
     under_way: comparisons of restored data with its digests that are still running, each with the
         names it concerns (`altered.under_way`).
     recipes: recipes of the names that these comparisons may find to hold altered data.
@@ -48,6 +50,7 @@ class Job:
     manifest: Manifest
     last: Manifest | None = None
     last_intact: bool = True
+    trusts_last: bool = True
     under_way: list[tuple[Comparison, set[str]]] = field(default_factory=list)
     recipes: dict[str, dict[str, Any]] = field(default_factory=dict)
     verified: set[str] = field(default_factory=set)
@@ -168,6 +171,7 @@ def _lay_out(
     """Write new data to the segment, and collect small streams in a head."""
     data = job.directory / format.DATA_NAME
     stored = segments.reusable(job.last, data)
+    reader = segments.SegmentReader(data)
     head = HeadBuilder()
 
     lengths = {length for _, length in stored}
@@ -179,7 +183,9 @@ def _lay_out(
             fast = packing.fast(view)
             progress(False)
         known = stored.get((fast or "", view.nbytes))
-        if known is not None:
+        if known is not None and (
+            job.trusts_last or known.where == segment.name or reader.is_intact(known, progress)
+        ):
             return known
         extent = segment.write(view, fast, algorithm, private=of_moment)
         if of_moment and extent.fast != fast:

@@ -116,6 +116,24 @@ def test_what_is_made_anew_is_not_taken_from_an_altered_segment(two: Path) -> No
     assert right
 
 
+def test_what_a_process_that_loaded_nothing_takes_over_is_compared_once(two: Path) -> None:
+    flip(segments_of(two)[-1])
+    code = """
+namespace = {"a": np.arange(300_000) + 2, "b": 2, "c": np.arange(20_000) + 2}
+tell(save(namespace), [save(namespace).bytes for _ in range(3)][-1])
+"""
+    (names, _, _, written_again), _ = run(two, code)
+    assert names["a"] == ["verified", ""]
+    assert written_again == 0
+    (names, _, complete, right), _ = run(
+        two, "n, report = load(); tell(report, bool((n['a'] == np.arange(300_000) + 2).all()))"
+    )
+    assert complete
+    assert right
+    (_, _, complete), _ = run(two, "_, report = load(generation='previous'); tell(report)")
+    assert complete, "the damaged snapshot did not become the previous one"
+
+
 def test_a_mismatch_in_the_background_changes_the_report(large: Path) -> None:
     (names, notes, complete), log = run(
         large, "_, report = load(); assert report.wait_for_check(60); tell(report)"

@@ -70,7 +70,7 @@ CASES = [
     ),
     Case(
         "masked_arrays",
-        "Checked readings valid copied tail units checked constant",
+        "Checked readings valid copied tail hidden units checked constant",
         """
         import numpy as np
         class Checked(np.ma.MaskedArray): pass
@@ -78,6 +78,7 @@ CASES = [
         valid = np.ma.masked_array(readings, mask=readings > 50_000, fill_value=-1)
         copied = valid.copy()
         tail = copied[10:]
+        hidden = np.ma.masked_greater(np.arange(50.0), 20).copy()[15:]
         units = np.ma.array([(1, 2.0)], dtype=[("n", "i4"), ("x", "f8")], mask=[(False, True)])
         checked = np.ma.array([1, 2, 3], mask=[0, 1, 0], hard_mask=True).view(Checked)
         checked.note = "by hand"
@@ -92,6 +93,7 @@ CASES = [
         assert tail.data[2] == -6 and type(tail) is np.ma.MaskedArray
         copied.data[12] = 12
         assert valid[60_000] is np.ma.masked is constant and valid.fill_value == -1
+        assert hidden.compressed().tolist() == [15, 16, 17, 18, 19, 20]
         assert units["x"][0] is np.ma.masked and units["n"][0] == 1
         assert type(checked) is Checked and checked.note == "by hand" and checked.hardmask
         assert checked.sum() == 4 and _loaded.names["valid"].size < 2_100_000

@@ -343,6 +343,17 @@ def test_interrupt_leaves_everything(saved: Path, key: bytes) -> None:
     save(saved, {"n": 4}, key, lock_timeout=1)
 
 
+@pytest.mark.usefixtures("interrupt_handler")
+def test_interrupted_load_keeps_the_snapshot(tmp_path: Path, key: bytes) -> None:
+    save(tmp_path, {"number": 3, "slow": Interrupts()}, key)
+    namespace: dict[str, Any] = {}
+    with pytest.raises(KeyboardInterrupt):
+        state.load(tmp_path, namespace, key=key, mode="cold")
+    for value in range(3):
+        save(tmp_path, {"partial": value}, key)
+    assert load(tmp_path, key, generation="kept", names=["number"]) == {"number": 3}
+
+
 @pytest.mark.parametrize(
     "interrupt_handler", [signal.default_int_handler, signal.SIG_IGN], indirect=True
 )
@@ -374,3 +385,15 @@ def _raise_interrupt() -> Any:
 class RaisesInterruptOnLoad:
     def __reduce__(self) -> Any:
         return _raise_interrupt, ()
+
+
+def _interrupt() -> Any:
+    signal.raise_signal(signal.SIGINT)
+    time.sleep(60)
+
+
+class Interrupts:
+    """Takes long to load, until a person presses Stop."""
+
+    def __reduce__(self) -> Any:
+        return _interrupt, ()

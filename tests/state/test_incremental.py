@@ -285,3 +285,13 @@ def test_no_descriptor_is_left_open(tmp_path: Path, key: bytes) -> None:
 def open_descriptors() -> int:
     table = Path("/proc/self/fd")
     return len(list(table.iterdir())) if table.is_dir() else 0
+
+
+def test_view_that_alone_holds_its_array_is_saved_alike_each_time(
+    tmp_path: Path, key: bytes
+) -> None:
+    shared: list[int] = []
+    view = np.tile(np.arange(3.0), 2)[:1]
+    namespace = {"one": [view, shared], "two": [shared]}
+    save(tmp_path, namespace, key)
+    assert save(tmp_path, namespace, key).unchanged
