@@ -109,9 +109,7 @@ function Thinking(props: { item: IThinkingItem }): JSX.Element {
       >
         <Caret.react tag="span" className="jp-prime-Caret" />
         <thinkingIcon.react tag="span" />
-        <span>
-          {item.streaming ? trans.__('Thinking…') : trans.__('Thoughts')}
-        </span>
+        <span>{trans.__('Thoughts')}</span>
       </button>
       {open && (
         <div className="jp-prime-Thinking-body" id={bodyId}>

@@ -5,6 +5,7 @@ import * as React from 'react';
 import { MarkdownSplitter } from '../model/markdown';
 import { addCodeActions } from './codeActions';
 import { usePanel } from './context';
+import { makeAccessible } from './markdownAccess';
 import { useWidget } from './mimeHost';
 
 const MIME_TYPE = 'text/markdown';
@@ -43,9 +44,10 @@ const MarkdownPiece = React.memo((props: { text: string }): JSX.Element => {
   const rendering = React.useRef<Rendering | null>(null);
   React.useEffect(() => {
     const widget = renderer.current!;
-    const current = new Rendering(widget, () =>
-      addCodeActions(widget.node, notebookView, trans)
-    );
+    const current = new Rendering(widget, () => {
+      addCodeActions(widget.node, notebookView, trans);
+      makeAccessible(widget.node);
+    });
     rendering.current = current;
     return () => current.stop();
   }, [rendermime]);

@@ -1,12 +1,16 @@
 import { User } from '@jupyterlab/services';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import { Message } from '@lumino/messaging';
+import { Widget } from '@lumino/widgets';
 import * as React from 'react';
 
 import { PanelSettings } from '../settings/settings';
 import { IPanelContext, PanelProvider } from './context';
 import { primeIcon } from './icons';
 import { Panel } from './panel';
+
+/** Size in pixels of the corner of the window in which JupyterLab shows notifications. */
+const CORNER = 100;
 
 /** The side panel's widget. */
 export class PanelWidget extends ReactWidget {
@@ -44,4 +48,39 @@ export class PanelWidget extends ReactWidget {
   protected onActivateRequest(_: Message): void {
     this.node.querySelector('textarea')?.focus();
   }
+
+  protected onAfterShow(message: Message): void {
+    super.onAfterShow(message);
+    this._makeRoom();
+  }
+
+  protected onAfterHide(message: Message): void {
+    super.onAfterHide(message);
+    this._makeRoom();
+  }
+
+  protected onBeforeDetach(message: Message): void {
+    super.onBeforeDetach(message);
+    setCovered(0);
+  }
+
+  protected onResize(message: Widget.ResizeMessage): void {
+    super.onResize(message);
+    this._makeRoom();
+  }
+
+  /** Make room beside the panel for JupyterLab's notifications, if it is in their corner. */
+  private _makeRoom(): void {
+    const { left, right, bottom } = this.node.getBoundingClientRect();
+    const isInCorner =
+      this.isVisible &&
+      right > window.innerWidth - CORNER &&
+      bottom > window.innerHeight - CORNER;
+    setCovered(isInCorner ? window.innerWidth - left : 0);
+  }
+}
+
+/** Set the width that the panel covers at the right side of the window, for the style sheet. */
+function setCovered(width: number): void {
+  document.body.style.setProperty('--jp-prime-covered', `${width}px`);
 }

@@ -91,12 +91,12 @@ test('by keyboard alone: write, approve, deny, open cards, find the help', async
   });
 });
 
-test('at 280 pixels, in light and dark: nothing is cut off, all has a name', async ({
+test('at 240 pixels, in light and dark: nothing is cut off, all has a name', async ({
   page,
   tmpPath
 }) => {
   const panel = await PrimePanel.onExample(page, tmpPath);
-  await page.sidebar.setWidth(280, 'right');
+  await page.sidebar.setWidth(240, 'right');
   await accessible(page);
 
   await panel.ask('load penguins.csv');
@@ -118,6 +118,53 @@ test('at 280 pixels, in light and dark: nothing is cut off, all has a name', asy
   ).toBeFocused();
   await accessible(page);
   expect(await cutOff(panel)).toEqual([]);
+});
+
+test('a notification of JupyterLab is not over the composer', async ({
+  page,
+  tmpPath
+}) => {
+  const panel = await PrimePanel.onExample(page, tmpPath);
+  await page.evaluate(() =>
+    window.jupyterapp.commands.execute('apputils:notify', {
+      message: 'Something that stays until it is dismissed. '.repeat(3),
+      type: 'info',
+      options: { autoClose: false }
+    })
+  );
+  const notice = page.locator('.Toastify__toast');
+  const end = async (of: typeof notice): Promise<number> => {
+    const { x, width } = (await of.boundingBox())!;
+    return x + width;
+  };
+  await expect(notice).toBeVisible();
+  for (const width of [300, 500]) {
+    await page.sidebar.setWidth(width, 'right');
+    const { x } = (await panel.root.boundingBox())!;
+    await expect.poll(() => end(notice)).toBeLessThanOrEqual(x);
+  }
+  await panel.ask('hello');
+
+  await page.sidebar.close('right');
+  await expect.poll(() => end(notice)).toBeGreaterThan(1200);
+});
+
+test('what is written from right to left is shown so', async ({
+  page,
+  tmpPath
+}) => {
+  const panel = await PrimePanel.onExample(page, tmpPath);
+  await panel.composer.fill('مرحبا.');
+  await expect(panel.composer).toHaveCSS('direction', 'rtl');
+  await panel.ask('مرحبا.');
+  const message = panel.root.locator('.jp-prime-User-text').last();
+  const [text, box] = await message.evaluate(node => {
+    const range = document.createRange();
+    range.selectNodeContents(node);
+    return [range, node].map(of => of.getBoundingClientRect().toJSON());
+  });
+  expect(text.width).toBeLessThan(box.width / 2);
+  expect(text.right).toBeCloseTo(box.right, 0);
 });
 
 test.describe('several sessions', () => {
