@@ -62,7 +62,7 @@ class ToolCalls:
         self.runs = Runs(services.model_config.run_notice_seconds)
         self.runs.on_end = self._record_end
         self._cap_tokens = 0
-        """Size limit of a result in tokens, as passed to the latest ``run``."""
+        """Size limit of a result, as passed to the latest ``run``."""
         self._ran_code = False
         """Whether a call of the latest ``run`` has run code or handled a run."""
 
@@ -96,7 +96,7 @@ class ToolCalls:
         Parameters
         ----------
         cap_tokens:
-            Size limit of one result in tokens.
+            Size limit of one result, in tokens of the public tokenizer.
         """
         self._cap_tokens = cap_tokens
         self._ran_code = False

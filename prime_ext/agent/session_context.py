@@ -121,6 +121,11 @@ class SessionContext:
         """
         return await self.meter.overhead_tokens(self.projection())
 
+    @property
+    def result_cap(self) -> int:
+        """Size limit of one tool result, in tokens of the public tokenizer."""
+        return self.meter.raw_tokens(self.limits.tool_result_cap)
+
     def marks_from(self, projection: Projection) -> int | None:
         """Return the index of the first message at which the request is long enough to be cached.
 

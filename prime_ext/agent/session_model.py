@@ -96,13 +96,16 @@ class SessionModel:
             await self.measures(model)
 
     async def result_cap(self) -> int:
-        """Return the size limit in tokens of one tool result or attachment."""
+        """Return the size limit of an attachment, in tokens of the public tokenizer.
+
+        It is the same as that of a tool result.
+        """
         if self.limits is None:
             with contextlib.suppress(PrimeError):  # reported when the turn begins
                 await self.measure_unasked()
-        if self.limits is None:
+        if self.limits is None or self.meter is None:
             return self._services.context_config.tool_result_cap_tokens or RESULT_TOKENS
-        return self.limits.tool_result_cap
+        return self.meter.raw_tokens(self.limits.tool_result_cap)
 
     async def ask_consent(self, model: Model, turn: str | None, user: str | None) -> None:
         """Ask for consent, once per user and server, before content is sent to the server.

@@ -192,7 +192,7 @@ class Turn:
 
     async def _answer(self, calls: list[Block]) -> None:
         self._work.enter("tool")
-        await self._calls.run(calls, self._turn, self._context.limits.tool_result_cap)
+        await self._calls.run(calls, self._turn, self._context.result_cap)
         await self._compact_if_called(calls)
 
     async def _check_caps(self) -> None:

@@ -106,6 +106,10 @@ class ContextMeter:
         """Return the size of a text. Loads the tokenizer if nothing has been measured yet."""
         return self._scaled(tokens.Size(self._count_text(text)))
 
+    def raw_tokens(self, tokens: int) -> int:
+        """Return how many tokens of the public tokenizer make ``tokens`` of the model."""
+        return int(tokens / self._estimator.ratio)
+
     def observe(
         self, projection: Projection, usage: dict[str, Any], reply: list[dict[str, Any]]
     ) -> None:

@@ -53,7 +53,7 @@ SMALL = {
     "max_context_tokens": 24_000,
     "prefire_margin_tokens": 1,
     "keep_tail_tokens": 4_000,
-    "tool_result_cap_tokens": 4_000,
+    "tool_result_cap_tokens": 6_500,
 }
 """A threshold that a few outputs reach, and no note ahead of it."""
 
@@ -394,7 +394,9 @@ class TestT8:
         assert record.output_file is not None
         whole = (session.session.folder / "outputs" / record.output_file).read_text("utf-8")
         assert str(39_999 * 7919) in whole
-        assert len(session.api.requests[-1].tool_result_text) < 20_000
+        sent = [position.tokens for position in session.api.requests[-1].positions[-1:]]
+        # As the model counts: 5 % of the threshold, which its estimate may miss a little.
+        assert 2_000 < sent[0] < 3_300
         assert len(session.records("compaction_start")) <= 1
 
 
