@@ -267,9 +267,16 @@ class KernelChannels:
         try:
             await self._transport.read(self._deliver)
         except (KernelDied, ConnectionLost) as error:
-            self.is_broken = True
-            self.abandon(error)
-            self.on_broken(error)
+            self._break(error)
+        except Exception:
+            # Nothing would ever arrive again, so what waits must not wait any longer.
+            self._log.exception("Listening to the kernel failed")
+            self._break(ConnectionLost("The connection to the kernel failed."))
+
+    def _break(self, error: KernelDied | ConnectionLost) -> None:
+        self.is_broken = True
+        self.abandon(error)
+        self.on_broken(error)
 
     def _deliver(self, channel: str, message: Message) -> None:
         try:

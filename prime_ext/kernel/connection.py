@@ -85,6 +85,8 @@ class KernelConnection:
         self._last_run: Run | None = None
         self.on_lost: list[Callable[[Reason], None]] = []
         self.on_renewed: list[Callable[[Reason], None]] = []
+        self.on_gone: Callable[[], None] = lambda: None
+        """Called once the kernel was shut down and is not followed any more."""
         self.private = PrivateMessages(self, log)
         self._kernel_manager = kernel_manager
         self._log = log
@@ -221,6 +223,7 @@ class KernelConnection:
         self._alive.set()
         self._unfollow()
         self._changed()
+        self.on_gone()
 
     async def _on_end(self) -> None:
         """Handle the end of the process before the server has said what ended it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ class NotebookKernels:
 
     async def close(self) -> None:
         """Close all connections. The kernels continue to run."""
-        for connection in self._connections.values():
+        for connection in list(self._connections.values()):
             await connection.close()
         self._connections.clear()
         self._notebooks.clear()
@@ -135,8 +136,13 @@ class NotebookKernels:
         known = self._connections.get(kernel_id)
         if known is None or known.gone:
             known = KernelConnection(kernel_id, self._kernel_manager, self.log)
+            known.on_gone = partial(self._forget, known)
             self._connections[kernel_id] = known
         return known
+
+    def _forget(self, connection: KernelConnection) -> None:
+        if self._connections.get(connection.kernel_id) is connection:
+            del self._connections[connection.kernel_id]
 
     async def kernelspec(self, name: str) -> dict[str, Any]:
         """Return a kernelspec as it stands in a notebook's metadata."""

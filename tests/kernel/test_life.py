@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import signal
 import sys
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from prime_ext.errors import PrimeError
+from prime_ext.kernel.sockets import KernelSockets
 from tests.kernel.conftest import leave, occupy, text_of, until
 
 if TYPE_CHECKING:
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
     from prime_ext.kernel.notebook_kernel import NotebookKernel
     from prime_ext.kernel.notebook_kernels import NotebookKernels
+    from prime_ext.kernel.transport import Deliver
 
 
 async def pid_of(kernel: NotebookKernel) -> int:
@@ -421,6 +425,48 @@ async def test_a_moved_notebook_keeps_its_kernel(
     kernels.rename("analysis.ipynb", "moved.ipynb")
     assert kernels.for_notebook("moved.ipynb") is kernel
     assert await kernel.find() == kernel_id
+
+
+async def test_the_connection_to_a_kernel_that_was_shut_down_is_not_kept(
+    kernels: NotebookKernels, kernel: NotebookKernel, jp_serverapp: Any
+) -> None:
+    first = weakref.ref(kernels.connection(await kernel.ensure()))
+    model = await kernels.session_of(kernel.path)
+    assert model is not None
+    await jp_serverapp.session_manager.delete_session(model["id"])
+    await kernel.ensure()
+
+    def is_kept() -> bool:
+        gc.collect()
+        return first() is not None
+
+    await until(lambda: not is_kept())
+
+
+async def test_a_connection_that_cannot_be_read_any_more_is_made_anew(
+    kernel: NotebookKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, fails = KernelSockets.read, asyncio.Event()
+
+    async def read_until_it_fails(sockets: KernelSockets, deliver: Deliver) -> None:
+        reading = asyncio.create_task(read(sockets, deliver))
+        try:
+            await fails.wait()
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+        fails.clear()
+        raise RuntimeError("The socket is gone.")
+
+    monkeypatch.setattr(KernelSockets, "read", read_until_it_fails)
+    running, begun = start_printing(kernel, "import time\ntime.sleep(2)")
+    await begun.wait()
+    fails.set()
+    cut_off = await asyncio.wait_for(running, 60)
+    assert cut_off.error is not None
+    assert cut_off.error["ename"] == "ConnectionLost"
+    after = await asyncio.wait_for(kernel.execute("40 + 2", store_history=True), 60)
+    assert after.outputs[0]["data"]["text/plain"] == "42"
 
 
 async def test_two_runs_of_ours_take_turns(kernel: NotebookKernel) -> None:
