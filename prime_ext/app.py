@@ -100,6 +100,7 @@ class PrimeExtension(ExtensionApp):
         self._closing.callback(server.log.removeFilter, redaction)
         store = SessionStore(data_dir / "sessions", self.log)
         self._closing.push_async_callback(asyncio.to_thread, store.close)
+        self._closing.callback(store.end_subscriptions)
         models = ModelRegistry(model_config, credentials, self.log)
         self._closing.push_async_callback(models.close)
         leases = LeaseHub(log=self.log)

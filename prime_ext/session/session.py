@@ -325,9 +325,13 @@ class Session:
         """Whether the session was deleted while this process had it open."""
         return self._stream.ended == "deleted"
 
+    def end_subscriptions(self, reason: EndReason = "closed") -> None:
+        """End every subscription, because the session is about to be closed."""
+        self._stream.end(reason)
+
     def close(self, reason: EndReason = "closed") -> None:
         """End every subscription and close the log and the search index."""
-        self._stream.end(reason)
+        self.end_subscriptions(reason)
         self.recall.close()
         self.log.close()
 

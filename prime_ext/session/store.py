@@ -273,8 +273,18 @@ class SessionStore:
         # Removing many gigabytes of snapshots takes time, so no lock is held here.
         shutil.rmtree(grave, ignore_errors=True)
 
+    def end_subscriptions(self) -> None:
+        """End the subscriptions to all open sessions. Call this on the event loop."""
+        with self._mutex:
+            sessions = [session for session, _ in self._open.values()]
+        for session in sessions:
+            session.end_subscriptions()
+
     def close(self) -> None:
-        """Close every open session and release the locks."""
+        """Close every open session and release the locks.
+
+        If this is called in a thread, call ``end_subscriptions`` first.
+        """
         with self._mutex:
             known = {*self._open, *self._locks}  # Includes those that are being opened.
         for session_id in known:

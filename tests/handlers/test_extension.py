@@ -131,3 +131,24 @@ async def test_a_server_that_cannot_start_it_can_be_stopped(
     app = jp_configurable_serverapp(config={**jp_server_config, **refused})
     assert "prime_agent" not in app.web_app.settings
     await app.extension_manager.stop_all_extensions()
+
+
+async def test_streams_end_as_the_server_stops(jp_web_app: Any, jp_serverapp: Any) -> None:
+    session = await jp_web_app.settings["prime_agent"].start_session(NOTEBOOK)
+    is_ready = asyncio.Event()
+
+    async def follow() -> str:
+        async with session.subscribe() as frames:
+            async for frame in frames:
+                if frame["type"] == "ready":
+                    is_ready.set()
+            return str(frames.ended)
+
+    following = asyncio.create_task(follow())
+    await is_ready.wait()
+    # In debug mode, the loop refuses what another thread does to it.
+    asyncio.get_running_loop().set_debug(True)
+    for app in jp_serverapp.extension_manager.extension_apps["prime_ext"]:
+        await app.stop_extension()
+    assert await asyncio.wait_for(following, 10) == "closed"
+    assert jp_web_app.settings["prime_sessions"].open_ids() == frozenset()
