@@ -63,7 +63,7 @@ export type ServerFrame =
       max_attempts?: number;
       delay_s?: number;
     }
-  /** The final reply of a turn is complete; compaction and checkpoint may still follow. */
+  /** The final reply of a turn is complete; compaction may still follow. */
   | { type: 'message_complete'; turn: string; seq: number }
   | { type: 'state'; state: ISessionState }
   /**
