@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from . import cells, history, library_settings, registrations, search_path
+from . import cells, history, library_options, library_settings, registrations, search_path
 from .namespace import shell
 from .pickling import SaveContext
 
@@ -266,4 +266,5 @@ _LIBRARIES: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
     "numpy": (_read_numpy, _set_numpy),
     "pandas": (_read_pandas, _set_pandas),
     "matplotlib": (_read_matplotlib, _set_matplotlib),
+    **library_options.OPTIONS,
 }

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 import os
+import types
 from typing import Any
 
-from .pickling import Reducing
+from .pickling import PROTOCOL, Reducing
 from .plans import module_of, reduces
-from .restorers import outside, restorer
+from .restorers import current, outside, restorer
 from .unrestorable import Unrestorable, missed
 
 
@@ -27,6 +28,26 @@ def reduce_tree(_pickler: Reducing, tree: Any) -> Any:
         if behind.any():
             behind[...] = 0
     return reduction
+
+
+@reduces("statsmodels.base.data:ModelData", subclasses=True)
+def reduce_model_data(_pickler: Reducing, data: Any) -> Any:
+    reduction = data.__reduce_ex__(PROTOCOL)
+    if isinstance(reduction, str) or not isinstance(reduction[2], dict):
+        return reduction
+    return (*reduction[:3], None, None, set_model_data)
+
+
+@restorer
+def set_model_data(data: Any, state: dict[str, Any]) -> None:
+    """Evaluate the model's formula again, which looks names up in the frames of its callers."""
+    scope = current().namespace
+    call: Any = types.FunctionType(_call.__code__, scope)
+    types.FunctionType(_call.__code__, scope)(call, call, data.__setstate__, state)
+
+
+def _call(function: Any, *arguments: Any) -> None:
+    function(*arguments)
 
 
 @reduces("PIL.ImageDraw:ImageDraw")

@@ -19,16 +19,32 @@ def capture() -> dict[str, Any]:
     installed = _installed()
     added: list[str] = []
     own: list[str] = []
+    first = 0
     for entry in map(str, sys.path):
         (own if _is_own(entry, installed) else added).append(entry)
-    return {"added": added, "own": own, "interpreter": _interpreter()}
+        if not own:
+            first += 1
+    return {"added": added, "first": first, "own": own, "interpreter": _interpreter()}
 
 
 def apply(saved: dict[str, Any]) -> None:
-    """Append missing entries, but directories of another interpreter are left out."""
+    """Add missing entries, but directories of another interpreter are left out.
+
+    In the same interpreter, entries that came before its own do so again: their modules hide
+    installed ones.
+    """
     installed = {_plain(place) for place in _installed()}
-    entries = list(saved["added"])
-    if saved["interpreter"] == _interpreter():
+    is_same = saved["interpreter"] == _interpreter()
+    first = saved.get("first", 0) if is_same else 0
+    position = 0
+    for entry in saved["added"][:first]:
+        if entry in sys.path:
+            position = max(position, sys.path.index(entry) + 1)
+        elif _plain(entry) not in installed:
+            sys.path.insert(position, entry)
+            position += 1
+    entries = list(saved["added"][first:])
+    if is_same:
         entries += saved["own"]
     for entry in entries:
         # A directory of this interpreter that is not in its sys.path was left out on purpose.

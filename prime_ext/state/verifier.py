@@ -295,8 +295,8 @@ def _read(
             own = [value for what, value in record.roots if what in ("name", "patch")]
             loader.context.namespace.update(loader.read(record, own))
             return
-        except NameError as error:
-            needed = _MISSING_NAME.match(str(error))
+        except Exception as error:  # a library may raise an error of its own, with this text
+            needed = _MISSING_NAME.search(str(error))
             name = needed[1] if needed else ""
             component = manifest.names.get(name, {}).get("component")
             if component is None or component in asked:

@@ -62,3 +62,16 @@ def test_tensors(tmp_path: Path, key: bytes) -> None:
         c.stream for c in state.inspect(tmp_path, key=key).components if len(c.roots) == 2
     )
     assert stream.length < 10_000, "large memory stays out of the stream"
+
+
+def test_formula_that_calls_a_function_of_the_notebook(tmp_path: Path, key: bytes) -> None:
+    formulas = pytest.importorskip("statsmodels.formula.api")
+    pd = pytest.importorskip("pandas")
+    namespace: dict[str, Any] = {"frame": pd.DataFrame({"x": [1.0, 2, 3, 4], "y": [2.0, 5, 9, 17]})}
+    code = "def root(v): return v**0.5\ndef fit(f): return ols('y ~ root(x)', f).fit()"
+    exec(code, namespace, namespace)
+    namespace.update({"ols": formulas.ols, "result": namespace["fit"](namespace["frame"])})
+    del namespace["__builtins__"]
+    found = saved_faithfully(tmp_path, namespace, key)
+    expected = namespace["result"].predict(namespace["frame"])
+    assert found["result"].predict(found["frame"]).equals(expected)

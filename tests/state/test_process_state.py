@@ -62,6 +62,43 @@ def test_directory_path_environment_options_and_random_states(
     )
 
 
+def test_options_of_libraries_for_models_and_plots(
+    kernel_at: Callable[..., Kernel], tmp_path: Path
+) -> None:
+    pytest.importorskip("sklearn")
+    kernel = kernel_at()
+    kernel.run(
+        """
+        import importlib.util, sklearn
+        sklearn.set_config(transform_output="pandas")
+        if importlib.util.find_spec("xarray"):
+            import xarray
+            xarray.set_options(keep_attrs=True)
+        if importlib.util.find_spec("plotly"):
+            import plotly.io as pio
+            pio.templates.default, pio.renderers.default = "plotly_dark", "svg"
+        if importlib.util.find_spec("altair"):
+            import altair
+            altair.data_transformers.disable_max_rows()
+        """
+    )
+    kernel.run(SAVE.format(str(tmp_path / "s")))
+    fresh = kernel_at()
+    fresh.run(LOAD.format(str(tmp_path / "s")))
+    fresh.run(
+        """
+        import sys
+        assert sklearn.get_config()["transform_output"] == "pandas"
+        if "xarray" in sys.modules:
+            assert xarray.get_options()["keep_attrs"] is True
+        if "plotly.io" in sys.modules:
+            assert (pio.templates.default, pio.renderers.default) == ("plotly_dark", "svg")
+        if "altair" in sys.modules:
+            assert altair.data_transformers.options == {"max_rows": None}
+        """
+    )
+
+
 def test_source_of_notebook_functions(kernel_at: Callable[..., Kernel], tmp_path: Path) -> None:
     kernel = kernel_at()
     kernel.run("def documented(x):\n    return x + 41  # the comment")

@@ -80,3 +80,20 @@ def test_packages_that_a_process_was_started_without(first: Environment, tmp_pat
         ).format(snapshot=str(tmp_path / "s"))
     )
     assert str(first.packages) not in added
+
+
+def test_a_folder_that_hides_installed_packages_does_so_again(tmp_path: Path) -> None:
+    environment = Environment(tmp_path / "environment")
+    (environment.packages / "chosen.py").write_text("PLACE = 'installed'")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "chosen.py").write_text("PLACE = 'mine'")
+    names = {"added": str(tmp_path / "added"), "inside": str(environment.inside)}
+    mine, snapshot = str(tmp_path / "mine"), str(tmp_path / "s")
+    code = SAVE.replace("import sys", f"import sys; sys.path.insert(0, {mine!r})")
+    environment.run(code.format(snapshot=snapshot, **names))
+    code = LOAD + "    import chosen; assert chosen.PLACE == 'mine', sys.path"
+    assert environment.run(code.format(snapshot=snapshot))[0] == mine
+    other = Environment(tmp_path / "other")
+    assert other.run(LOAD.format(snapshot=snapshot)) == [mine, str(tmp_path / "added")]
+    (other.packages / "chosen.py").write_text("PLACE = 'installed'")
+    other.run(code.replace("'mine', sys", "'installed', sys").format(snapshot=snapshot))

@@ -61,3 +61,36 @@ def test_the_cell_of_a_mapped_class_runs_again_on_its_restored_base(
         assert found == ["first", "second"], found
         """
     )
+
+
+def test_an_engine_that_has_inserted_rows_is_restored(
+    kernel_at: Callable[..., Kernel], tmp_path: Path, key: bytes
+) -> None:
+    place = str(tmp_path / "s")
+    kernel = kernel_at(PYTHONHASHSEED="1")
+    kernel.run(
+        f"""
+        from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, select
+        engine = create_engine("sqlite://")
+        table = Table("t", MetaData(), Column("id", Integer, primary_key=True),
+                      Column("name", String))
+        table.metadata.create_all(engine)
+        with engine.begin() as _connection:
+            _connection.execute(table.insert(), [{{"name": "first"}}])
+        del _connection
+        from prime_ext import state as _state
+        _state.save({place!r}, key={key!r}, verify="off")
+        """
+    )
+    fresh = kernel_at(PYTHONHASHSEED="2")
+    fresh.run(
+        f"""
+        from prime_ext import state as _state
+        report = _state.load({place!r}, key={key!r})
+        assert report.names["engine"].status != "degraded", report.names["engine"]
+        with engine.begin() as connection:
+            connection.execute(table.insert(), [{{"name": "second"}}])
+            names = connection.execute(select(table.c.name)).scalars().all()
+        assert names == ["first", "second"]
+        """
+    )
