@@ -39,10 +39,7 @@ export function ActivityLine(props: {
           ? trans.__('Stopping…')
           : props.sending && !activity.running
             ? trans.__('Sending…')
-            : (activity.message ??
-              (isWriting(props.last)
-                ? trans.__('Writing…')
-                : phaseText(activity.phase, trans)))}
+            : (activity.message ?? activityText(activity, props.last, trans))}
       </span>
       {activity.running && <Elapsed since={activity.since} />}
     </div>
@@ -66,6 +63,21 @@ function RetryLine(props: { activity: IActivity }): JSX.Element {
       </span>
     </div>
   );
+}
+
+/**
+ * Return what the agent does at the moment.
+ *
+ * @param last - The last item of the conversation.
+ */
+export function activityText(
+  activity: IActivity,
+  last: Item | undefined,
+  trans: TranslationBundle
+): string {
+  return isWriting(last)
+    ? trans.__('Writing…')
+    : phaseText(activity.phase, trans);
 }
 
 export function phaseText(phase: string, trans: TranslationBundle): string {

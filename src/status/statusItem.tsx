@@ -7,7 +7,7 @@ import * as React from 'react';
 
 import { ISessionSummary } from '../api/rest';
 import { meterReading } from '../panel/contextMeter';
-import { phaseText } from '../panel/activity';
+import { activityText, phaseText } from '../panel/activity';
 import { IActiveSessions, IChatPanel } from '../tokens';
 
 /**
@@ -46,10 +46,7 @@ export class StatusItem extends ReactWidget {
     const { _trans: trans } = this;
     const { conversation } = this._panel;
     const reading = meterReading(conversation, trans);
-    const activity = conversation?.activity;
-    const doing = activity?.running
-      ? phaseText(activity.phase, trans)
-      : reading.label;
+    const doing = this._doing() ?? reading.label;
     const here = this._panel.sessionId !== null;
     const others = this._others();
     const waiting = others.filter(waits).length;
@@ -88,6 +85,18 @@ export class StatusItem extends ReactWidget {
     );
   }
 
+  /** Return what the agent of the current session does; `null` while it is idle. */
+  private _doing(): string | null {
+    const { conversation } = this._panel;
+    return conversation?.activity.running
+      ? activityText(
+          conversation.activity,
+          conversation.items[conversation.items.length - 1],
+          this._trans
+        )
+      : null;
+  }
+
   /** Return the active sessions other than the current one, most recently updated first. */
   private _others(): ISessionSummary[] {
     return this._active.sessions.filter(
@@ -105,13 +114,12 @@ export class StatusItem extends ReactWidget {
     }
   }
 
-  /** Update the item if something it shows has changed; deltas change nothing. */
+  /** Update the item if something it shows has changed; most deltas change nothing. */
   private _onChange(): void {
     const conversation = this._panel.conversation;
     const now = [
       this._panel.sessionId,
-      conversation?.activity.running,
-      conversation?.activity.phase,
+      this._doing(),
       conversation?.contextTokens,
       conversation?.threshold,
       conversation?.costUsd,

@@ -4,6 +4,7 @@ import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 
 import { ISessionSummary } from '../../api/rest';
+import { Conversation } from '../../model/conversation';
 import { IActiveSessions, IChatPanel } from '../../tokens';
 import { StatusItem } from '../statusItem';
 
@@ -64,6 +65,23 @@ describe('StatusItem', () => {
     expect(item.node.textContent).toBe('Prime: 0%');
   });
 
+  it('says what the agent does in the words of the panel', async () => {
+    panel.sessionId = 'a';
+    const activity = { running: true, phase: 'model' };
+    const conversation = { ...new Conversation().snapshot(), activity };
+    panel.conversation = conversation;
+    panel.changed.emit();
+    await activate();
+    expect(item.node.textContent).toBe('Prime: Thinking…');
+    panel.conversation = {
+      ...conversation,
+      items: [{ kind: 'text', streaming: true }]
+    };
+    panel.changed.emit();
+    await activate();
+    expect(item.node.textContent).toBe('Prime: Writing…');
+  });
+
   it('shows a waiting session, unless the current one is waiting', async () => {
     panel.sessionId = 'a';
     await activate(session('b'), session('c', true));
@@ -71,6 +89,7 @@ describe('StatusItem', () => {
     expect(show).toHaveBeenCalledWith('c');
     expect(panel.open).not.toHaveBeenCalled();
     panel.conversation = {
+      items: [],
       activity: { running: true, phase: 'approval' }
     };
     panel.changed.emit();

@@ -33,16 +33,21 @@ test('pictures of the panel', async ({ page, tmpPath }) => {
   const panel = await PrimePanel.onExample(page, tmpPath, 'ask');
   await page.sidebar.close('left');
   await page.sidebar.setWidth(400, 'right');
+  await closeLauncher(page);
   await panel.open();
   await shot(page, panel.root, 'panel-empty');
 
-  await panel.send('Analyse the penguins, please.');
+  await panel.send('What can you do?');
   await expect(panel.consent).toBeVisible();
   await shot(page, panel.root, 'panel-consent');
   await panel.consent
     .getByRole('button', { name: 'Send', exact: true })
     .click();
+  await panel.answered(1);
+  await panel.button('New session').click();
+  await expect(panel.conversation).toBeHidden();
 
+  await panel.send('Analyse the penguins, please.');
   const session = panel.button('Allow for this session');
   await expect(session).toBeVisible();
   await shot(page, panel.root, 'panel-approval');
@@ -62,15 +67,13 @@ test('pictures of the panel', async ({ page, tmpPath }) => {
   await page.theme.setLightTheme();
   await card.click();
 
-  await panel.figures.first().scrollIntoViewIfNeeded();
-  await shot(page, page, 'panel');
-
+  await panel.figures.first().evaluate(figure => figure.scrollIntoView(false));
   await panel.send('Describe the data.');
   await expect(panel.conversation).toContainText('groupby');
-  await shot(page, panel.root, 'panel-streaming');
   await panel.send('And plot the bills by species.');
   await expect(panel.root.locator('.jp-prime-Queue')).toBeVisible();
   await shot(page, panel.root, 'panel-queued');
+  await shot(page, page, 'panel');
   await panel.stopButton.click();
   await panel
     .button('Remove queued message: And plot the bills by species.')
@@ -107,13 +110,23 @@ test.describe('without a model', () => {
     await panel.root.getByLabel(/^Another server/).check();
     await panel.root.getByLabel('Base URL').fill(process.env.PRIME_TEST_API!);
     await panel.root.getByLabel(/^API key/).fill('a-wrong-key');
-    await shot(page, panel.root, 'panel-connect');
 
     await panel.button('Connect').click();
     await expect(panel.failure).toContainText('refused the key');
     await shot(page, panel.root, 'panel-error');
   });
 });
+
+/** The launcher is open beside the notebook if Lab had nothing to restore. */
+async function closeLauncher(page: IJupyterLabPageFixture): Promise<void> {
+  await page.evaluate(() => {
+    for (const widget of window.jupyterapp.shell.widgets('main')) {
+      if (widget.node.querySelector('.jp-Launcher')) {
+        widget.close();
+      }
+    }
+  });
+}
 
 test.afterAll(() => {
   execFileSync('python', [
