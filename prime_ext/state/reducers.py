@@ -19,6 +19,7 @@ def load() -> None:
         reducers_msgspec,
         reducers_opaque,
         reducers_pandas,
+        reducers_polars,
         reducers_sqlalchemy,
         reducers_torch,
         reducers_views,

@@ -9,6 +9,7 @@ from .kernels import Case, CasesInKernels
 pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
 pytest.importorskip("matplotlib")
+pytest.importorskip("polars")
 
 CASES = [
     Case(
@@ -176,6 +177,44 @@ CASES = [
         assert table["b"].to_pylist()[0] == "400000" and table.num_rows == 10
         assert _loaded.names["table"].size < 100_000, _loaded.names["table"]
         assert array.to_pylist() == ["x", None, "z"] and chunked.to_pylist() == [1, 2, 3]
+        """,
+    ),
+    Case(
+        "polars",
+        "pl_whole pl_part pl_text pl_column pl_ordered pl_pieces pl_few pl_plain",
+        """
+        import datetime, polars as pl
+        _n, _day = 20_000, datetime.datetime(2024, 1, 1)
+        pl_whole = pl.DataFrame({
+            "number": [n / 7 for n in range(_n)],
+            "flag": [True, None] * (_n // 2),
+            "text": [f"a text that is long enough, number {n}" for n in range(_n)],
+            "gaps": [None, "something"] * (_n // 2),
+            "bytes": [b"some bytes"] * _n,
+            "when": [_day + datetime.timedelta(hours=n) for n in range(_n)],
+            "kind": pl.Series(["a", "b"] * (_n // 2), dtype=pl.Categorical),
+            "lists": [[n, n + 1] for n in range(_n)],
+        })
+        pl_part, pl_text = pl_whole[5:-5], pl_whole[100:15_000]["text"]
+        pl_column, pl_ordered = pl_whole["number"], pl_whole["text"].sort()
+        pl_pieces = pl.concat([pl_whole, pl_whole])
+        pl_few = pl_whole["text"][[1, 2, 3]]
+        pl_plain = pl.DataFrame({"a": [1, 2]})
+        """,
+        """
+        assert pl_whole.shape == (20_000, 8) and pl_whole["when"].dtype.time_unit == "us"
+        assert pl_whole["text"][7] == "a text that is long enough, number 7"
+        assert pl_whole["kind"].to_list()[:2] == ["a", "b"] and pl_whole["gaps"][0] is None
+        assert pl_whole["lists"][9].to_list() == [9, 10]
+        assert pl_part.equals(pl_whole[5:-5])
+        assert pl_text[0].endswith(" 100") and len(pl_text) == 14_900
+        assert pl_ordered.flags["SORTED_ASC"] and pl_ordered.equals(pl_whole["text"].sort())
+        assert pl_pieces.height == 40_000 and pl_pieces.n_chunks() == 2
+        assert pl_few.to_list()[2].endswith(" 3") and pl_plain.sum().row(0) == (3,)
+        assert _loaded.names["pl_few"].size < 10_000, _loaded.names["pl_few"]
+        pl_whole[0, "number"] = -1.0
+        assert pl_whole[0, "number"] == -1.0 and pl_column[0] == 0.0
+        pl_whole[0, "number"] = 0.0
         """,
     ),
     Case(

@@ -100,12 +100,20 @@ TEXT = (
     "pa.py_buffer(64 * np.arange((SIZE >> 6) + 1)), pa.py_buffer(np.full(SIZE, 97, 'u1'))), "
     "dtype='str')"
 )
+POLARS = (
+    "pl.DataFrame({'x': pl.Series(pa.Array.from_buffers(pa.float64(), SIZE >> 3, "
+    "[None, pa.py_buffer(np.ones(SIZE >> 3))]))})"
+)
 
 
 @pytest.mark.parametrize(
     ("libraries", "data"),
-    [([], ARRAY), (["pandas as pd", "pyarrow as pa"], TEXT)],
-    ids=["array", "text"],
+    [
+        ([], ARRAY),
+        (["pandas as pd", "pyarrow as pa"], TEXT),
+        (["polars as pl", "pyarrow as pa"], POLARS),
+    ],
+    ids=["array", "text", "polars"],
 )
 def test_save_takes_no_memory_for_large_data(
     tmp_path: Path, libraries: list[str], data: str
