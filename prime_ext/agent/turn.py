@@ -283,7 +283,7 @@ class Turn:
             try:
                 return await self._send_as_taken()
             except ModelError as refused:
-                if refused.code not in _TOO_LARGE:
+                if not _is_too_large(refused):
                     raise
                 # What a swap has kept verbatim may itself be too large, most likely by its images.
                 if compacted is not None and compacted.path != "swap":
@@ -427,15 +427,20 @@ class Turn:
         return record
 
 
-_TOO_LARGE = ("context_overflow", "request_too_large")
-"""Codes of refusals of a request for its tokens or its bytes."""
-
 WINDOW_FULL = "model_context_window_exceeded"
 _CUT_OFF = ("max_tokens", WINDOW_FULL)
 _CALL_CUT_OFF = (
     "Not run: the reply reached its maximum length inside this call, so its input is incomplete. "
     "Send it again in smaller parts."
 )
+
+
+def _is_too_large(refused: ModelError) -> bool:
+    """Return whether a request was refused for its tokens, its bytes or its number of images."""
+    # The API limits the number of images, and has no code for that. Single images that it would
+    # refuse are never sent.
+    images = refused.code == "bad_request" and "image" in refused.message
+    return images or refused.code in ("context_overflow", "request_too_large")
 
 
 def _no_object(raw: str) -> str:

@@ -505,13 +505,18 @@ async def test_a_prompt_over_the_window_is_compacted_and_sent_again(
     assert session.api.requests[-1].user_text.endswith("Still there?")
 
 
-async def test_a_request_with_too_many_bytes_is_compacted_and_sent_again(
-    new_session: NewSession,
+@pytest.mark.parametrize(
+    "refusal",
+    [Failure(413), Failure(400, "messages: Too many images: 101 > 100")],
+    ids=["bytes", "images"],
+)
+async def test_a_request_that_is_too_large_is_compacted_and_sent_again(
+    new_session: NewSession, refusal: Failure
 ) -> None:
     session = await new_session()
     session.api.enqueue(reply(LONG))
     await session.ask("Hi")
-    session.api.enqueue(Failure(413), reply(SUMMARY), reply("Here I am."))
+    session.api.enqueue(refusal, reply(SUMMARY), reply("Here I am."))
     assert (await session.ask("Still there?")).status == "ok"
     (record,) = session.records("compaction_end")
     assert isinstance(record, CompactionEnd)
