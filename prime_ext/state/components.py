@@ -187,8 +187,10 @@ class _Work:
         cls = classes.KEYS.live(root[1])
         if cls is None:
             return False
-        self.context.classes.setdefault(root[1], cls)
-        return True
+        registrar = ComponentPickler(io.BytesIO(), self.context)
+        with suppress(pickle.PicklingError):  # raised again, and reported, on pickling
+            return classes.saved_key(registrar, cls) is not None
+        return False
 
     def _attempt_classes(self, done: set[Any]) -> None:
         """Pickle the contents of the classes found so far, and of those that they need in turn."""

@@ -295,3 +295,25 @@ def test_view_that_alone_holds_its_array_is_saved_alike_each_time(
     namespace = {"one": [view, shared], "two": [shared]}
     save(tmp_path, namespace, key)
     assert save(tmp_path, namespace, key).unchanged
+
+
+def test_class_without_a_name_that_shares_an_object_is_saved_again(
+    tmp_path: Path, key: bytes
+) -> None:
+    def make() -> tuple[Any, list[int]]:
+        registry: list[int] = []
+
+        class Entry:
+            entries = registry
+
+        return Entry(), registry
+
+    entry, registry = make()
+    namespace = {"entry": entry, "registry": registry}
+    save(tmp_path, namespace, key)
+    assert save(tmp_path, namespace, key).unchanged
+    registry.append(7)
+    save(tmp_path, namespace, key)
+    found = load(tmp_path, key)
+    assert found["entry"].entries is found["registry"]
+    assert found["registry"] == [7]
