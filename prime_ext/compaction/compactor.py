@@ -210,7 +210,8 @@ class Compactor:
         replaceable = cut_index(projection.messages, sizes, 0)
         if replaceable == 0:
             return end("skipped", before, reason="Only the newest message is in the context.")
-        if start.trigger == "model" and sum(sizes[:replaceable]) < LEAST_FOR_MODEL:
+        enough = LEAST_FOR_MODEL if start.trigger == "model" else LEAST_GAIN
+        if sum(sizes[:replaceable]) < enough:
             return end("skipped", before, reason="There is too little to summarise yet.")
         replacing = Replacing(
             self._session,

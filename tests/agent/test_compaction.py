@@ -353,6 +353,16 @@ async def test_a_compaction_of_nothing_is_skipped(new_session: NewSession) -> No
     assert session.api.requests == []
 
 
+async def test_a_compaction_of_very_little_sends_no_request(new_session: NewSession) -> None:
+    session = await new_session()
+    session.api.enqueue(reply("Hello."))
+    await session.ask("Hi")
+    await session.service.compact(session.session, None, "ada")
+    record = await session.record("compaction_end")
+    assert record.outcome == "skipped"
+    assert len(session.api.requests) == 1
+
+
 async def test_compaction_asked_for_while_busy_waits_for_the_step(new_session: NewSession) -> None:
     session = await new_session()
     session.api.respond = summarising(
