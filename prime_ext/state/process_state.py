@@ -193,7 +193,8 @@ def _read_numpy() -> dict[str, Any]:
 def _set_numpy(state: dict[str, Any]) -> None:
     import numpy as np
 
-    options = {name: value for name, value in state["print"].items() if name != "legacy"}
+    known = np.get_printoptions().keys() - {"legacy"}  # another version has other options
+    options = {name: value for name, value in state["print"].items() if name in known}
     np.set_printoptions(**options)
     np.seterr(**state["errors"])
     if state["random"] is not None:

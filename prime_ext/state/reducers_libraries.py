@@ -152,3 +152,26 @@ def reduce_hdf_object(pickler: Reducing, value: Any) -> Any:
 def restore_hdf_object(path: str, name: str) -> Any:
     file = restore_hdf_file(path)
     return file if isinstance(file, Unrestorable) else file[name]
+
+
+@reduces("pint:Quantity", "pint:Unit", "pint:Measurement", subclasses=True)
+def reduce_quantity(_pickler: Reducing, value: Any) -> Any:
+    """Reduce a quantity with its registry: it cannot be combined with those of another one.
+
+    Its own reduction leaves the registry out, and gets that of the application instead.
+    """
+    registry = value._REGISTRY
+    if registry is importlib.import_module("pint").application_registry.get():
+        return NotImplemented
+    _, (_, *arguments) = value.__reduce__()
+    return restore_quantity, (registry, type(value).__name__, arguments)
+
+
+@restorer
+def restore_quantity(registry: Any, kind: str, arguments: list[Any]) -> Any:
+    return getattr(registry, kind)(*arguments)
+
+
+@reduces("rich.console:ConsoleThreadLocals")
+def reduce_console_state(_pickler: Reducing, value: Any) -> Any:
+    return type(value), (value.theme_stack,)

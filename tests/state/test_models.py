@@ -75,3 +75,14 @@ def test_formula_that_calls_a_function_of_the_notebook(tmp_path: Path, key: byte
     found = saved_faithfully(tmp_path, namespace, key)
     expected = namespace["result"].predict(namespace["frame"])
     assert found["result"].predict(found["frame"]).equals(expected)
+
+
+def test_quantities_keep_their_registry_of_units(tmp_path: Path, key: bytes) -> None:
+    pint = pytest.importorskip("pint")
+    units = pint.UnitRegistry()
+    units.define("smoot = 1.7 * meter")
+    found = saved_faithfully(
+        tmp_path, {"units": units, "length": 2 * units.smoot, "unit": units.meter}, key
+    )
+    assert (found["length"] + found["units"].meter).to("meter").magnitude == pytest.approx(4.4)
+    assert found["unit"] == found["units"].meter
