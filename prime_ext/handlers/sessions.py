@@ -34,6 +34,8 @@ RestoreMode = Literal["auto", "always", "ask", "never"]
 
 
 class NewSession(msgspec.Struct, forbid_unknown_fields=True):
+    """Body of ``POST sessions``."""
+
     notebook: Path
     model: Name | None = None
     permission_mode: Mode | None = None
@@ -44,6 +46,8 @@ class NewSession(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class SessionChanges(msgspec.Struct, forbid_unknown_fields=True):
+    """Body of ``PATCH sessions/{id}``: what is left out stays as it is."""
+
     model: Name | None = None
     permission_mode: Mode | None = None
     title: str | None = None
@@ -54,15 +58,21 @@ class SessionChanges(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Message(msgspec.Struct, forbid_unknown_fields=True):
+    """Body of ``POST sessions/{id}/messages``."""
+
     text: str
     attachments: Annotated[list[Attachment], msgspec.Meta(max_length=MAX_ATTACHMENTS)] = []
 
 
 class Compaction(msgspec.Struct, forbid_unknown_fields=True):
+    """Body of ``POST sessions/{id}/compact``."""
+
     instructions: Annotated[str, msgspec.Meta(max_length=20_000)] | None = None
 
 
 class Decision(msgspec.Struct, forbid_unknown_fields=True):
+    """Body of ``POST sessions/{id}/approvals/{call_id}``."""
+
     decision: Literal["allow", "deny"]
     scope: Literal["once", "session"] = "once"
 

@@ -11,6 +11,8 @@ from prime_ext.handlers.base import PrimeHandler, authorized
 
 
 class Restoring(msgspec.Struct, forbid_unknown_fields=True):
+    """Body of ``POST sessions/{id}/snapshots/{snapshot_id}/restore``."""
+
     names: Annotated[list[str], msgspec.Meta(max_length=10_000)] | None = None
     """Names of the variables to restore; all if left out."""
     overwrite: bool = False

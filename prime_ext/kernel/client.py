@@ -70,10 +70,12 @@ class Request:
         return self.reply.result() if self.reply.done() else None
 
     def begin(self) -> None:
+        """Note that the kernel has begun to process the request."""
         self.has_begun = True
         self.started.set()
 
     def fail(self, error: Exception) -> None:
+        """End the request with ``error``, for all that wait for it."""
         if not self.reply.done():
             self.reply.set_exception(error)
             self.reply.exception()  # Mark it as retrieved: perhaps nobody awaits it any more.
@@ -210,6 +212,7 @@ class KernelChannels:
         return [request for request in self._requests.values() if not request.reply.done()]
 
     def abandon(self, error: Exception) -> None:
+        """Fail every open request with ``error``."""
         # Code that crashes its process at once may die before its busy status is published. So a
         # request without a status counts as begun, unless something else explains the end: other
         # code that was running, or a restart or shutdown.

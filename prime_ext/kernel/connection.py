@@ -459,6 +459,7 @@ class KernelConnection:
             callback()
 
     async def interrupt(self) -> None:
+        """Interrupt the kernel, no matter whose code it runs."""
         await ensure_async(self._kernel_manager.interrupt_kernel(self.kernel_id))
 
     def spawn(self, coroutine: Any) -> asyncio.Task[Any]:
@@ -475,6 +476,7 @@ class KernelConnection:
             self._log.error("Following kernel %s failed", self.kernel_id, exc_info=error)
 
     async def close(self) -> None:
+        """Stop following the kernel, which continues to run."""
         self._unfollow()
         self._gone = True
         self._alive.set()

@@ -51,11 +51,13 @@ class NotebookKernel:
 
     @property
     def kernel_id(self) -> str | None:
+        """Id of the kernel; ``None`` if none runs or it is not known yet."""
         connection = self._connection
         return connection.kernel_id if connection is not None and not connection.gone else None
 
     @property
     def state(self) -> Literal["none", "starting", "idle", "busy", "dead"]:
+        """State of the kernel as far as it is known; ``none`` if there is none."""
         if self._starting:
             return "starting"
         if self._connection is None or self._connection.gone:

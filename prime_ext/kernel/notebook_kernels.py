@@ -41,6 +41,7 @@ class NotebookKernels:
         self._connections: dict[str, KernelConnection] = {}
 
     def for_notebook(self, path: str) -> NotebookKernel:
+        """Return the kernel of the notebook at ``path``, whether one runs or not."""
         path = path.strip("/")
         if path not in self._notebooks:
             self._notebooks[path] = NotebookKernel(path, self)
@@ -133,6 +134,7 @@ class NotebookKernels:
         self.log.warning("The session of a kernel that did not come up is left: %s", model["path"])
 
     def connection(self, kernel_id: str) -> KernelConnection:
+        """Return the connection to a kernel of the server; there is one for each."""
         known = self._connections.get(kernel_id)
         if known is None or known.gone:
             known = KernelConnection(kernel_id, self._kernel_manager, self.log)

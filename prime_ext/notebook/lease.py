@@ -79,6 +79,7 @@ class LeaseClient:
         self.spoken = False
 
     def send(self, frame: dict[str, Any]) -> None:
+        """Send a frame to the client, if it is still there."""
         try:
             self._send(frame)
         except Exception as error:
@@ -193,6 +194,10 @@ class LeaseHub:
         return client
 
     def claim(self, client: LeaseClient, path: str, version: str | None = None) -> None:
+        """Let a client hold the lease of a notebook, at once or after those that claimed it before.
+
+        ``version`` is the version of the file that its page shows.
+        """
         path = normal_path(path)
         self._note_version(client, path, version)
         lease = self._leases.setdefault(path, _Lease(path))
@@ -210,6 +215,7 @@ class LeaseHub:
         self._wake(self._spoke)
 
     def release(self, client: LeaseClient, path: str) -> None:
+        """Withdraw the claim of a client, whose page has closed the notebook."""
         lease = self._leases.get(normal_path(path))
         if lease is not None and client in lease.claims:
             self._leave(lease, client, wait=False)
@@ -236,6 +242,7 @@ class LeaseHub:
         return before
 
     def disconnect(self, client: LeaseClient) -> None:
+        """Forget a connection; the page may come back within the grace period."""
         self._clients.discard(client)
         for lease in list(self._leases.values()):
             if client in lease.claims:
