@@ -8,11 +8,11 @@ them. The verifier's process starts from the same string. Running it creates one
 from __future__ import annotations
 
 import base64
-import json
 import sys
 import zlib
 from pathlib import Path
 
+from .plain_json import dumps
 from .restorers import ALIAS
 
 LEFT_OUT = ("importing", "magics")
@@ -41,7 +41,7 @@ def code() -> str:
     Python raises ``RuntimeError`` with a message for the user. The source is idempotent: it does
     nothing if the same sources are installed already.
     """
-    packed = base64.b85encode(zlib.compress(json.dumps(sources()).encode("utf-8"), 9))
+    packed = base64.b85encode(zlib.compress(dumps(sources()).encode("utf-8"), 9))
     return f"{_INSTALLER}\ninstall({packed.decode('ascii')!r}, {ALIAS!r})\n"
 
 

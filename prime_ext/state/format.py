@@ -15,7 +15,6 @@ differ, the head counts.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import stat
@@ -27,6 +26,7 @@ from typing import Any
 
 from . import signing
 from .errors import SnapshotCorrupt, SnapshotMissing, SnapshotRefused, SnapshotTooNew
+from .plain_json import dumps, loads
 
 FORMAT_VERSION = 1
 MAGIC = b"PRIMEKS\x01"
@@ -152,7 +152,7 @@ class Manifest:
         Line breaks come from the separators, because ``indent`` selects json's slow encoder.
         """
         raw = self.to_dict()
-        return json.dumps(raw, separators=(",\n", ":"), check_circular=False).encode("utf-8")
+        return dumps(raw, separators=(",\n", ":"), check_circular=False).encode("utf-8")
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> Manifest:
@@ -296,7 +296,7 @@ def parse_head(content: bytes, key: bytes | None, source: Path, hint: str = "") 
     if start + length != len(signed) - _LENGTHS.size:
         raise SnapshotCorrupt(damaged)
     try:
-        raw = json.loads(bytes(signed[start : start + length]))
+        raw = loads(bytes(signed[start : start + length]))
     except ValueError as error:
         raise SnapshotCorrupt(damaged) from error
     manifest = Manifest.from_dict(raw)

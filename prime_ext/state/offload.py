@@ -8,7 +8,6 @@ fork are never released in it.
 from __future__ import annotations
 
 import gc
-import json
 import os
 import select
 import signal
@@ -21,6 +20,7 @@ from typing import Any
 
 from . import forking, writer
 from .errors import SnapshotWriteError
+from .plain_json import dumps, loads
 from .writer import Job, Written
 
 STALL_SECONDS = 30.0
@@ -77,7 +77,7 @@ class ForkedWriter:
         outcome = bytes(received).lstrip(b"." + _SLOW)
         if not outcome:
             raise WriterLost("The process that wrote the snapshot was killed.")
-        message = json.loads(outcome)
+        message = loads(outcome)
         if "error" in message:
             raise SnapshotWriteError(message["error"])
         return Written(**message)
@@ -105,7 +105,7 @@ def _run_child(job: Job, pipe: int, lock: Path) -> None:
             message: dict[str, Any] = vars(writer.write(job, progress))
         except BaseException as error:
             message = {"error": str(error) or type(error).__name__}
-        _write_all(pipe, json.dumps(message).encode())
+        _write_all(pipe, dumps(message).encode())
         os.close(pipe)
     finally:
         os._exit(0)

@@ -6,7 +6,6 @@ process of its own (`verifier`).
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 from . import format, signing
 from .errors import SnapshotError
 from .format import ComponentRecord, Manifest
+from .plain_json import dumps, loads
 
 _PROBLEM = "could not be read back: "
 
@@ -44,8 +44,8 @@ def read(directory: Path, key: bytes) -> dict[str, str]:
     Empty if the record is missing, damaged, or not signed with ``key``.
     """
     try:
-        record = json.loads(format.read_private(path(directory)))
-        body = json.dumps(record["results"], sort_keys=True).encode()
+        record = loads(format.read_private(path(directory)))
+        body = dumps(record["results"], sort_keys=True).encode()
         if not signing.verify(key, body, bytes.fromhex(record["signature"])):
             return {}
         results: dict[str, str] = record["results"]
@@ -56,13 +56,13 @@ def read(directory: Path, key: bytes) -> dict[str, str]:
 
 def write(directory: Path, key: bytes, results: dict[str, str]) -> None:
     """Sign and replace the record."""
-    body = json.dumps(results, sort_keys=True).encode()
+    body = dumps(results, sort_keys=True).encode()
     record = {"results": results, "signature": signing.sign(key, body).hex()}
     target = path(directory)
     draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(record, file)
+        file.write(dumps(record))
     os.replace(draft, target)
 
 

@@ -10,7 +10,6 @@ hangs the worker does not affect the others: a new worker reads the rest.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import select
@@ -29,6 +28,7 @@ from .errors import SnapshotError
 from .format import Head, Manifest
 from .loader import Loader
 from .pickling import describe
+from .plain_json import dumps, loads
 from .segments import SegmentReader
 
 SECONDS_PER_COMPONENT = 30.0
@@ -79,7 +79,7 @@ def start(directory: Path, key: bytes) -> subprocess.Popen[str] | None:
         "seconds_total": SECONDS_TOTAL,
     }
     threading.Thread(
-        target=_feed, args=(process, json.dumps(spec)), name="prime-state-verify", daemon=True
+        target=_feed, args=(process, dumps(spec)), name="prime-state-verify", daemon=True
     ).start()
     return process
 
@@ -215,7 +215,7 @@ class _Worker:
             received += chunk
             *lines, received = received.split(b"\n")
             for line in lines:
-                index, step, done = json.loads(line)
+                index, step, done = loads(line)
                 if done is not None:
                     found[index] = done
                     step = _BEGINNING
@@ -235,7 +235,7 @@ def _work(
     directory: Path, head: Head, pending: list[int], dangers: dict[int, str], pipe: int
 ) -> None:
     def tell(index: int, step: str, problem: str | None = None) -> None:
-        os.write(pipe, json.dumps([index, step, problem]).encode() + b"\n")
+        os.write(pipe, dumps([index, step, problem]).encode() + b"\n")
 
     namespace: dict[str, Any] = vars(sys.modules["__main__"])
     reader = SegmentReader(directory / format.DATA_NAME)

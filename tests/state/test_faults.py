@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import random
 import resource
@@ -320,6 +321,15 @@ def test_budgets(tmp_path: Path, key: bytes) -> None:
     assert "longer than 0.5 s" in report.names["slow"].reason
     assert report.names["quick"].status != "skipped"
     assert namespace["slow"] is slow, "what exceeds a budget stays in the namespace"
+
+
+def test_a_notebook_that_replaces_functions_of_json(
+    tmp_path: Path, key: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("dump", "dumps", "load", "loads"):
+        monkeypatch.setattr(json, name, lambda *_args, **_kwargs: "replaced")
+    assert save(tmp_path, {"n": 3}, key, verify="wait").names["n"].status == "verified"
+    assert load(tmp_path, key) == {"n": 3}
 
 
 @pytest.fixture
