@@ -4,6 +4,7 @@ import {
   NotebookPanel
 } from '@jupyterlab/notebook';
 import { Contents } from '@jupyterlab/services';
+import { ISignal } from '@lumino/signaling';
 
 import { ISessions } from '../tokens';
 import { INotebookView } from './context';
@@ -13,13 +14,17 @@ const DEFAULT_LANGUAGE = 'python';
 
 /** Makes the panel follow the current notebook, and gives it access to the open notebooks. */
 export class NotebookFollower implements INotebookView {
-  /** @param restored - Resolves when JupyterLab has restored its layout. */
+  /**
+   * @param restored - Resolves when JupyterLab has restored its layout.
+   * @param shellChanged - Emitted when another widget of JupyterLab's main area becomes current.
+   */
   constructor(
     private readonly _tracker: INotebookTracker,
     private readonly _controller: PanelController,
     private readonly _sessions: ISessions,
     private readonly _contents: Contents.IManager,
-    restored: Promise<unknown>
+    restored: Promise<unknown>,
+    shellChanged: ISignal<unknown, unknown> | undefined
   ) {
     _tracker.widgetAdded.connect((_, panel) => this._watchPath(panel));
     _tracker.forEach(panel => this._watchPath(panel));
@@ -27,6 +32,7 @@ export class NotebookFollower implements INotebookView {
     // their sessions would be loaded.
     void restored.then(() => {
       _tracker.currentChanged.connect(this._follow, this);
+      shellChanged?.connect(this._follow, this);
       this._follow();
     });
   }
@@ -85,10 +91,13 @@ export class NotebookFollower implements INotebookView {
 
   private _follow(): void {
     const panel = this._tracker.currentWidget;
-    if (panel === this._panel) {
+    const { _panel: old } = this;
+    // To the tracker, a notebook that is opened in the background is the current one, unless the
+    // focus is in another notebook. Follow it once it is shown.
+    const isBehind = panel !== null && !panel.isVisible;
+    if (panel === old || (isBehind && old && !old.isDisposed)) {
       return;
     }
-    const { _panel: old } = this;
     if (old && !old.isDisposed) {
       old.sessionContext.statusChanged.disconnect(this._onKernel, this);
       old.sessionContext.kernelChanged.disconnect(this._onKernel, this);

@@ -159,7 +159,8 @@ export const panel: JupyterFrontEndPlugin<IChatPanel> = {
           controller,
           sessions,
           contents,
-          app.restored
+          app.restored,
+          app.shell.currentChanged
         ),
         mentions,
         active,

@@ -34,7 +34,8 @@ describe('revealCell', () => {
     {} as PanelController,
     {} as ISessions,
     { localPath: (path: string) => path } as Contents.IManager,
-    new Promise(() => undefined)
+    new Promise(() => undefined),
+    undefined
   );
 
   it('selects the cell and marks it for a moment', async () => {
@@ -67,39 +68,65 @@ describe('revealCell', () => {
   });
 });
 
-it('The panel does not follow the notebooks that are opened again with the layout', async () => {
-  const restored = new PromiseDelegate<void>();
+describe('the notebook that the panel follows', () => {
   const panelOf = (path: string) => ({
     context: { path },
+    isVisible: true,
     sessionContext: {
       statusChanged: new Signal({}),
       kernelChanged: new Signal({})
     }
   });
-  const currentChanged = new Signal<any, void>({});
-  const tracker = {
-    widgetAdded: new Signal({}),
-    currentChanged,
-    currentWidget: null as object | null,
-    forEach: () => undefined
-  };
-  const setNotebook = jest.fn();
-  new NotebookFollower(
-    tracker as unknown as INotebookTracker,
-    { setNotebook, setKernel: jest.fn() } as unknown as PanelController,
-    {} as ISessions,
-    { localPath: (path: string) => path } as Contents.IManager,
-    restored.promise
-  );
-  for (const path of ['behind.ipynb', 'front.ipynb']) {
-    tracker.currentWidget = panelOf(path);
-    currentChanged.emit();
-  }
-  expect(setNotebook).not.toHaveBeenCalled();
-  restored.resolve();
-  await restored.promise;
-  expect(setNotebook.mock.calls).toEqual([['front.ipynb']]);
-  tracker.currentWidget = panelOf('behind.ipynb');
-  currentChanged.emit();
-  expect(setNotebook).toHaveBeenLastCalledWith('behind.ipynb');
+  let restored: PromiseDelegate<void>;
+  let shellChanged: Signal<any, void>;
+  let setNotebook: jest.Mock;
+  let makeCurrent: (panel: object) => void;
+
+  beforeEach(() => {
+    restored = new PromiseDelegate<void>();
+    shellChanged = new Signal({});
+    setNotebook = jest.fn();
+    const currentChanged = new Signal<any, void>({});
+    const tracker = {
+      widgetAdded: new Signal({}),
+      currentChanged,
+      currentWidget: null as object | null,
+      forEach: () => undefined
+    };
+    makeCurrent = panel => {
+      tracker.currentWidget = panel;
+      currentChanged.emit();
+    };
+    new NotebookFollower(
+      tracker as unknown as INotebookTracker,
+      { setNotebook, setKernel: jest.fn() } as unknown as PanelController,
+      {} as ISessions,
+      { localPath: (path: string) => path } as Contents.IManager,
+      restored.promise,
+      shellChanged
+    );
+  });
+
+  it('is none of those that are opened again with the layout', async () => {
+    makeCurrent(panelOf('behind.ipynb'));
+    makeCurrent(panelOf('front.ipynb'));
+    expect(setNotebook).not.toHaveBeenCalled();
+    restored.resolve();
+    await restored.promise;
+    expect(setNotebook.mock.calls).toEqual([['front.ipynb']]);
+    makeCurrent(panelOf('behind.ipynb'));
+    expect(setNotebook).toHaveBeenLastCalledWith('behind.ipynb');
+  });
+
+  it('is one that was opened in the background once that is shown', async () => {
+    restored.resolve();
+    await restored.promise;
+    makeCurrent(panelOf('front.ipynb'));
+    const behind = { ...panelOf('behind.ipynb'), isVisible: false };
+    makeCurrent(behind);
+    expect(setNotebook).toHaveBeenLastCalledWith('front.ipynb');
+    behind.isVisible = true;
+    shellChanged.emit();
+    expect(setNotebook).toHaveBeenLastCalledWith('behind.ipynb');
+  });
 });

@@ -1,5 +1,6 @@
 import type { IJupyterLabPageFixture } from '@jupyterlab/galata';
 import type { WebSocketRoute } from '@playwright/test';
+import { resolve } from 'node:path';
 import { accessible, expect, PrimePanel, test } from '../panel';
 
 test('by keyboard alone: write, approve, deny, open cards, find the help', async ({
@@ -118,6 +119,32 @@ test('at 240 pixels, in light and dark: nothing is cut off, all has a name', asy
   ).toBeFocused();
   await accessible(page);
   expect(await cutOff(panel)).toEqual([]);
+});
+
+test('a notebook that is opened in the background is not followed until it is shown', async ({
+  page,
+  tmpPath
+}) => {
+  const panel = await PrimePanel.onExample(page, tmpPath);
+  const path = `${tmpPath}/other.ipynb`;
+  await page.contents.uploadFile(
+    resolve(__dirname, '../../../examples/tour.ipynb'),
+    path
+  );
+  await panel.composer.focus();
+  await page.evaluate(async path => {
+    const notebook = await window.jupyterapp.commands.execute(
+      'docmanager:open',
+      { path, options: { activate: false } }
+    );
+    await notebook.context.ready;
+  }, path);
+  const notebook = panel.root.locator('.jp-prime-Header-name');
+  await expect(notebook).toHaveText('tour.ipynb');
+  await page.locator('.lm-TabBar-tab', { hasText: 'other.ipynb' }).click();
+  await expect(notebook).toHaveText('other.ipynb');
+  await page.locator('.lm-TabBar-tab', { hasText: 'tour.ipynb' }).click();
+  await expect(notebook).toHaveText('tour.ipynb');
 });
 
 test('a notification of JupyterLab is not over the composer', async ({
