@@ -41,6 +41,12 @@ def reduce_manager(_pickler: Reducing, manager: Any) -> Any:
     return (*reduction[:2], (state, references), None, None, set_manager_state)
 
 
+@reduces("pandas._libs.internals:Block", subclasses=True)
+def reduce_block(_pickler: Reducing, block: Any) -> Any:
+    """Reduce a block to its very memory; ``__reduce_ex__`` copies rows of a larger frame."""
+    return block.__reduce__()
+
+
 @reduces("pandas._libs.internals:BlockValuesRefs")
 def reduce_references(_pickler: Reducing, references: Any) -> Any:
     """Reduce references to an empty object; whoever shares memory registers when it is restored."""
@@ -110,14 +116,15 @@ def reduce_index(pickler: Reducing, index: Any) -> Any:
     are Python objects, or shares its memory with a column.
     """
     lent = pickler.context.lent
-    if index.dtype != object or len(index) <= _MANY_LABELS:
+    references = vars(index).get("_references")
+    users = () if references is None else references.referenced_blocks
+    alone = all(isinstance(user(), (_index_type(), type(None))) for user in users)
+    if alone and (index.dtype != object or len(index) <= _MANY_LABELS):
         lent[id(index)] = index
         _lend_parts(pickler, vars(index).get("_data"))  # a range would make it when asked
-    references = vars(index).get("_references")
     if references is None:
         return NotImplemented
-    users = (user() for user in references.referenced_blocks)
-    if all(user is None or isinstance(user, _index_type()) for user in users):
+    if alone:
         lent[id(references)] = references
     return (*index.__reduce_ex__(PROTOCOL)[:2], references, None, None, set_index_references)
 

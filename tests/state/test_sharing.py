@@ -77,6 +77,23 @@ def test_what_pandas_shares_on_purpose_stays_shared(tmp_path: Path, key: bytes) 
     assert np.shares_memory(found["array"], found["frame"].to_numpy())
 
 
+def test_rows_of_a_frame_share_its_memory_beside_an_index_of_it(tmp_path: Path, key: bytes) -> None:
+    pd = pytest.importorskip("pandas")
+    np = pytest.importorskip("numpy")
+    frame = pd.DataFrame({"x": np.arange(20_000.0), "y": np.arange(20_000.0)})
+    namespace = {
+        "frame": frame,
+        "rows": frame.iloc[5:-5],
+        "array": frame["x"].to_numpy(),
+        "indexed": frame.set_index("x", drop=False),
+    }
+    save(tmp_path, namespace, key)
+    found = load(tmp_path, key)
+    whole = found["frame"].to_numpy()
+    for name in ("rows", "array", "indexed"):
+        assert np.shares_memory(whole, np.asarray(found[name])), name
+
+
 def first(frame: Any) -> Any:
     return frame.iloc[0].tolist() if frame.ndim > 1 else frame.iloc[0]
 
@@ -88,6 +105,7 @@ SECOND: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "shallow copy": (lambda frame: frame.copy(deep=False), first),
     "renamed": (lambda frame: frame.rename(columns={"x": "z"}), first),
     "index": (lambda frame: frame.set_index("x", drop=False), lambda frame: frame.index[0]),
+    "rows": (lambda frame: frame.iloc[:-1:2], first),
     "view of the memory": (lambda frame: frame["x"].to_numpy(), lambda array: array[0]),
 }
 
