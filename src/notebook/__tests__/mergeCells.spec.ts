@@ -95,7 +95,7 @@ describe('mergeCells', () => {
     ['emptied there', 'a 1', 'a 1', '', '']
   ];
 
-  it.each(CASES)('%s', (_, base, mine, theirs, expected) => {
+  it.each(CASES)('merges: %s', (_, base, mine, theirs, expected) => {
     const merged = merge(base, mine, theirs);
     expect(text(merged)).toBe(expected);
     expect(merged.conflicts).toEqual([]);
@@ -152,7 +152,7 @@ describe('mergeCells', () => {
   ];
 
   it.each(CONFLICTS)(
-    'a conflict: %s',
+    'reports a conflict: %s',
     (_, base, mine, theirs, expected, conflict) => {
       const merged = merge(base, mine, theirs);
       expect(text(merged)).toBe(expected);
@@ -163,7 +163,7 @@ describe('mergeCells', () => {
   const SIDES = [...CASES, ...CONFLICTS] as [string, string, string, string][];
 
   it.each(SIDES)(
-    'with one side as it was, takes the other: %s',
+    'takes the other side if one is unchanged: %s',
     (_, base, mine, theirs) => {
       expect(text(merge(base, base, theirs))).toBe(theirs);
       expect(text(merge(base, mine, base))).toBe(mine);
@@ -187,7 +187,7 @@ describe('mergeCells', () => {
     }
   );
 
-  it('keeps what a person has run here since the server has run the cell', () => {
+  it('keeps a run of the user that is later than the server’s', () => {
     const versions = ['a 1:1x', 'a 1:3mine', 'a 1:2theirs'] as const;
     expect(text(merge(...versions, 'a'))).toBe('a 1:3mine');
     expect(text(merge(...versions))).toBe('a 1:2theirs');
@@ -214,7 +214,7 @@ describe('mergeCells', () => {
     expect(same.cells[0].metadata).toEqual({ trusted: true });
   });
 
-  it('puts metadata together by key, and keeps a change of type', () => {
+  it('merges metadata by key, and keeps a changed cell type', () => {
     const [base] = cells('a 1');
     const [merged] = mergeCells(
       [{ ...base, metadata: { tags: ['old'], collapsed: true } }],
@@ -232,7 +232,7 @@ describe('mergeCells', () => {
 });
 
 describe('differences', () => {
-  it('names the cells whose text differs, also those of one side only', () => {
+  it('names the cells whose source differs, and those of one side only', () => {
     const [mine, theirs] = ['a 1, b 2, c 3', 'b 2, a 4, d 5'].map(cells);
     expect(differences(mine, theirs)).toEqual([
       { id: 'a', mine: '1', theirs: '4' },
@@ -241,7 +241,7 @@ describe('differences', () => {
     ]);
   });
 
-  it('goes by the place of cells without ids', () => {
+  it('compares cells without ids by position', () => {
     const bare = (shorts: string) =>
       cells(shorts).map(({ id, ...cell }) => cell);
     expect(differences(bare('a 1, b 2'), cells('x 1, y 3'))).toEqual([

@@ -141,7 +141,7 @@ describe('OpenNotebook', () => {
     }) as const;
   const error = (ack: Ack) => ack.error?.code;
 
-  it('keeps the late outputs of a run out of a cell that was run since', async () => {
+  it('drops late outputs of a run if the cell was run again', async () => {
     const start = {
       op: 'run_start',
       cell_id: 'a',
@@ -218,7 +218,7 @@ describe('OpenNotebook', () => {
     expect(sources()).toEqual(['typed since']);
   });
 
-  it('forgets large acknowledgements, but not those that the server may still ask for', async () => {
+  it('forgets old large acknowledgements, but none that the server may ask for again', async () => {
     const large = ['b', 'c', 'd', 'e'];
     const remove = (id: string) =>
       notebook.apply(`delete ${id}`, {
@@ -248,13 +248,13 @@ describe('OpenNotebook', () => {
     expect(document.log).toHaveLength(61);
   });
 
-  it('keeps the order', async () => {
+  it('applies operations in order', async () => {
     const acks = ['b', 'c', 'd'].map(id => notebook.apply(id, insert(id)));
     await Promise.all(acks);
     expect(sources()).toEqual(['1', 'b', 'c', 'd']);
   });
 
-  it('reports a conflict with what the cell holds', async () => {
+  it('reports a conflict with the current source of the cell', async () => {
     const ack = await notebook.apply('1', {
       op: 'delete_cell',
       cell_id: 'a',
@@ -264,12 +264,12 @@ describe('OpenNotebook', () => {
     expect(ack.error).toMatchObject({ code: 'cell_conflict', source: '1' });
   });
 
-  it('goes on after a failure', async () => {
+  it('applies further operations after a failure', async () => {
     await notebook.apply('1', { op: 'move_cell', cell_id: 'x', after: '' });
     expect((await notebook.apply('2', insert('b'))).ok).toBe(true);
   });
 
-  it('trusts what the kernel puts out', async () => {
+  it('trusts outputs of the kernel', async () => {
     const cell = document.model.cells.get(0);
     cell.trusted = false;
     await notebook.apply('1', {
@@ -290,7 +290,7 @@ describe('OpenNotebook', () => {
     expect(cell.getMetadata('trusted')).toBe(true);
   });
 
-  it('shows what was there before a run that is undone with its source', async () => {
+  it('restores the outputs when a run is undone with its source', async () => {
     const cell = document.model.cells.get(0) as any;
     const before = {
       output_type: 'stream' as const,
@@ -313,12 +313,12 @@ describe('OpenNotebook', () => {
     expect(cell.trusted).toBe(false);
   });
 
-  it('saves', async () => {
+  it('saves the notebook', async () => {
     expect((await notebook.apply('1', { op: 'save' })).ok).toBe(true);
     expect(document.log).toEqual(['save']);
   });
 
-  it('says that it has saved, which JupyterLab calls a change of the file as well', async () => {
+  it('reports its own save, which JupyterLab also signals as a change of the file', async () => {
     document.model.sharedModel.getCell(0).setSource('typed');
     document.saveState.emit('started');
     document.contentsModel.hash = 'two';
@@ -328,7 +328,7 @@ describe('OpenNotebook', () => {
     expect(versions).toEqual(['saved']);
   });
 
-  it('does not save over a change on disk', async () => {
+  it('does not overwrite a change on disk', async () => {
     document.disk.hash = 'two';
     const ack = await notebook.apply('1', { op: 'save' });
     expect(error(ack)).toBe('save_conflict');
@@ -344,7 +344,7 @@ describe('OpenNotebook', () => {
     ]);
   });
 
-  it('compares times where there are no hashes', async () => {
+  it('compares modification times if the server has no hashes', async () => {
     document.disk.hash = undefined;
     document.disk.last_modified = '2026-01-01T00:00:00.400Z';
     expect((await notebook.apply('1', { op: 'save' })).ok).toBe(true);
@@ -364,7 +364,7 @@ describe('OpenNotebook', () => {
     expect(document.save).not.toHaveBeenCalled();
   });
 
-  it('waits for news of saves by the server of a collaborative document', async () => {
+  it('waits for the server to report that it saved a collaborative document', async () => {
     Object.defineProperty(document.model, 'collaborative', { value: true });
     document.model.dirty = true;
     let looks = 0;
@@ -384,7 +384,7 @@ describe('OpenNotebook', () => {
     );
   }, 20_000);
 
-  it('says when saving fails', async () => {
+  it('reports a failed save', async () => {
     document.failure = new Error('Disk full');
     const ack = await notebook.apply('1', { op: 'save' });
     expect(error(ack)).toBe('save_failed');
@@ -395,7 +395,7 @@ describe('OpenNotebook', () => {
     );
   });
 
-  it('tells a file that is gone from a server that fails', async () => {
+  it('distinguishes a missing file from a failing server', async () => {
     const { ResponseError } = ServerConnection;
     for (const [status, code] of [
       [404, 'file_missing'],
@@ -409,14 +409,14 @@ describe('OpenNotebook', () => {
     expect(document.log).toEqual([]);
   });
 
-  it('says when it was closed', async () => {
+  it('reports that the notebook was closed', async () => {
     document.isDisposed = true;
     expect(error(await notebook.apply('1', insert('b')))).toBe(
       'notebook_not_open'
     );
   });
 
-  it('does not let what came while the notebook was saved pass for saved', async () => {
+  it('counts changes during a save as unsaved', async () => {
     document.saveState.emit('started');
     await notebook.apply('1', insert('b'));
     document.model.dirty = false;
@@ -425,7 +425,7 @@ describe('OpenNotebook', () => {
     expect(document.log).toEqual([]);
   });
 
-  it('saves what the agent changed while the person was asked which version counts', async () => {
+  it('saves changes of the agent that came while the user was asked which version to keep', async () => {
     document.disk.hash = 'two';
     document.saveState.emit('started');
     await notebook.apply('1', insert('b'));
@@ -440,7 +440,7 @@ describe('OpenNotebook', () => {
     expect(document.model.dirty).toBe(false);
   });
 
-  describe('behind what is not saved, what the server wrote', () => {
+  describe('merging a version that the server wrote with unsaved changes', () => {
     const server = { written: 'two' };
     const cell = (index: number) =>
       document.model.sharedModel.getCell(index) as ISharedCodeCell;
@@ -450,7 +450,7 @@ describe('OpenNotebook', () => {
       document.model.sharedModel.getCell(0).setSource('typed');
     });
 
-    it('is put together with that, in the cells there are', async () => {
+    it('merges into the existing cells', async () => {
       document.cells = [code('a', '1'), code('b', 'by the agent')];
       const before = cell(0);
       await notebook.refresh(server);
@@ -465,7 +465,7 @@ describe('OpenNotebook', () => {
       expect(sources()).toEqual(['other']);
     });
 
-    it('is put together with that also where the page was not followed from the start', async () => {
+    it('merges if the server did not follow the page from the start', async () => {
       const { metadata } = document.model;
       document.model.setMetadata('language_info', { name: 'x' });
       notebook = opened({ cells: [code('a', '1')], metadata });
@@ -480,7 +480,7 @@ describe('OpenNotebook', () => {
       expect(told).toEqual([]);
     });
 
-    it('is put together with what came after that, again', async () => {
+    it('merges again with later changes', async () => {
       document.cells = [code('a', '1'), code('b', '2')];
       await notebook.refresh(server);
       document.contentsModel.hash = 'two';
@@ -491,7 +491,7 @@ describe('OpenNotebook', () => {
       expect(told).toEqual([]);
     });
 
-    it('does not take the place of what was typed', async () => {
+    it('does not replace typed text', async () => {
       document.cells = [code('a', 'by the agent')];
       await notebook.refresh(server);
       expect(sources()).toEqual(['typed']);
@@ -500,7 +500,7 @@ describe('OpenNotebook', () => {
       ]);
     });
 
-    it('is left where another program has written as well', async () => {
+    it('does not merge if another program has written as well', async () => {
       document.cells = [code('a', '1'), code('b', '2')];
       await notebook.refresh({ written: null });
       await notebook.refresh({ written: 'one and a half' });
@@ -508,7 +508,7 @@ describe('OpenNotebook', () => {
       expect(document.log).toEqual([]);
     });
 
-    it('is told of once, where it could not be merged', async () => {
+    it('reports once that it could not merge', async () => {
       const missing = { op: 'read', cell_id: 'b' } as const;
       notebook.tellBehind();
       expect(toldBehind).toBe(0);
@@ -535,7 +535,7 @@ describe('OpenNotebook', () => {
       expect(toldBehind).toBe(2);
     });
 
-    it('lets what the agent could not save for it be saved', async () => {
+    it('lets changes be saved that the agent could not save', async () => {
       const ack = await notebook.apply('1', { op: 'save' });
       expect(error(ack)).toBe('save_conflict');
       document.cells = [code('a', '1'), code('b', 'by another page')];
@@ -549,7 +549,7 @@ describe('OpenNotebook', () => {
       expect(document.model.dirty).toBe(false);
     });
 
-    it('is merged with what was typed since the person has loaded the file', async () => {
+    it('merges with text typed since the user loaded the file', async () => {
       document.cells = [code('a', 'loaded'), code('b', '2')];
       await document.revert();
       document.contentsModel.hash = 'two';
@@ -566,7 +566,7 @@ describe('OpenNotebook', () => {
       expect(versions).toEqual(['loaded', 'loaded']);
     });
 
-    it('is left where cells have no ids that last', async () => {
+    it('does not merge if the cells have no stable ids', async () => {
       (document.model.sharedModel as any).nbformat_minor = 4;
       document.saveState.emit('started');
       document.saveState.emit('completed');
@@ -577,7 +577,7 @@ describe('OpenNotebook', () => {
       expect(document.log).toEqual([]);
     });
 
-    it('is all there is to save, if a save was under way', async () => {
+    it('is all that is left to save if a save was under way', async () => {
       document.saveState.emit('started');
       document.cells = [code('a', 'typed'), code('b', '2')];
       await notebook.refresh(server);
@@ -594,7 +594,7 @@ describe('OpenNotebook', () => {
       expected_hash: null
     } as const;
 
-    it('ends a run, with what came of it', async () => {
+    it('ends a run, with its outputs', async () => {
       await notebook.apply('1', start);
       const stream = { output_type: 'stream', name: 'stdout', text: 'x\n' };
       document.cells = [
@@ -613,7 +613,7 @@ describe('OpenNotebook', () => {
       expect(sources()).toEqual(['typed']);
     });
 
-    it('ends a run that left nothing in the file, unless it goes on', async () => {
+    it('ends a run without outputs in the file, unless it goes on', async () => {
       await notebook.apply('1', start);
       document.disk.hash = 'one';
       await notebook.refresh({ running: ['a'] });
@@ -622,7 +622,7 @@ describe('OpenNotebook', () => {
       expect(cell(0).executionState).toBe('idle');
     });
 
-    it('leaves a run that goes on as it is', async () => {
+    it('leaves a run alone that goes on', async () => {
       await notebook.apply('1', start);
       document.cells = [code('b', '2'), code('a', '1')];
       await notebook.refresh({ ...server, running: ['a'] });
@@ -631,7 +631,7 @@ describe('OpenNotebook', () => {
     });
   });
 
-  describe('takes over what changed on disk', () => {
+  describe('loading a change on disk', () => {
     const type = (source: string): void =>
       document.model.sharedModel.getCell(0).setSource(source);
 
@@ -639,7 +639,7 @@ describe('OpenNotebook', () => {
       document.disk.hash = 'two';
     });
 
-    it('if it did', async () => {
+    it('loads the file if it has changed', async () => {
       await notebook.refresh();
       expect(document.log).toEqual(['revert']);
       document.disk.hash = 'one';
@@ -647,7 +647,7 @@ describe('OpenNotebook', () => {
       expect(document.log).toEqual(['revert']);
     });
 
-    it('never over cells that are not saved', async () => {
+    it('does not replace unsaved cells', async () => {
       type('typed');
       await notebook.refresh();
       document.failure = new Error('The disk is full.');
@@ -660,7 +660,7 @@ describe('OpenNotebook', () => {
       expect(document.log).toEqual(['save', 'revert']);
     });
 
-    it('never over what is typed while the notebook is saved', async () => {
+    it('does not replace text typed during a save', async () => {
       type('typed');
       document.saveState.emit('started');
       type('typed meanwhile');
@@ -703,7 +703,7 @@ describe('OpenNotebook', () => {
       metadata: { trusted }
     });
 
-    it('in the cells there are, as often as it changes', async () => {
+    it('updates the existing cells, each time the file changes', async () => {
       const before = cell(0);
       for (const source of ['2', '3']) {
         document.disk.hash = source;
@@ -714,7 +714,7 @@ describe('OpenNotebook', () => {
       expect(cell(0)).toBe(before);
     });
 
-    it('with what is inserted, deleted, moved and typed while it comes', async () => {
+    it('keeps what is inserted, deleted, moved and typed while the file is loaded', async () => {
       const { sharedModel } = document.model;
       document.disk.hash = 'before';
       await load([code('a', '1'), code('b', '2'), code('c', '3')]);
@@ -737,7 +737,7 @@ describe('OpenNotebook', () => {
       expect(document.log).toEqual(['revert', 'revert']);
     });
 
-    it('and tells of a cell that was typed into as well', async () => {
+    it('reports a cell that was edited on both sides', async () => {
       await load([code('a', 'on disk')], () => type('typed'));
       expect(sources()).toEqual(['typed']);
       expect(told).toEqual([{ id: 'a', mine: 'typed', theirs: 'on disk' }]);
@@ -765,7 +765,7 @@ describe('OpenNotebook', () => {
       }
     );
 
-    it('with its metadata and format, in place of what was saved', async () => {
+    it('takes over metadata and format', async () => {
       document.model.setMetadata('mine', 'unsaved');
       document.file = {
         nbformat_minor: 6,
@@ -782,7 +782,7 @@ describe('OpenNotebook', () => {
       expect(document.model.dirty).toBe(true);
     });
 
-    it('and never trusts an output that the server does not', async () => {
+    it('does not trust an output that the server does not trust', async () => {
       document.disk.hash = 'before';
       await load([shown('a', 'mine', true), shown('b', 'same', true)]);
       const [a, b] = [0, 1].map(i => document.model.cells.get(i) as any);
@@ -813,7 +813,7 @@ describe('OpenNotebook', () => {
       expect(document.model.cells.get(1).trusted).toBe(true);
     });
 
-    it('but not what a cell shows that the agent runs', async () => {
+    it('keeps the outputs of a cell that the agent is running', async () => {
       const step = { cell_id: 'a', run_id: 'r' };
       await notebook.apply('1', {
         op: 'run_start',
@@ -838,7 +838,7 @@ describe('OpenNotebook', () => {
       expect(error(await notebook.apply('3', late))).toBe('run_unknown');
     });
 
-    it('unless it cannot be loaded; all stays as it is', async () => {
+    it('changes nothing if the file cannot be loaded', async () => {
       const before = cell(0);
       const failed = load([code('a', 'on disk')], () => {
         type('typed');
@@ -854,7 +854,7 @@ describe('OpenNotebook', () => {
       expect(sources()).toEqual(['2']);
     });
 
-    it('beneath what a save that is under way has yet to write', async () => {
+    it('keeps changes that a save under way has yet to write', async () => {
       document.saveState.emit('started');
       await load([code('a', 'on disk')]);
       expect(document.model.dirty).toBe(false);
@@ -863,7 +863,7 @@ describe('OpenNotebook', () => {
       expect(document.model.dirty).toBe(true);
     });
 
-    it('with outputs that stay hidden', async () => {
+    it('keeps outputs hidden', async () => {
       const hidden = { ...code('a', '1'), metadata: { collapsed: true } };
       document.disk.hash = 'before';
       await load([hidden]);
@@ -873,14 +873,14 @@ describe('OpenNotebook', () => {
       expect(document.model.dirty).toBe(false);
     });
 
-    it('never over what was typed before a save that the person cancelled', async () => {
+    it('does not replace text typed before a save that the user cancelled', async () => {
       type('typed');
       document.saveState.emit('started');
       await notebook.refresh();
       expect(document.log).toEqual([]);
     });
 
-    it('beneath what Lab says of the kernel, which stays', async () => {
+    it('keeps the kernel metadata that JupyterLab has set', async () => {
       document.model.setMetadata('language_info', { name: 'python' });
       expect(document.model.dirty).toBe(true);
       await notebook.refresh();
