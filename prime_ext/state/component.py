@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import builtins
 import io
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from . import classes, digests, packing, patches
 from .pickling import ComponentPickler, Loss, PythonPickler, Reducing, SaveContext
+from .restorers import current, restorer
 from .sharing import memo_of
 
 
@@ -100,11 +103,34 @@ def contents_digest(namespace: dict[str, Any], contents: Any) -> str | None:
     )
 
 
+_NAMESPACE = "namespace"
+_ONE_PER_PROCESS = {id(sys.modules): "modules", id(vars(builtins)): "builtins"}
+
+
+class _Live:
+    """Stands for a dictionary that a restored name must not get a copy of, as after
+    ``g = globals()``."""
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+
+    def __reduce__(self) -> Any:
+        return restore_live, (self._place,)
+
+
+@restorer
+def restore_live(place: str) -> dict[str, Any]:
+    places = {"modules": sys.modules, "builtins": vars(builtins)}
+    return current().namespace if place == _NAMESPACE else places[place]
+
+
 def _parts(context: SaveContext, roots: list[Any]) -> Iterator[Any]:
     """Yield what is pickled for each root: a value, or a class's methods and then the rest."""
     for what, value in roots:
         if what == "name":
-            yield context.namespace[value]
+            found = context.namespace[value]
+            place = _ONE_PER_PROCESS.get(id(found)) or (found is context.namespace and _NAMESPACE)
+            yield _Live(place) if place else found
         elif what == "patch":
             yield patches.value_at(value)
         else:

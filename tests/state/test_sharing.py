@@ -336,3 +336,15 @@ def test_functions_and_classes_keep_what_they_share(
         assert marked.mark == 1 and with_default() is with_default()
         """
     )
+
+
+def test_names_of_dictionaries_that_a_process_has_one_of(tmp_path: Path, key: bytes) -> None:
+    namespace: dict[str, Any] = {"number": 3, "modules": sys.modules}
+    namespace["everything"] = namespace
+    report = save(tmp_path, namespace, key, verify="wait")
+    assert {status.status for status in report.names.values()} == {"verified"}
+    assert save(tmp_path, namespace, key).unchanged
+    found = load(tmp_path, key)
+    assert found["everything"] is found
+    assert found["modules"] is sys.modules
+    assert found["number"] == 3
