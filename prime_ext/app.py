@@ -190,10 +190,9 @@ class PrimeExtension(ExtensionApp):
     def _keeper(
         self, session: Session, kernel: NotebookKernel, awaits_restore: Callable[[], bool]
     ) -> SnapshotKeeper:
-        from prime_ext.kernel.newest import newest_in
+        from prime_ext.kernel.newest import newest_recorded
         from prime_ext.kernel.snapshot import SnapshotKeeper
 
-        log = session.log
         return SnapshotKeeper(
             self._snapshot_files(session.folder),
             kernel,
@@ -202,7 +201,7 @@ class PrimeExtension(ExtensionApp):
             off=lambda: self._switch.reason(session.notebook),
             awaits_restore=awaits_restore,
             on_saved=lambda written: self._limit.look() if written else None,
-            newest=newest_in(filter(None, map(log.get, reversed(log.seqs_of("snapshot"))))),
+            newest=newest_recorded(session.log),
         )
 
     def _snapshot_files(self, folder: Path) -> SnapshotFiles:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
+from prime_ext.agent.checkpoint import checkpoint
 from prime_ext.agent.reply import StreamedReply
 from prime_ext.agent.spending import Spending, TurnCaps
 from prime_ext.agent.tools.compact import COMPACT_CONTEXT
@@ -72,6 +73,7 @@ class Turn:
         config = services.model_config
         self._turn = turn
         self._session = session
+        self._root = services.root
         self._context = context
         self._caps = TurnCaps(config.max_requests_per_turn, config.max_cost_per_turn)
         self._calls = calls
@@ -189,6 +191,7 @@ class Turn:
             {"type": "message_complete", "turn": self._turn, "seq": self._session.log.last_seq}
         )
         await self._compact_if_due("turn_end")
+        self._session.append(await checkpoint(self._session, self._root, self._turn))
 
     async def _answer(self, calls: list[Block]) -> None:
         self._work.enter("tool")

@@ -14,6 +14,7 @@ from prime_ext.session.records import Snapshot
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from prime_ext.session.log import SessionLog
     from prime_ext.session.records import AnyRecord
     from prime_ext.state import Manifest
 
@@ -44,3 +45,8 @@ def newest_in(records: Iterable[AnyRecord]) -> Newest:
         if isinstance(record, Snapshot) and record.snapshot_id and record.generation:
             return Newest(record.snapshot_id, record.generation)
     return Newest()
+
+
+def newest_recorded(log: SessionLog) -> Newest:
+    """Find the last snapshot that a session's log has a record of."""
+    return newest_in(filter(None, map(log.get, reversed(log.seqs_of("snapshot")))))

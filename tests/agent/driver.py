@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from prime_ext.agent.open_agents import OpenAgents
 from prime_ext.agent.service import AgentService
 from prime_ext.session.records import AnyRecord, TurnEnd
 from prime_ext.session.session import Session
@@ -35,6 +36,11 @@ class Driver:
 
     async def stop(self) -> None:
         assert await self.service.interrupt(self.session, "ada")
+
+    async def end_server(self) -> None:
+        """Let the server end. From here on the service is that of its successor."""
+        await self.service.close()
+        self.service._agents = OpenAgents(self.service._services)
 
     async def idle(self) -> None:
         """Return once the agent is at rest, which it is soon after the end of its turn."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -440,7 +442,7 @@ class TestThreshold:
         return {"ContextConfig": {"max_context_tokens": 24_000, "tool_result_cap_tokens": 4_000}}
 
     async def test_crossing_it_with_the_last_reply_compacts_before_the_turn_ends(
-        self, new_session: NewSession
+        self, new_session: NewSession, jp_root_dir: Path
     ) -> None:
         session = await new_session()
         long = "\n".join(f"row {i}: {i * 7919 % 10007}" for i in range(6_000))
@@ -454,7 +456,13 @@ class TestThreshold:
         end = await session.record("turn_end")
         record = await session.record("compaction_end")
         assert (record.outcome, record.trigger) == ("ok", "turn_end")
-        assert complete["seq"] < record.seq < end.seq
+        checkpoint = await session.record("checkpoint")
+        assert complete["seq"] < record.seq < checkpoint.seq < end.seq
+        saved = session.records("snapshot")[-1]
+        assert isinstance(saved, Snapshot)
+        assert checkpoint.snapshot_id == saved.snapshot_id is not None
+        content = (jp_root_dir / session.session.notebook).read_bytes()
+        assert checkpoint.notebook_hash == hashlib.sha256(content).hexdigest()
         assert end.context_tokens is None
         assert record.tokens_after < 12_000
         assert record.kernel_state["status"] == "current"

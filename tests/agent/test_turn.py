@@ -37,6 +37,7 @@ async def test_a_question_and_its_answer(new_session: NewSession) -> None:
         "user_message",
         "title",
         "assistant_message",
+        "checkpoint",
         "turn_end",
     ]
     assert session.session.title == "What is in the notebook?"

@@ -37,7 +37,7 @@ async def waiting(new_session: NewSession, *calls: Any, **options: Any) -> tuple
 
 async def restart(session: Driver) -> None:
     """The server stops, and its successor opens the session."""
-    await session.service.close()
+    await session.end_server()
     await session.service.agent(session.session)
 
 
@@ -68,7 +68,7 @@ async def test_everyone_is_told_of_what_waits(
     await tells("waiting")
     assert await active() == [("waiting", [first])]
     # A server that stops takes nothing back, and its successor knows without opening the session.
-    await session.service.close()
+    await session.end_server()
     assert await active() == [("waiting", [first])]
     notebook = jp_root_dir / "work.ipynb"
     notebook.rename(jp_root_dir / "away")
@@ -250,7 +250,7 @@ async def test_a_crash_in_the_middle_of_a_call_is_still_repaired(
     new_session: NewSession, service: AgentService
 ) -> None:
     session, call_id = await waiting(new_session, call("run_code", code="print(1)"))
-    await session.service.close()
+    await session.end_server()
     # Allowed, and then the server was killed: nobody knows whether it ran.
     turn = session.records("user_message")[0].turn
     session.session.append(Approval(call_id=call_id, decision="allow", turn=turn))

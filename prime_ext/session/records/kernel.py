@@ -89,7 +89,16 @@ class Restore(Record, frozen=True, kw_only=True, omit_defaults=True, tag="restor
 
 
 class Checkpoint(Record, frozen=True, kw_only=True, omit_defaults=True, tag="checkpoint"):
+    """What was saved when a turn was complete, including its compaction if there was one.
+
+    Its ``seq`` is the point in the conversation that the two other versions belong to.
+    """
+
     kind: ClassVar[str] = "checkpoint"
 
     snapshot_id: str | None = None
+    """Last snapshot of the kernel's variables that is recorded; ``None`` if there is none.
+
+    The snapshot of the turn's last run may still be on its way, and is recorded later."""
     notebook_hash: str | None = None
+    """SHA-256 of the notebook's file, in hexadecimal; ``None`` if the server has no such file."""
