@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import mmap
 import os
 import random
 import shutil
@@ -135,10 +136,19 @@ def measure(name: str, scale: float, rounds: int, rest: float, folder: Path) -> 
     return found
 
 
-def _content(namespace: Namespace, folder: Path) -> list[bytes]:
-    """What a save writes, for the raw write to write the same."""
+def _content(namespace: Namespace, folder: Path) -> list[mmap.mmap]:
+    """What a save writes, for the raw write to write the same.
+
+    It is in shared memory, which a fork does not have to copy: no kernel holds these bytes.
+    """
     _save(namespace, folder)
-    content = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
+    content = []
+    for path in folder.rglob("*"):
+        if path.is_file() and path.stat().st_size:
+            content.append(mmap.mmap(-1, path.stat().st_size))
+            with path.open("rb", buffering=0) as file:
+                for start in range(0, len(content[-1]), 64 * MIB):
+                    file.readinto(memoryview(content[-1])[start : start + 64 * MIB])
     shutil.rmtree(folder)
     return content
 
@@ -172,7 +182,7 @@ def _memory(namespace: Namespace, folder: Path, found: Rounds) -> None:
     shutil.rmtree(folder)
 
 
-def _raw(content: list[bytes], path: Path) -> None:
+def _raw(content: list[mmap.mmap], path: Path) -> None:
     synced(path, lambda file: file.writelines(content))
 
 
