@@ -121,7 +121,7 @@ export default defineConfig({
       '--ModelConfig.run_notice_seconds=8',
       // Small enough to be crossed by one long output.
       '--ContextConfig.max_context_tokens=12000',
-      '--ContextConfig.tool_result_cap_tokens=6000'
+      '--ContextConfig.tool_result_cap_tokens=9600'
     ),
     jupyterLab('collaboration', collaboration)
   ]

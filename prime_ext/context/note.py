@@ -81,8 +81,13 @@ def _is_cached(reply: ProjectedMessage, newest: ProjectedMessage) -> bool:
 
 
 def split(messages: Sequence[ProjectedMessage], note: Note) -> int:
-    """Return the index of the first message that the note does not cover."""
-    return sum(1 for message in messages if message.last_seq <= note.through_seq)
+    """Return the index of the first message that the note does not cover.
+
+    Sequence numbers may go back once: results of calls that were open at a compaction come before
+    what the compaction itself adds.
+    """
+    covered = (n for n, message in enumerate(messages, 1) if message.last_seq <= note.through_seq)
+    return max(covered, default=0)
 
 
 def as_message(note: Note) -> ProjectedMessage:

@@ -15,8 +15,11 @@ from .conftest import ROOT
 # Used where it is present: an extra, a part of ipykernel, or what the user's own kernel has loaded.
 OPTIONAL = {
     *("IPython", "PIL", "blake3", "h5py", "lxml", "matplotlib", "numpy", "pandas", "pyarrow"),
-    *("fsspec", "pycrdt", "sklearn", "sqlalchemy", "torch", "xgboost", "xxhash"),
+    *("fsspec", "pint", "polars", "pycrdt", "pydantic", "sklearn", "sqlalchemy", "torch"),
+    *("xgboost", "xxhash"),
 }
+DISTRIBUTIONS = {"zmq": "pyzmq"}
+"""Packages whose name on PyPI is another one."""
 
 
 def imports(source: str) -> set[str]:
@@ -87,7 +90,9 @@ def test_what_is_imported_is_declared_and_what_is_declared_is_imported() -> None
     listed = project[project.index("dependencies = [") : project.index("dynamic = [")]
     declared = set(re.findall(r'^    "([A-Za-z0-9_.-]+)', listed, flags=re.MULTILINE))
     imported = {
-        name for path in (ROOT / "prime_ext").rglob("*.py") for name in imports(path.read_text())
+        DISTRIBUTIONS.get(name, name)
+        for path in (ROOT / "prime_ext").rglob("*.py")
+        for name in imports(path.read_text())
     }
 
     # Without a kernel there is nothing to work in; its code runs in the kernel's process.
