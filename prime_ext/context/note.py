@@ -75,7 +75,7 @@ def _is_reply(message: ProjectedMessage) -> bool:
 
 def _is_cached(reply: ProjectedMessage, newest: ProjectedMessage) -> bool:
     """Return whether the cache entry of the request for ``reply`` still exists after ``newest``."""
-    if reply is newest or reply.sent_at is None or newest.sent_at is None:
+    if reply.sent_at is None or newest.sent_at is None:
         return True
     return newest.sent_at - reply.sent_at + newest.seconds < CACHE_SECONDS
 

@@ -115,10 +115,12 @@ def reduce_index(pickler: Reducing, index: Any) -> Any:
     So frames that share an index need not be one component, unless the index has many labels that
     are Python objects, or shares its memory with a column.
     """
+    import pandas as pd
+
     lent = pickler.context.lent
     references = vars(index).get("_references")
     users = () if references is None else references.referenced_blocks
-    alone = all(isinstance(user(), (_index_type(), type(None))) for user in users)
+    alone = all(isinstance(user(), (pd.Index, type(None))) for user in users)
     if alone and (index.dtype != object or len(index) <= _MANY_LABELS):
         lent[id(index)] = index
         _lend_parts(pickler, vars(index).get("_data"))  # a range would make it when asked
@@ -127,12 +129,6 @@ def reduce_index(pickler: Reducing, index: Any) -> Any:
     if alone:
         lent[id(references)] = references
     return (*index.__reduce_ex__(PROTOCOL)[:2], references, None, None, set_index_references)
-
-
-def _index_type() -> Any:
-    import pandas as pd
-
-    return pd.Index
 
 
 @restorer

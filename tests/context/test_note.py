@@ -57,6 +57,9 @@ def test_a_note_is_of_a_prefix_that_the_cache_still_holds() -> None:
     assert prefix_length(replies(0, 20, 800, 900), [10] * 8, 0.7) == 5
     assert prefix_length(replies(0), [10] * 2, 0.1) == 1
     assert prefix_length([], [], 0.9) == 0
+    # Nothing is in the cache any more behind a reply that took longer than it lives.
+    *earlier, slow = replies(0, 20)
+    assert prefix_length([*earlier, replace(slow, seconds=400.0)], [10] * 4, 0.9) == 0
 
 
 @given(sessions(), st.integers(0, 2_000))
