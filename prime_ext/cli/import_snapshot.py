@@ -93,13 +93,13 @@ def _signer(place: Place, source: Path) -> str:
 
 
 def _import(place: Place, session_id: str, source: Path) -> None:
-    from prime_ext.kernel.newest import newest_in
+    from prime_ext.kernel.newest import newest_recorded
     from prime_ext.session.records import Snapshot
     from prime_ext.state.importing import import_foreign
 
     session = place.store.get(session_id)  # held until the command ends: no server writes it
     files = place.snapshots(session_id)
-    newest = newest_in(reversed(session.records_of("snapshot")))
+    newest = newest_recorded(session.log)
     manifest = import_foreign(
         source, files.folder, key=files.key, after_generation=newest.generation
     )

@@ -49,13 +49,18 @@ def told(session: Driver) -> asyncio.Task[dict[str, Any]]:
     return asyncio.create_task(session.frame(lambda frame: frame["type"] == "error"))
 
 
-async def test_a_compaction_ends_once_there_is_room(
-    new_session: NewSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def with_much_to_compact(new_session: NewSession) -> Driver:
     session = await new_session()
     session.api.respond = summarising(reply(LONG), reply("After."))
     await session.ask("Rows.")
     await session.idle()
+    return session
+
+
+async def test_a_compaction_ends_once_there_is_room(
+    new_session: NewSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await with_much_to_compact(new_session)
     disk = Disk(session, monkeypatch)
     capture = SnapshotKeeper.capture
 
@@ -122,10 +127,7 @@ class TestPrune:
 async def test_a_compaction_that_was_not_synced_has_one_end(
     new_session: NewSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    session = await new_session()
-    session.api.respond = summarising(reply(LONG), reply("After."))
-    await session.ask("Rows.")
-    await session.idle()
+    session = await with_much_to_compact(new_session)
     sync = session.session.log.sync
 
     def not_after_a_summary() -> None:
