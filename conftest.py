@@ -6,12 +6,14 @@ import asyncio
 import signal
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from jupyter_server.serverapp import ServerApp
 
+import prime_ext
 from prime_ext.kernel.server_kernels import prepare_shutdown
 
 # How long an example takes says nothing of the code under test on a busy machine.
@@ -47,7 +49,8 @@ def jp_nbconvert_templates() -> None:
 def jp_server_cleanup(jp_asyncio_loop: asyncio.AbstractEventLoop) -> Iterator[None]:
     """Stop the test's server, if it has one. Its kernels are not asked to end, and waited for.
 
-    pytest-jupyter's own makes a server for each test that has none, to stop it.
+    pytest-jupyter's own makes a server for each test that has none, to stop it. Nothing of the
+    extension may be at work when its server has stopped.
     """
     yield
     if not ServerApp.initialized():
@@ -59,6 +62,12 @@ def jp_server_cleanup(jp_asyncio_loop: asyncio.AbstractEventLoop) -> Iterator[No
     jp_asyncio_loop.run_until_complete(prepare_shutdown(manager))
     jp_asyncio_loop.run_until_complete(app._cleanup())
     manager.context.destroy()
+    assert not [task for task in asyncio.all_tasks(jp_asyncio_loop) if _is_ours(task)]
+
+
+def _is_ours(task: asyncio.Task[Any]) -> bool:
+    code = getattr(task.get_coro(), "cr_code", None)
+    return code is not None and Path(prime_ext.__file__).parent in Path(code.co_filename).parents
 
 
 @pytest.fixture

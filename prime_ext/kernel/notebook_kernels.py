@@ -39,6 +39,7 @@ class NotebookKernels:
         self.store = store
         self._notebooks: dict[str, NotebookKernel] = {}
         self._connections: dict[str, KernelConnection] = {}
+        self._following: set[asyncio.Task[None]] = set()
 
     def for_notebook(self, path: str) -> NotebookKernel:
         """Return the kernel of the notebook at ``path``, whether one runs or not."""
@@ -66,6 +67,9 @@ class NotebookKernels:
 
     async def close(self) -> None:
         """Close all connections. The kernels continue to run."""
+        for task in self._following:
+            task.cancel()
+        await asyncio.gather(*self._following, return_exceptions=True)
         for connection in list(self._connections.values()):
             await connection.close()
         self._connections.clear()
@@ -80,6 +84,13 @@ class NotebookKernels:
 
         The server announces a kernel before its session exists, so look for the session repeatedly.
         """
+        # Nobody who announces a start waits for the end of this.
+        task = asyncio.create_task(self._look_for(kernel_id))
+        self._following.add(task)
+        task.add_done_callback(self._following.discard)
+        await task
+
+    async def _look_for(self, kernel_id: str) -> None:
         for _ in range(_SESSION_ATTEMPTS):
             with contextlib.suppress(HTTPError):
                 model = await ensure_async(self._session_manager.get_session(kernel_id=kernel_id))

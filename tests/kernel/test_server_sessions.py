@@ -160,6 +160,21 @@ async def test_a_kernel_that_a_page_has_started_is_followed(
     assert kernel.kernel_id == begun["kernel"]["id"]
 
 
+async def test_the_search_for_a_started_kernels_session_ends_with_the_server(
+    page: Page, kernels: NotebookKernels, notebook: str
+) -> None:
+    kernel = kernels.for_notebook(notebook)
+    kernel.on_state.append(lambda _: None)
+    begun = await page.start()
+    before = asyncio.all_tasks()
+    following = asyncio.create_task(kernels.started(begun["kernel"]["id"]))
+    await asyncio.sleep(0)
+    await kernels.close()
+    assert asyncio.all_tasks() <= before | {following}
+    with pytest.raises(asyncio.CancelledError):
+        await following
+
+
 async def test_a_page_gets_the_kernel_that_it_asks_for(
     page: Page,
     kernels: NotebookKernels,
