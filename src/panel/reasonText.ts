@@ -51,6 +51,10 @@ export function reasonText(
       return trans.__(
         'The output is in the file, but not in the notebook that is open: its unsaved changes could not be merged with the file. Save the notebook to choose which version to keep.'
       );
+    case 'outputs_of_earlier_source':
+      return trans.__(
+        'The source was changed while the cell ran: the output is that of the source that was run.'
+      );
     case 'save_conflict':
       return trans.__(
         'Not saved: the file was changed by another program or in another tab. Save the notebook to choose which version to keep.'

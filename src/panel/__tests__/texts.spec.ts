@@ -54,6 +54,9 @@ describe('reasonText', () => {
     expect(reasonText({ code: 'cell_locked', reason }, trans)).toContain(
       'locked by its author'
     );
+    expect(
+      reasonText({ code: 'outputs_of_earlier_source', reason }, trans)
+    ).toContain('of the source that was run');
     expect(reasonText({ code: 'of_a_newer_server', reason }, trans)).toBe(
       reason
     );
