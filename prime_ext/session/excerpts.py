@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from prime_ext.session.search_index import words_of
+from prime_ext.session.search_index import folded, words_of
 
 SNIPPET_CHARS = 240
 
@@ -20,13 +20,24 @@ def snippet(text: str, query: str) -> str:
             break
     else:
         # The index ignores punctuation and accents. Look for the longest word of the query.
-        runs = sorted(re.findall(r"\w+", query.lower()), key=len, reverse=True)
-        at = max(next((lower.find(run) for run in runs if run in lower), 0), 0)
+        runs = sorted(re.findall(r"\w+", folded(query)), key=len, reverse=True)
+        at = next((at for at in (_find(text, run) for run in runs) if at is not None), 0)
         wanted = ""
     start = max(0, at - (SNIPPET_CHARS - min(len(wanted), SNIPPET_CHARS)) // 2)
     end = start + SNIPPET_CHARS
     piece = " ".join(text[start:end].split())
     return f"{'…' if start else ''}{piece}{'…' if end < len(text) else ''}"
+
+
+def _find(text: str, run: str) -> int | None:
+    """Return about where ``text`` contains ``run``, which is folded; ``None`` if it does not."""
+    # Folding may change the length of a text, so it is folded piece by piece. The pieces overlap,
+    # so that none of them ends inside the match.
+    for start in range(0, len(text), SNIPPET_CHARS // 2):
+        at = folded(text[start : start + SNIPPET_CHARS]).find(run)
+        if at >= 0:
+            return start + at
+    return None
 
 
 def fitted(texts: Sequence[str], chars: int) -> list[str]:

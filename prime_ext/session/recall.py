@@ -22,7 +22,7 @@ from prime_ext.session.excerpts import fitted, snippet
 from prime_ext.session.log import decode_record
 from prime_ext.session.outputs import OUTPUTS_NAME
 from prime_ext.session.record_text import SEARCHABLE_KINDS, bookkeeping, text_of
-from prime_ext.session.search_index import INDEX_NAME, Entry, SearchIndex, Wanted
+from prime_ext.session.search_index import INDEX_NAME, Entry, SearchIndex, Wanted, folded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -183,9 +183,12 @@ class Recall:
                 except sqlite3.Error:
                     self._drop_index()
         if seqs is None:
-            return self._scan(
-                wanted, lambda text: needed(bool(word.search(text)) for word in wanted.patterns)
-            )
+
+            def matches(text: str) -> bool:
+                plain = folded(text)
+                return needed(bool(word.search(plain)) for word in wanted.patterns)
+
+            return self._scan(wanted, matches)
         entries = [self._entry(record) for record in self._log.get_all(seqs)]
         # Records that contain the query literally are usually what was meant.
         literal = wanted.query.casefold()

@@ -79,7 +79,11 @@ def _block_texts(blocks: list[Block]) -> Iterator[str]:
             arguments = block.get("input")
             for name, value in arguments.items() if isinstance(arguments, dict) else ():
                 # Strings are shown raw: in JSON the line feeds of code would be escaped.
-                yield f"{name}: {value if isinstance(value, str) else json.dumps(value)}"
+                yield f"{name}: {value if isinstance(value, str) else _json(value)}"
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _joined(parts: Iterable[str | None]) -> str:
@@ -92,7 +96,7 @@ def bookkeeping(record: AnyRecord) -> str:
         return _turn_end(record)
     values = msgspec.to_builtins(record)
     return "\n".join(
-        f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+        f"{name}: {value if isinstance(value, str) else _json(value)}"
         for name, value in values.items()
         if name not in ("kind", "seq", "id", "ts")
     )

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import sqlite3
+import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from prime_ext.session.log import SessionLog
 
 INDEX_NAME = "recall.sqlite"
-INDEX_VERSION = 2
+INDEX_VERSION = 3
 
 _WORD = re.compile(r'"([^"]+)"|(\S+)')
 # Thai, Lao, Myanmar, Khmer; kana; Chinese characters; half-width kana; rare Chinese characters.
@@ -31,6 +32,8 @@ _LETTER = rf"[^\W_{_UNSPACED}]"
 """A letter or digit of any other script."""
 _TOKEN = re.compile(rf"(?=\w)[{_UNSPACED}]|{_LETTER}+")
 """Other characters only separate tokens."""
+_ACCENTS = re.compile("[\u0300-\u036f]")
+"""Accents that are characters of their own, as in decomposed text."""
 
 
 def words_of(query: str) -> list[str]:
@@ -38,17 +41,32 @@ def words_of(query: str) -> list[str]:
     return [quoted or word for quoted, word in _WORD.findall(query)]
 
 
-def _apart(text: str) -> str:
-    """Return ``text`` with a space on both sides of each character that is a token of its own."""
-    return text if text.isascii() else _ALONE.sub(r" \g<0> ", text)
+def folded(text: str) -> str:
+    """Return ``text`` as searches compare it: without case and accents, ``ß`` as ``ss``."""
+    if text.isascii():
+        return text.lower()
+    # Recomposed, because other scripts have characters that are decomposed as well.
+    apart = unicodedata.normalize("NFD", text.casefold())
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", apart))
+
+
+def _indexed(text: str) -> str:
+    """Return ``text`` without case, with spaces around each character that is a token of its own.
+
+    SQLite removes the accents, faster than ``folded`` does.
+    """
+    return text if text.isascii() else _ALONE.sub(r" \g<0> ", text.casefold())
 
 
 def _pattern(term: str, whole: bool) -> re.Pattern[str]:
-    """Return a pattern that matches the tokens of ``term`` in sequence, like the index does."""
-    tokens = _TOKEN.findall(term)
+    """Return a pattern that matches the tokens of ``term`` in sequence, like the index does.
+
+    It is for folded texts.
+    """
+    tokens = _TOKEN.findall(folded(term))
     starts = [re.escape(t) if _ALONE.match(t) else f"(?<!{_LETTER}){re.escape(t)}" for t in tokens]
     end = f"(?!{_LETTER})" if whole and not _ALONE.match(tokens[-1]) else ""
-    return re.compile(r"[\W_]*".join(starts) + end, re.IGNORECASE)
+    return re.compile(r"[\W_]*".join(starts) + end)
 
 
 @dataclass(frozen=True)
@@ -83,9 +101,9 @@ class Wanted:
             for quoted, word in _WORD.findall(query)
             if _TOKEN.search(quoted or word)
         ]
-        self._terms = [f'"{_apart(term)}"{"" if whole else "*"}' for term, whole in terms]
+        self._terms = [f'"{_indexed(term)}"{"" if whole else "*"}' for term, whole in terms]
         self.patterns = [_pattern(term, whole) for term, whole in terms]
-        """The same terms as patterns, for searching a text without the index."""
+        """The same terms as patterns, for searching a folded text without the index."""
 
     def all_words(self) -> str:
         """Return the ``terms`` for ``SearchIndex.match`` that require all words; may be empty."""
@@ -151,7 +169,7 @@ class SearchIndex:
     def add(self, batches: Iterable[list[Entry]]) -> None:
         """Add entries that follow ``last_seq``, each batch in one transaction."""
         for batch in batches:
-            texts = [(entry.seq, _apart(entry.text)) for entry in batch if entry.text]
+            texts = [(entry.seq, _indexed(entry.text)) for entry in batch if entry.text]
             kinds = [(entry.seq, entry.kind) for entry in batch if entry.text]
             newest = batch[-1]
             with self._transaction():

@@ -34,6 +34,11 @@ if TYPE_CHECKING:
     from prime_ext.session.session import Session
 
 
+BEFORE = "Überall etwas davor. " * 50
+
+BROKEN = sqlite3.OperationalError("disk I/O error")
+
+
 def say(session: Session, text: str) -> int:
     return session.append(UserMessage(text=text, content=[{"type": "text", "text": text}])).seq
 
@@ -77,16 +82,25 @@ def fill(session: Session) -> None:
         ("a[i] != b[j] holds", "!="),
         ("die Größe über alles", "größe"),
         ("résumé of the data", "resume"),
+        ("the resume of the data", "Résumé"),
+        ("mit der Straßenbahn", "strassenbahn"),
+        ("mit der Strassenbahn", "STRAẞENBAHN"),
+        ("decomposed: re\u0301sume\u0301", "résumé"),
+        ("the ﬁle that overﬂows", "file overflows"),
+        ("데이터를 분석하고", "분석"),
+        ("ガスのデータ", "ガス"),
         ("売上データの分析", "データ"),
         ("hash deadbeefcafe0123", "beefcafe"),
         ('print("a \\"b\\" c")', 'print("a'),
     ],
 )
-def test_exact_details_are_found(session: Session, fact: str, query: str) -> None:
+@pytest.mark.parametrize("indexed", [True, False])
+def test_exact_details_are_found(session: Session, fact: str, query: str, indexed: bool) -> None:
     fill(session)
-    seq = say(session, f"Something before. {fact} And something behind.")
+    seq = say(session, f"{BEFORE} {fact} And something behind.")
     fill(session)
-    hits = session.search(query)
+    with contextlib.nullcontext() if indexed else patch("sqlite3.connect", side_effect=BROKEN):
+        hits = session.search(query)
     assert seqs(hits) == [seq]
     assert hits[0].kind == "user_message"
     assert fact in hits[0].snippet
@@ -111,8 +125,7 @@ def test_words_are_found_inside_text_without_spaces(
     first = say(session, inside)
     second = say(session, f"{query.replace(chr(34), '')} at the beginning of a word")
     say(session, "模 房 ผ v 値 エ")
-    broken = sqlite3.OperationalError("disk I/O error")
-    with contextlib.nullcontext() if indexed else patch("sqlite3.connect", side_effect=broken):
+    with contextlib.nullcontext() if indexed else patch("sqlite3.connect", side_effect=BROKEN):
         assert set(seqs(session.search(query))) == {first, second}
 
 
@@ -179,6 +192,13 @@ def test_each_kind_that_has_content(session: Session) -> None:
         "tool_result",
     }
     assert session.search("wombat", ["error"])[0].snippet.endswith("The wombat died.")
+
+
+def test_arguments_that_are_lists_are_found_in_any_script(session: Session) -> None:
+    seq = call(session, "insert_cells", sources=["模型 = 1", "größe = 2"], options={"名": 3})
+    for query in ("模型", "größe", "名"):
+        (hit,) = session.search(query)
+        assert (hit.seq, query in hit.snippet) == (seq, True)
 
 
 def test_searches_do_not_find_searches(session: Session) -> None:
