@@ -6,12 +6,14 @@ import builtins
 import io
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from . import classes, digests, packing, patches
 from .pickling import ComponentPickler, Loss, PythonPickler, Reducing, SaveContext
 from .restorers import current, restorer
+from .shared_memory import TensorCameFirst
 from .sharing import memo_of
 
 
@@ -70,8 +72,15 @@ def combine(roots: list[Any], fast: list[str]) -> str:
 
 def dump(context: SaveContext, roots: list[Any], kind: Any) -> Component:
     """Pickle the roots one after the other with one memo, by a pickler of class ``kind``."""
+    while True:
+        with suppress(TensorCameFirst):
+            return _dump(context, roots, kind)
+
+
+def _dump(context: SaveContext, roots: list[Any], kind: Any) -> Component:
     file = io.BytesIO()
     pickler = kind(file, context)
+    pickler.may_start_over = True
     pickler.outlet.packs = True
     pickler.group_classes = {value for what, value in roots if what == "class"}
     for part in _parts(context, roots):

@@ -274,25 +274,32 @@ class _Work:
         self._parent[self._find(one)] = self._find(other)
 
     def _merge(self, done: set[Any]) -> None:
-        """Pickle the attempts that share an object again, as one component."""
+        """Pickle the attempts that share an object again, as one component, and outdated ones."""
         while True:
             self._note_large()
             groups: dict[int, list[int]] = {}
             for index in range(len(self._attempts)):
                 groups.setdefault(self._find(index), []).append(index)
-            if all(len(members) == 1 for members in groups.values()):
-                return
             before = self._attempts
+            outdated = set(map(id, self.context.outdated))
+            again = [
+                members
+                for members in groups.values()
+                if len(members) > 1 or id(before[members[0]].pickler) in outdated
+            ]
+            if not again:
+                return
+            self.context.outdated = []
             # Start over: note the attempts that stay, then pickle and note the merged ones.
             self._attempts, self._parent, self._owner, self._large = [], [], {}, []
             self._shared_freely = set()  # the merged attempts kept these objects alive
-            keep = [members[0] for members in groups.values() if len(members) == 1]
-            for index in keep:
-                self._add(before[index])
-            for members in groups.values():
-                if len(members) > 1:
-                    roots = (root for index in members for root in before[index].roots)
-                    self._attempt(sorted(roots, key=_order))
+            anew = {index for members in again for index in members}
+            for index, component in enumerate(before):
+                if index not in anew:
+                    self._add(component)
+            for members in again:
+                roots = (root for index in members for root in before[index].roots)
+                self._attempt(sorted(roots, key=_order))
             self._attempt_classes(done)
 
     def _pickle(self, roots: list[Any]) -> Component:

@@ -70,10 +70,49 @@ def _set_altair(options: dict[str, Any]) -> None:
         getattr(sys.modules["altair"], name).enable(active, **details)
 
 
+_TORCH_PRINTING = ("precision", "threshold", "edgeitems", "linewidth", "sci_mode")
+
+
+def _read_torch() -> dict[str, Any]:
+    torch: Any = sys.modules["torch"]
+    printing = vars(torch._tensor_str.PRINT_OPTS)
+    return {
+        "random": torch.get_rng_state().numpy().tobytes(),
+        "dtype": str(torch.get_default_dtype()).removeprefix("torch."),
+        "gradients": torch.is_grad_enabled(),
+        "deterministic": (
+            torch.are_deterministic_algorithms_enabled(),
+            torch.is_deterministic_algorithms_warn_only_enabled(),
+        ),
+        "printing": {name: printing[name] for name in _TORCH_PRINTING},
+    }
+
+
+def _set_torch(options: dict[str, Any]) -> None:
+    torch: Any = sys.modules["torch"]
+    torch.set_rng_state(torch.frombuffer(bytearray(options["random"]), dtype=torch.uint8))
+    torch.set_default_dtype(getattr(torch, options["dtype"]))
+    torch.set_grad_enabled(options["gradients"])
+    enabled, warn_only = options["deterministic"]
+    torch.use_deterministic_algorithms(enabled, warn_only=warn_only)
+    torch.set_printoptions(**options["printing"])
+
+
+def _read_mpmath() -> int:
+    precision: int = sys.modules["mpmath"].mp.prec
+    return precision
+
+
+def _set_mpmath(precision: int) -> None:
+    sys.modules["mpmath"].mp.prec = precision
+
+
 OPTIONS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
     "sklearn": (_read_sklearn, _set_sklearn),
     "xarray": (_read_xarray, _set_xarray),
     "plotly.io": (_read_plotly, _set_plotly),
     "altair": (_read_altair, _set_altair),
+    "torch": (_read_torch, _set_torch),
+    "mpmath": (_read_mpmath, _set_mpmath),
 }
 """Module → how to read its options as plain data, and how to set them."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from . import classes, patches
 from .pickling import ComponentPickler, Loss, SaveContext
-from .risk import TrialNeeded
+from .risk import StartOver
 from .unrestorable import Unrestorable
 
 
@@ -99,7 +99,7 @@ def _share(
             searcher.dump(classes.contents(context.classes[name]))
         else:
             searcher.dump(patches.value_at(name))
-    except (Exception, TrialNeeded):
+    except (Exception, StartOver):
         return None
     return Share(searcher.losses, searcher.notes, searcher.used_classes)
 

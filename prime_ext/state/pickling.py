@@ -25,7 +25,7 @@ from .deadline import DeadlineExceeded, deadline
 from .interrupts import is_interrupt
 from .packing import Outlet
 from .restorers import ALIAS, RESTORERS, current
-from .risk import TrialNeeded, guarded, remember_failure
+from .risk import StartOver, guarded, remember_failure
 from .unrestorable import Unrestorable, restore_placeholder
 
 PROTOCOL = 5
@@ -88,6 +88,8 @@ class SaveContext:
     importable: id → (class or function, whether it can be imported).
     sentinels: class → id → (module, name) of its sentinels.
     kept: caches of reducers, by keys of their choice.
+    outdated: picklers whose components have to be pickled again, since an object that was met later
+        owns memory that they contain (`shared_memory`).
     """
 
     namespace: dict[str, Any]
@@ -110,12 +112,14 @@ class SaveContext:
     importable: dict[int, tuple[Any, bool]] = field(default_factory=dict)
     sentinels: dict[type, dict[int, tuple[str, str]]] = field(default_factory=dict)
     kept: dict[Any, Any] = field(default_factory=dict)
+    outdated: list[Any] = field(default_factory=list)
 
 
 class Reducing:
     """The base of all picklers: applies plans, and collects classes, losses and notes."""
 
     memo: Any
+    may_start_over = False
 
     def __init__(self, file: io.BytesIO, context: SaveContext) -> None:
         # The callback is not a method of the pickler: such a cycle would keep it, and all objects
@@ -220,7 +224,7 @@ class SalvagePickler(Reducing, pickle.Pickler):
         try:
             reduction = super().reducer_override(value)
             return _reduction(value) if reduction is NotImplemented else reduction
-        except (TooManyLosses, TrialNeeded):
+        except (TooManyLosses, StartOver):
             raise
         except DeadlineExceeded:
             self._alarm.renew(LEAF_SECONDS, at_once=True)

@@ -8,6 +8,7 @@ windows on it into one component.
 from __future__ import annotations
 
 import copyreg
+import importlib
 import math
 import os
 import pickle
@@ -18,6 +19,7 @@ from .packing import MIN_BUFFER
 from .pickling import Reducing
 from .plans import inherits, reduces
 from .restorers import SandboxedResource, outside, restorer
+from .shared_memory import note_array
 from .unrestorable import Unrestorable, missed
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ _STRINGS_FROM = 10_000
 def reduce_plain_array(pickler: Reducing, array: np.ndarray[Any, Any]) -> Any:
     """Reduce an ordinary array in as few steps as possible: a list may hold tens of thousands."""
     if array.base is None and array.dtype.kind in _WITH_BUFFERS and array.flags.c_contiguous:
+        note_array(pickler, array)
         return _reduce_contiguous(array, array)
     return reduce_array(pickler, array)
 
@@ -57,6 +60,7 @@ def reduce_array(pickler: Reducing, array: np.ndarray[Any, Any]) -> Any:
     # Four references are the view's base, two local names and the argument: nobody else refers to
     # the owner. If this view shows only a small part of it, the rest cannot be reached any more.
     alone = _is_alone(pickler, array, base is owner and sys.getrefcount(owner) <= 4)
+    alone = alone and _shared_storage(owner.base) is None
     small = array.nbytes * 2 < owner.nbytes and 0 not in array.strides
     if alone and small and not pickler.context.keeps_owners:
         return _reduce_owner(pickler, array)
@@ -93,6 +97,8 @@ def _reduces_as_ndarray(kind: type) -> bool:
 def _reduce_owner(pickler: Reducing, array: np.ndarray[Any, Any]) -> Any:
     import numpy as np
 
+    if not array.dtype.hasobject and (array.flags.c_contiguous or array.flags.f_contiguous):
+        note_array(pickler, array)
     if type(array) is np.ndarray:
         return _reduce_plain(pickler, array)
     kind: type = np.ndarray if isinstance(array, np.memmap) else type(array)
@@ -305,6 +311,11 @@ def _reduce_on_foreign_memory(pickler: Reducing, array: np.ndarray[Any, Any], ba
     """Reduce an array on the memory of an object that is not an array, such as ``bytes``."""
     if isinstance(base, memoryview):
         base = base.obj
+    storage = _shared_storage(base)
+    if storage is not None:
+        offset = array.__array_interface__["data"][0] - storage.data_ptr()
+        on_storage = (array.dtype, array.shape, array.strides, offset, array.flags.writeable)
+        return _with_attributes((restore_on_storage, (storage, on_storage, type(array))), array)
     if isinstance(base, (bytes, bytearray)) and array.flags.c_contiguous:
         address = array.__array_interface__["data"][0]
         start = address - _address(base)
@@ -312,6 +323,33 @@ def _reduce_on_foreign_memory(pickler: Reducing, array: np.ndarray[Any, Any], ba
             window = (array.dtype, array.shape, start, array.flags.writeable)
             return _with_attributes((restore_on_bytes, (base, window, type(array))), array)
     return _reduce_owner(pickler, array)
+
+
+def _shared_storage(base: Any) -> Any:
+    """Return the storage of a tensor that is the base of an array; None if it has no other users,
+    or if the base is not a tensor."""
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not isinstance(base, torch.Tensor):
+        return None
+    storage = base.untyped_storage()
+    count = getattr(torch._C, "_storage_Use_Count", None)
+    # Two uses are the tensor itself and the storage's Python object.
+    return None if count is not None and count(storage._cdata) <= 2 else storage
+
+
+@restorer
+def restore_on_storage(storage: Any, window: tuple[Any, ...], kind: Any) -> Any:
+    import numpy as np
+
+    dtype, shape, strides, offset, writeable = window
+    torch: Any = importlib.import_module("torch")
+    size = dtype.itemsize
+    tensor = torch.empty(0, dtype=torch.from_numpy(np.empty(0, dtype)).dtype)
+    tensor.set_(storage, offset // size, shape, [stride // size for stride in strides])
+    array: Any = tensor.numpy()
+    if not writeable:
+        array.flags.writeable = False
+    return array if kind is np.ndarray else array.view(kind)
 
 
 def _address(base: Any) -> int:

@@ -51,7 +51,11 @@ def _hooks_of(kind: type) -> tuple[Any, ...]:
     return tuple(getattr(kind, name, None) for name in _HOOKS)
 
 
-class TrialNeeded(BaseException):
+class StartOver(BaseException):
+    """Raised through a pickler to pickle the component again, with what is known by then."""
+
+
+class TrialNeeded(StartOver):
     """Raised through the pickler by the first object of a risky type that was not tried yet."""
 
     def __init__(self, kind: type) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 
 from . import library_objects, plans
 from .pickling import ComponentPickler, SaveContext
-from .risk import TrialNeeded
+from .risk import StartOver
 
 LARGE = 64 * 1024
 """Size in bytes from which a shared ``bytes`` object is worth storing only once."""
@@ -64,7 +64,7 @@ def is_apart(
             file.truncate()
             try:
                 probe.dump(value)
-            except (Exception, TrialNeeded):
+            except (Exception, StartOver):
                 return False
             # A mere reference: the protocol (2 bytes), BINGET or LONG_BINGET, and STOP.
             if file.tell() <= 8 and file.getbuffer()[2] in b"hj" and matters(context, value):
