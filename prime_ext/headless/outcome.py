@@ -39,6 +39,7 @@ _OF_CODE = {
     "no_credentials": ExitStatus.NO_MODEL,
     "bad_credentials": ExitStatus.NO_MODEL,
     "model_not_found": ExitStatus.NO_MODEL,
+    "not_messages_api": ExitStatus.NO_MODEL,
     "not_installed": ExitStatus.NO_MODEL,
     "unreachable": ExitStatus.NO_MODEL,
     "open_elsewhere": ExitStatus.OPEN_ELSEWHERE,

@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import importlib.util
 import os
+import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -185,7 +186,7 @@ class Connection:
 
     def _base_url(self, credential: Credential) -> str | None:
         if self.provider == "anthropic":
-            return credential.base_url if credential.provider == "anthropic" else None
+            return _sdk_base(credential.base_url) if credential.provider == "anthropic" else None
         if credential.provider == self.provider and credential.source == "stored":
             return credential.base_url
         # ANTHROPIC_BASE_URL is meant for Anthropic's own API, the trait for the provider in use.
@@ -263,6 +264,11 @@ class Connection:
         if self._config.project and "base_url" not in common:
             common["resource"] = self._config.project
         return sdk.AsyncAnthropicFoundry(api_key=key, **common)
+
+
+def _sdk_base(url: str | None) -> str | None:
+    """Return ``url`` without the path that the SDK appends, which is often copied with it."""
+    return re.sub(r"/v1(/messages|/models)?/*$", "", url) if url else url
 
 
 def _host_of(url: str) -> str:

@@ -148,6 +148,15 @@ def _refused(status: int, kind: str, message: str, peer: Peer) -> ModelError:
             code="bad_credentials",
             hint="Choose another model, or use a key that may use it.",
         )
+    # A server of one's own that lacks the path names no model; the type may be the same.
+    named = "model" in message.lower() or peer.model in message
+    if status == 404 and peer.provider == "anthropic" and not named:
+        return ModelError(
+            f"{peer.host} does not speak the Messages API at the URL that is set.{said}",
+            code="not_messages_api",
+            hint="Check the URL and its path. A server that speaks only the OpenAI API needs a "
+            "proxy that translates, such as LiteLLM.",
+        )
     if status == 404 or kind == "not_found_error":
         return ModelError(
             f"{peer.host} has no model {peer.model!r}.{said}",

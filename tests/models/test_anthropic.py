@@ -200,11 +200,12 @@ async def test_stopping_closes_the_connection(
         (Failure(401, "invalid x-api-key"), "bad_credentials", "Correct ModelConfig.api_key"),
         (Failure(403, "not yours"), "bad_credentials", "Choose another model"),
         (Failure(404, "model: x"), "model_not_found", "Choose another model"),
+        (Failure(404, "File Not Found"), "not_messages_api", "Check the URL"),
         (Failure(413, "too large"), "request_too_large", "Compact"),
         (Failure(400, "Your credit balance is too low"), "bad_request", "billing"),
         (Failure(400, "tools.0: bad"), "bad_request", "log"),
     ],
-    ids=["401", "403", "404", "413", "billing", "400"],
+    ids=["401", "403", "404", "no such path", "413", "billing", "400"],
 )
 async def test_what_does_not_pass_is_said_at_once(
     messages_api: MessagesAPI, model: Any, failure: Failure, code: str, hint: str

@@ -64,6 +64,16 @@ async def test_the_configured_model_comes_first(
     assert [info.id for info in listed if info.default] == ["my-own-model"]
 
 
+@pytest.mark.parametrize("path", ["/", "/v1", "/v1/", "/v1/messages"])
+async def test_a_url_with_a_part_of_the_api_in_its_path(
+    messages_api: MessagesAPI, registry: ModelRegistry, model_config: ModelConfig, path: str
+) -> None:
+    model_config.base_url = messages_api.url + path
+    messages_api.enqueue(reply("in"))
+    model = registry.get("anthropic", await registry.default_model("anthropic"))
+    assert (await final(model, ask())).content[0]["text"] == "in"
+
+
 async def test_a_server_without_a_list(messages_api: MessagesAPI, registry: ModelRegistry) -> None:
     messages_api.lists_models = False
     assert await registry.default_model("anthropic") == "claude-sonnet-5-5"
