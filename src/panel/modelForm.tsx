@@ -24,6 +24,11 @@ export function ModelForm(props: { state: IPanelState }): JSX.Element {
   const keyId = React.useId();
   const urlId = React.useId();
   const close = (): void => controller.showSheet('none');
+  const choose = (chosen: typeof kind): void => {
+    setKind(chosen);
+    // It was said of the other kind.
+    setFailure(null);
+  };
 
   const connect = async (): Promise<void> => {
     const apiKey = key.current!.value.trim();
@@ -91,7 +96,7 @@ export function ModelForm(props: { state: IPanelState }): JSX.Element {
               type="radio"
               name="kind"
               checked={kind === 'anthropic'}
-              onChange={() => setKind('anthropic')}
+              onChange={() => choose('anthropic')}
             />
             {trans.__('Anthropic')}
           </label>
@@ -100,7 +105,7 @@ export function ModelForm(props: { state: IPanelState }): JSX.Element {
               type="radio"
               name="kind"
               checked={kind === 'server'}
-              onChange={() => setKind('server')}
+              onChange={() => choose('server')}
             />
             {trans.__('Another server that speaks the Messages API')}
           </label>
@@ -159,7 +164,11 @@ export function ModelForm(props: { state: IPanelState }): JSX.Element {
       </form>
       {server?.credentials === 'stored' && (
         <div className="jp-prime-Form-stored">
-          <span>{trans.__('A key is stored on the server.')}</span>
+          <span>
+            {server.endpoint
+              ? trans.__('The connection to %1 is stored.', server.endpoint)
+              : trans.__('A key is stored on the server.')}
+          </span>
           <button
             type="button"
             className="jp-prime-Button"

@@ -262,6 +262,7 @@ test.describe('a model is connected', () => {
     await expect(panel.failure).toContainText('The API key is missing.');
 
     await form.getByLabel(/^Another server/).check();
+    await expect(panel.failure).toBeHidden();
     await form.getByLabel('Base URL').fill('http://127.0.0.1:9');
     await connect.click();
     await expect(form.getByRole('status')).toContainText('127.0.0.1:9');
@@ -290,6 +291,8 @@ test.describe('a model is connected', () => {
     await panel.model.click();
     await panel.menuItem('Connect a model…').click();
     await expect(key).toHaveValue('');
+    const { host } = new URL(process.env.PRIME_TEST_API!);
+    await expect(form).toContainText(`The connection to ${host} is stored.`);
     await form.getByRole('button', { name: 'Remove it' }).click();
     await panel.button('New session').click();
     await expect(panel.model).toHaveText('Offline agent');
