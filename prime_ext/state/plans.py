@@ -80,6 +80,11 @@ def plan_for(pickler: Reducing, kind: type) -> Plan:
         )
         if plan is not None:
             return plan
+    return made_plan(pickler, kind)
+
+
+def made_plan(pickler: Reducing, kind: type) -> Plan:
+    """Return the plan of the first maker that has one for the type."""
     for maker in _MAKERS:
         made = maker(pickler, kind)
         if made is not None:

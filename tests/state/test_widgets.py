@@ -21,6 +21,8 @@ class Double(widgets.IntSlider):
     def double(self): return 2 * self.value
 double = Double(7)
 slider.value = 9
+choice = widgets.Dropdown(options=[("one", 1), ("two", 2)], value=2)
+several = widgets.SelectMultiple(options=["a", "b", "c"], value=("a", "c"))
 closed = widgets.IntSlider(); closed.close()
 before = list(seen)
 """
@@ -34,7 +36,7 @@ def test_widgets(kernel_at: Callable[..., Kernel], tmp_path: Path) -> None:
         from prime_ext import state as _state
         _key = b"k" * 32
         _saved = _state.save({str(tmp_path / "s")!r}, key=_key, verify="wait").names
-        for _name in "slider button box text label link interactive double".split():
+        for _name in "slider button box text label link interactive double choice several".split():
             assert _saved[_name].status == "verified", (_name, _saved[_name])
         assert _saved["closed"].status == "degraded" and "closed" in _saved["closed"].reason
         """
@@ -61,6 +63,9 @@ def test_widgets(kernel_at: Callable[..., Kernel], tmp_path: Path) -> None:
         interactive.children[0].value = 4
         assert seen == [*before, 11, "click", 4] and interactive.kwargs == {"n": 4}
         assert type(double) is Double and double.double() == 14 and link.source[0] is text
+        assert (choice.value, choice.options) == (2, (("one", 1), ("two", 2)))
+        choice.value = 1
+        assert choice.index == 0 and choice.label == "one" and several.value == ("a", "c")
         assert "closed" in repr(closed) and "Unrestorable" in repr(closed)
         """
     )
@@ -71,6 +76,44 @@ def test_widgets(kernel_at: Callable[..., Kernel], tmp_path: Path) -> None:
     }
     fresh.client.shell_channel.send(fresh.client.session.msg("comm_msg", content))
     fresh.run("assert slider.value == 21 and seen[-1] == 21")
+
+
+def test_observers_of_traits(kernel_at: Callable[..., Kernel], tmp_path: Path) -> None:
+    kernel = kernel_at()
+    kernel.run(
+        f"""
+        import traitlets
+        class Setting(traitlets.HasTraits):
+            rate = traitlets.Int(1)
+            names = traitlets.List()
+            @traitlets.observe("rate")
+            def _changed(self, change): seen.append(("of the class", change["new"]))
+            @traitlets.validate("rate")
+            def _check(self, proposal): return min(proposal["value"], 10)
+        seen, first, second = [], Setting(names=["a"]), Setting()
+        first.observe(seen.append, "names")
+        linked = traitlets.dlink((first, "rate"), (second, "rate"), lambda rate: rate + 1)
+        seen.clear()
+        from prime_ext import state as _state
+        _names = _state.save({str(tmp_path / "s")!r}, key=b"k" * 32, verify="wait").names
+        assert _names["first"].status == _names["linked"].status == "verified", _names
+        """
+    )
+    fresh = kernel_at()
+    fresh.run(
+        f"""
+        from prime_ext import state as _state
+        _state.load({str(tmp_path / "s")!r}, key=b"k" * 32)
+        assert first.names == ["a"] and seen == []
+        first.rate = 20
+        assert (first.rate, second.rate) == (10, 10)
+        assert seen == [("of the class", 10)] * 2, seen
+        first.names = ["b"]
+        assert seen[2]["new"] == ["b"] and len(seen) == 3, seen
+        linked.unlink(); first.rate = 3
+        assert second.rate == 10
+        """
+    )
 
 
 def test_other_widgets_are_named(kernel_at: Callable[..., Kernel], tmp_path: Path) -> None:
