@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from unittest.mock import patch
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from prime_ext.context.note import (
+    PROMPT_VERSION,
     Note,
     behind,
     fingerprint,
@@ -126,6 +128,8 @@ def test_a_note_does_not_hold_for_anything_else(records: list[AnyRecord]) -> Non
     ):
         assert not holds(note, other)
         assert not is_made_of(note, other)
+    with patch("prime_ext.context.note.PROMPT_VERSION", PROMPT_VERSION + 1):
+        assert not holds(note, projection)
 
 
 def test_a_reply_of_thinking_alone_does_not_follow_a_note() -> None:
