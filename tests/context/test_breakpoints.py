@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from prime_ext.context.breakpoints import EPHEMERAL, LOOK_BACK_MARK, ONE_HOUR, place_marks
+from prime_ext.context.breakpoints import LOOK_BACK_MARK, place_marks
 
 SYSTEM = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
 
@@ -25,9 +25,9 @@ def marked(messages: list[dict[str, Any]]) -> list[tuple[int, int]]:
 def test_the_end_of_the_system_prompt_lives_an_hour_and_the_input_stays_as_it_was() -> None:
     messages = [message("user", "hi")]
     system, placed = place_marks(SYSTEM, messages)
-    assert system[1]["cache_control"] == ONE_HOUR
+    assert system[1]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
     assert "cache_control" not in system[0]
-    assert placed[0]["content"][0]["cache_control"] == EPHEMERAL
+    assert placed[0]["content"][0]["cache_control"] == {"type": "ephemeral"}
     assert "cache_control" not in SYSTEM[1]
     assert "cache_control" not in messages[0]["content"][0]
 
