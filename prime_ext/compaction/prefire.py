@@ -76,6 +76,7 @@ class _Job:
     messages: Sequence[ProjectedMessage]
     """Messages that the model reads: the covered ones, or the previous note and those since."""
     room: Room
+    strategy: Strategy
     rolled: bool
     """Whether a previous note is rolled forward."""
     rebuild: bool
@@ -324,7 +325,7 @@ class Prefire:
             found = ""
             if job.rebuild:
                 found = await asyncio.to_thread(extraction, self._session.log, through)
-            summary = await approach.strategy.summarise(
+            summary = await job.strategy.summarise(
                 job.projection,
                 job.messages,
                 approach.model,
@@ -409,6 +410,7 @@ def _first(approach: Approach, context: Measured) -> _Job | None:
         length,
         projection.messages[:length],
         _room(approach, context),
+        approach.strategy,
         rolled=False,
         rebuild=rebuild_is_due(approach.compactions),
     )
@@ -435,6 +437,7 @@ def _rolled(note: Note, approach: Approach, context: Measured) -> _Job | None:
         length,
         behind(note, messages[noted:length]),
         _room(approach, context),
+        approach.strategy.for_merging(note),
         rolled=True,
         rebuild=False,
     )

@@ -145,7 +145,9 @@ class Replacing:
         room = min(room, tail_room(limits, self._overhead, self._budget // 2))
         cut = cut_index(messages, self._sizes, max(0, min(keep_tail, room)))
         if self._note is None:
-            return await self._by_model(messages[:cut], self._sizes[:cut], cut, "single_pass")
+            return await self._by_model(
+                messages[:cut], self._sizes[:cut], cut, "single_pass", self._terms.strategy
+            )
         noted = split(messages, self._note)
         tail = sum(self._sizes[noted:])
         note_size = self._count(self._note.text)
@@ -156,10 +158,17 @@ class Replacing:
             )
         cut = max(cut, noted)
         prefix = behind(self._note, messages[noted:cut])
-        return await self._by_model(prefix, [note_size, *self._sizes[noted:cut]], cut, "merge")
+        sizes = [note_size, *self._sizes[noted:cut]]
+        strategy = self._terms.strategy.for_merging(self._note)
+        return await self._by_model(prefix, sizes, cut, "merge", strategy)
 
     async def _by_model(
-        self, prefix: Sequence[ProjectedMessage], sizes: Sequence[int], cut: int, path: str
+        self,
+        prefix: Sequence[ProjectedMessage],
+        sizes: Sequence[int],
+        cut: int,
+        path: str,
+        strategy: Strategy,
     ) -> Replacement:
         terms = self._terms
         self._progress("Summarising the conversation")
@@ -175,7 +184,7 @@ class Replacing:
                     terms.model,
                     terms.limits,
                     self._count,
-                    first=terms.strategy,
+                    first=strategy,
                     instructions=terms.instructions,
                     extraction=found,
                     on_retry=self._on_retry,

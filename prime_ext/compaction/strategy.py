@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from prime_ext.compaction.summarise import Room, Summary, summarise, summarise_on_server
+from prime_ext.context.note import Note
 from prime_ext.context.plan import Prune
 from prime_ext.context.projection import ProjectedMessage, Projection
 from prime_ext.context.prune import pruning
@@ -45,6 +46,15 @@ class Strategy:
     def makes_blocks(self) -> bool:
         """Whether the model's server makes the summaries, as signed blocks."""
         return self.summarise is summarise_on_server
+
+    def for_merging(self, note: Note) -> Strategy:
+        """Return the strategy for a summary of ``note`` and the messages since.
+
+        If the note is a text, the model's server must not make that summary: it would sign a block
+        for a conversation that begins with the note, but the thinking in the messages since is
+        bound to the conversation that the note replaces. After the block it would be refused.
+        """
+        return CLIENT if note.block is None else self
 
 
 CLIENT = Strategy(pruning, summarise)

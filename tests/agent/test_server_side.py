@@ -12,7 +12,14 @@ from prime_ext.session.records import CompactionEnd, Prune
 from tests.agent.conftest import NewSession
 from tests.agent.driver import Driver
 from tests.agent.test_compaction import SUMMARY, is_summary_request
-from tests.agent.test_prefire import CONTEXT, compacted, note_made, rows
+from tests.agent.test_prefire import (
+    CONTEXT,
+    background_done,
+    compacted,
+    is_rolled,
+    note_made,
+    rows,
+)
 from tests.messages_api.received import Received
 from tests.messages_api.script import Answer, Thinking, call, reply
 
@@ -153,6 +160,42 @@ class TestCompaction:
         assert SUMMARY in str(end.summary)
         asked = [is_on_server(r) for r in session.api.requests if betas(r)]
         assert asked == ([] if why == "not offered" else [True])
+        assert refusals(session) == []
+
+
+class TestTextNotes:
+    """The server makes no block for the first note, so that this is a text."""
+
+    @pytest.fixture(params=["rolled", "merged"])
+    def way(self, request: pytest.FixtureRequest) -> str:
+        return str(request.param)
+
+    @pytest.fixture
+    def prime_config(self, way: str) -> dict[str, Any]:
+        tail = 6_000 if way == "rolled" else 300
+        context = {**CONTEXT, "keep_tail_tokens": tail, "server_side": "compaction"}
+        return {"ContextConfig": context}
+
+    async def test_thinking_is_never_behind_a_block_that_was_made_of_one(
+        self, new_session: NewSession, way: str
+    ) -> None:
+        session = await new_session()
+        model = Model()
+
+        def respond(request: Received) -> Answer:
+            begun = session.records("prefire_end")
+            return model(request) if begun or not is_on_server(request) else reply(" ")
+
+        session.api.respond = respond
+        note = await note_made(session)
+        assert (note.outcome, note.block) == ("ok", None)
+        for number in range(30):
+            await session.ask(f"Rows, later part {number}.")
+            if way == "rolled":
+                await background_done(session)
+        rolls = [r for r in session.records("prefire_start") if is_rolled(r)]
+        paths = [r.path for r in session.records("compaction_end") if isinstance(r, CompactionEnd)]
+        assert rolls if way == "rolled" else "merge" in paths
         assert refusals(session) == []
 
 
