@@ -8,22 +8,33 @@ takes no virtual time.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import selectors
+import struct
+import termios
+import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from anyio import CapacityLimiter
 from anyio.to_thread import current_default_thread_limiter
 
 from tests.messages_api.clock import Clock
 
+if TYPE_CHECKING:
+    from _typeshed import FileDescriptorLike
+
 _Result = TypeVar("_Result")
 
 LONG_JUMP_SECONDS = 1.0
 ON_THE_WIRE_SECONDS = 0.002
-"""How long loopback may take to deliver what was written; real time. Before a long jump, which may
-be to a timeout, it is waited for; it is a thousand times more than it takes."""
+"""How long loopback may take to deliver what has left the sender; real time. Before a long jump,
+which may be to a timeout, it is waited for."""
+WITHHELD_SECONDS = 2.0
+"""How long a jump waits for bytes that the system keeps back from a receiver; real time. If its
+window was nearly closed, the sender probes it only after some 200 ms. Bytes that are there longer
+are those of a receiver who does not read, and may itself wait for the jump."""
 
 
 class _Selector(selectors.DefaultSelector):
@@ -37,6 +48,15 @@ class _Selector(selectors.DefaultSelector):
         """Counts those that anyio has, which keeps threads of its own."""
         self.passed = 0.0
         """Virtual seconds so far."""
+        self._seen: set[int] = set()
+        """Descriptors that were waited for; some may be closed by now, or be something else."""
+
+    def register(
+        self, fileobj: FileDescriptorLike, events: int, data: Any = None
+    ) -> selectors.SelectorKey:
+        key = super().register(fileobj, events, data)
+        self._seen.add(key.fd)
+        return key
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is not None and timeout <= 0:
@@ -45,10 +65,31 @@ class _Selector(selectors.DefaultSelector):
             return super().select(None)
         ready = super().select(0)
         if not ready and timeout > LONG_JUMP_SECONDS:
-            ready = super().select(ON_THE_WIRE_SECONDS)
+            ready = self._select_once_delivered()
         if not ready:
             self.passed += timeout
         return ready
+
+    def _select_once_delivered(self) -> list[tuple[selectors.SelectorKey, int]]:
+        give_up_at = time.monotonic() + WITHHELD_SECONDS
+        while True:
+            # In this order: what was delivered is then seen.
+            delivered = not self._is_sending()
+            ready = super().select(ON_THE_WIRE_SECONDS)
+            if ready or delivered or time.monotonic() > give_up_at:
+                return ready
+
+    def _is_sending(self) -> bool:
+        """Whether a receiver has yet to acknowledge anything that was written to a socket."""
+        return any(_unacknowledged(descriptor) for descriptor in tuple(self._seen))
+
+
+def _unacknowledged(descriptor: int) -> int:
+    """Bytes written that the other side has not acknowledged: Linux, tcp(7), ``SIOCOUTQ``."""
+    try:
+        return int(struct.unpack("i", fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(4)))[0])
+    except OSError:  # closed, or nothing that is written to
+        return 0
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import time
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,51 @@ def test_virtual_time_waits_for_work_and_for_nothing_else() -> None:
     started = time.monotonic()
     assert virtual_time.run(main()) == (0.0, 86_400)
     assert time.monotonic() - started < 60
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_CORK"), reason="only Linux can withhold bytes")
+def test_virtual_time_waits_for_bytes_that_the_system_withholds() -> None:
+    """As it does in a large request, if the receiver's window is nearly closed."""
+
+    async def main() -> tuple[bytes, float]:
+        loop = asyncio.get_running_loop()
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(await reader.read(100))
+            writer.close()
+
+        async with await asyncio.start_server(answer, "127.0.0.1") as server:
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+            writer.write(b"request")
+            reply = await asyncio.wait_for(reader.read(), 120)
+            writer.close()
+        return reply, loop.time()
+
+    assert virtual_time.run(main()) == (b"request", 0.0)
+
+
+def test_virtual_time_does_not_wait_for_a_receiver_who_does_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(virtual_time, "WITHHELD_SECONDS", 0.01)
+
+    async def main() -> tuple[int, float]:
+        loop = asyncio.get_running_loop()
+        left, right = socket.socketpair()
+        with left, right:
+            left.setblocking(False)
+            right.setblocking(False)
+            body = bytes(50_000_000)
+            sending = asyncio.create_task(loop.sock_sendall(left, body))
+            await asyncio.sleep(3_600)
+            received = 0
+            while received < len(body):
+                received += len(await loop.sock_recv(right, 1_000_000))
+            await sending
+            return received, loop.time()
+
+    assert virtual_time.run(main()) == (50_000_000, 3_600.0)
 
 
 @pytest.mark.parametrize("tokens", [1, 14, 15, 800, 6_000])
