@@ -124,7 +124,7 @@ def targets(runs: Sequence[Run]) -> list[Measure]:
             "%",
         ),
         measure("cheaper, half the threshold", _less(half["cost_usd"], usual["cost_usd"]), "%"),
-        measure("errors recorded", len(ours["problems"]), "", below=1),
+        measure("errors, and requests sent again", len(ours["problems"]), "", below=1),
         measure("largest context", _of_window(ours), "% of window", below=80),
         measure("largest context, full history", _of_window(full), "% of window"),
         measure(
@@ -328,7 +328,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"\n{script.name}: {script.model}, window {script.window:,} tokens ({spent:.0f} s)\n")
         print(table(runs))
         for problem in runs[0].problems:
-            print(f"\nRecorded: {problem}")
+            print(f"\nProblem: {problem}")
         measures += targets(runs)
     print(
         f"\nLatency: {LATENCY.first_token_s} s to the first token, "

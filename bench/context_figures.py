@@ -75,7 +75,7 @@ class Run:
     notes: Counter[str] = field(default_factory=Counter)
     """How notes made ahead ended: ``used``, ``wasted``, ``open`` at the end of the session."""
     problems: list[str] = field(default_factory=list)
-    """Errors that were recorded."""
+    """Errors that were recorded, compactions that failed, and requests that were sent again."""
     frozen: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """``system`` and ``tools`` of its first request, without cache marks."""
 
