@@ -25,6 +25,7 @@ from . import (
 )
 from .errors import SnapshotCorrupt
 from .format import Head, Manifest
+from .function_settings import is_place
 from .loader import Loader
 from .namespace import current_namespace, user_names
 from .offload import monotonic_ms
@@ -134,12 +135,14 @@ def load(
         _set_aside(source, generation)
         raise
     namespace.update(restored.values)
+    settings = {w: restored.patched.pop(w) for w in filter(is_place, list(restored.patched))}
     _patch(restored.patched, report)
     if state is not None:
         process_state.apply_late(state, namespace, report.notes)
         if names is None:
             with restorers.loading(loader.context):
                 history.restore(state.get("history"), namespace, set(restored.values))
+    _patch(settings, report)  # now, because setting other options may have reset these
     fill_report(report, head.manifest, to_load, restored)
     if not report.complete:
         recipes.complete(report, head.manifest, loader.cells())

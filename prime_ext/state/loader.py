@@ -96,7 +96,12 @@ class Loader:
         extent = self.head.manifest.process_state
         if extent is None:
             raise SnapshotMissing("The snapshot has no process state.")
-        state: dict[str, Any] = pickle.loads(self.stream(extent))
+        try:
+            state: dict[str, Any] = pickle.loads(self.stream(extent))
+        except (SnapshotError, OSError):
+            raise
+        except Exception as error:  # it holds objects of a library that is not here
+            raise SnapshotCorrupt(f"it cannot be read here: {describe(error)}") from error
         return state
 
     def cells(self) -> list[str]:

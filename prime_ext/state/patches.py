@@ -2,7 +2,7 @@
 
 A patched function is found by its globals: it belongs to the notebook, but is an attribute of a
 module or of a class in one. Only modules that the namespace refers to are searched. Other values
-are found by `module_changes`.
+are found by `module_changes`, functions among the settings of libraries by `function_settings`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from . import module_changes
+from . import function_settings, module_changes
 from .pickling import import_module
 
 
@@ -30,6 +30,7 @@ def find(namespace: dict[str, Any]) -> list[str]:
         if sys.modules.get(module.__name__) is module and module.__name__ != "__main__":
             found.extend(f"{module.__name__}:{where}" for where in _in_module(module, namespace))
     found.extend(module_changes.find(namespace)[0])
+    found.extend(function_settings.find(namespace))
     return found
 
 
@@ -49,6 +50,8 @@ def _is_own(value: Any, namespace: dict[str, Any]) -> bool:
 
 def value_at(where: str) -> Any:
     """Return the value at a place that `find` returned."""
+    if function_settings.is_place(where):
+        return function_settings.value_at(where)
     module, _, path = where.removesuffix("[]").partition(":")
     owner = sys.modules[module]
     *parents, name = path.split(".")
@@ -59,6 +62,9 @@ def value_at(where: str) -> Any:
 
 def put(where: str, value: Any) -> None:
     """Apply a patch again, importing the module if necessary."""
+    if function_settings.is_place(where):
+        function_settings.put(where, value)
+        return
     module, _, path = where.removesuffix("[]").partition(":")
     owner: Any = import_module(module, "")
     *parents, name = path.split(".")

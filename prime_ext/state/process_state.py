@@ -56,6 +56,7 @@ def capture(context: SaveContext, filters: list[tuple[Any, ...]]) -> dict[str, A
         "libraries": {},
         "matplotlib_backend": _safely(_matplotlib_backend),
         "extensions": _loaded_extensions(),
+        "ipython": _safely(_read_ipython),
         "registered": _safely(lambda: registrations.find(context.namespace)[0]),
         "autoreload": _safely(_autoreload),
     }
@@ -104,10 +105,12 @@ def apply_late(state: dict[str, Any], namespace: dict[str, Any], notes: list[str
             if name not in found.extension_manager.loaded:
                 load = functools.partial(found.run_line_magic, "load_ext", name)
                 _try(load, notes, f"the extension {name}")
+        if state.get("ipython"):
+            _try(lambda: _set_ipython(state["ipython"]), notes, "the settings of IPython")
         if state.get("autoreload") is not None:
             _try(lambda: _set_autoreload(state["autoreload"]), notes, "autoreload")
     for module, value in state["libraries"].items():
-        if module in sys.modules:
+        if module in sys.modules and value is not None:
             _, restore = _LIBRARIES[module]
             _try(functools.partial(restore, value), notes, f"the options of {module}")
     for registered in state.get("registered") or ():
@@ -158,6 +161,41 @@ def _loaded_extensions() -> list[str]:
     return [] if found is None else sorted(found.extension_manager.loaded - {"storemagic"})
 
 
+_FIGURES = ("close_figures", "print_figure_kwargs", "figure_formats")
+
+
+def _read_ipython() -> dict[str, Any] | None:
+    found = shell()
+    if found is None:
+        return None
+    inline = sys.modules.get("matplotlib_inline.config")
+    figures: Any = None
+    if inline is not None and inline.InlineBackend.initialized():
+        figures = inline.InlineBackend.instance()
+    return {
+        "ast_node_interactivity": found.ast_node_interactivity,
+        "float_precision": found.display_formatter.formatters["text/plain"].float_precision,
+        "figures": figures and {name: getattr(figures, name) for name in _FIGURES},
+    }
+
+
+def _set_ipython(state: dict[str, Any]) -> None:
+    found = shell()
+    found.ast_node_interactivity = state["ast_node_interactivity"]
+    text = found.display_formatter.formatters["text/plain"]
+    if text.float_precision != state["float_precision"]:
+        text.float_precision = state["float_precision"]
+    if state["figures"]:
+        inline: Any = importlib.import_module("matplotlib_inline.config")
+        figures = inline.InlineBackend.instance(parent=found)
+        figures.shell = found
+        if figures not in found.configurables:
+            found.configurables.append(figures)  # what `%config` can change
+        for name, value in state["figures"].items():
+            if getattr(figures, name) != value:
+                setattr(figures, name, value)
+
+
 def _reloader() -> Any:
     found = shell()
     if found is None:
@@ -183,11 +221,17 @@ def _set_autoreload(state: tuple[bool, bool]) -> None:
 def _read_numpy() -> dict[str, Any]:
     import numpy as np
 
+    printing = np.get_printoptions()
     return {
-        "print": np.get_printoptions(),
+        # Functions among them may be the notebook's: see `function_settings`.
+        "print": {name: value for name, value in printing.items() if not _is_function(value)},
         "errors": np.geterr(),
         "random": np.random.get_state(legacy=False) if "numpy.random" in sys.modules else None,
     }
+
+
+def _is_function(value: Any) -> bool:
+    return callable(value) or isinstance(value, dict)
 
 
 def _set_numpy(state: dict[str, Any]) -> None:

@@ -23,6 +23,7 @@ from . import (
     library_settings,
     lock,
     module_changes,
+    plain_state,
     process_state,
     registrations,
     size_budget,
@@ -35,7 +36,6 @@ from .errors import SnapshotError, SnapshotMissing, SnapshotWriteError
 from .format import Manifest
 from .namespace import current_namespace, stray_keys, user_names
 from .offload import Writing, monotonic_ms
-from .pickling import SaveContext
 from .process import PROCESS
 from .quiet import Quiet
 from .recipes import Recipes, type_name
@@ -200,12 +200,14 @@ def begin(
                 "The snapshot that was here is damaged or signed with another key. It is set "
                 "aside, and loaded with generation='kept' and its own key."
             )
+        recorded, left_out = plain_state.dump(process_state.capture(pickled.context, filters))
+        report.notes += left_out
         job = writer.Job(
             directory=target,
             key=key,
             components=pickled.components,
             skeletons=pickled.skeletons,
-            process_state=pickle_process_state(pickled.context, filters),
+            process_state=recorded,
             manifest=manifest,
             last=last,
             last_intact=intact,
@@ -243,13 +245,6 @@ def _unsaved_changes(namespace: dict[str, Any], pickled: Pickled) -> list[str]:
         f"{place.removesuffix('[]')} was set by the notebook and is not saved: {why}"
         for place, why in reasons.items()
     ] + [f"{what} is not saved: run the cell that makes it again" for what in unnamed]
-
-
-def pickle_process_state(context: SaveContext, filters: list[tuple[Any, ...]]) -> bytes:
-    """Return the process-state record as a pickle of plain data."""
-    import pickle
-
-    return pickle.dumps(process_state.capture(context, filters), 5)
 
 
 def _chosen(

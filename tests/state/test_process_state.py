@@ -342,3 +342,91 @@ def test_what_was_registered_with_ipython_and_pandas(
         assert (alias.magic_name, alias.magic_params) == ("timeit", "-n 1")
         """
     )
+
+
+def test_functions_among_the_settings(kernel_at: Callable[..., Kernel], tmp_path: Path) -> None:
+    """Such as the formats of numbers that many notebooks begin with, and magics of the notebook."""
+    kernel = kernel_at()
+    kernel.run(
+        """
+        import numpy as np, pandas as pd
+        digits = 3
+        np.set_printoptions(suppress=True, formatter={"float": lambda x: f"{x:.{digits}f}"})
+        pd.options.display.float_format = "{:,.1f}".format
+        from IPython.core.magic import Magics, line_magic, magics_class, register_cell_magic
+        @register_cell_magic
+        def shout(line, cell): return cell.upper() * digits
+        del shout
+        @magics_class
+        class Own(Magics):
+            @line_magic
+            def whisper(self, line): return line.lower()
+        get_ipython().register_magics(Own)
+        """
+    )
+    saving = SAVE.replace("_s.save", "report = _s.save").replace("off", "wait")
+    kernel.run(saving.format(str(tmp_path / "s")))
+    assert kernel.run("print(report.notes)").strip() == "[]"
+    fresh = kernel_at()
+    fresh.run(LOAD.format(str(tmp_path / "s")))
+    fresh.run(
+        """
+        assert report.notes == [], report.notes
+        assert str(np.array([1.0])) == "[1.000]"
+        digits = 2
+        assert str(np.array([1.0])) == "[1.00]", "it reads the notebook's variable"
+        assert "1,234.5" in str(pd.Series([1234.5]))
+        assert get_ipython().run_cell_magic("shout", "", "a") == "AA"
+        assert get_ipython().run_line_magic("whisper", "A") == "a"
+        """
+    )
+
+
+def test_settings_of_ipython(kernel_at: Callable[..., Kernel], tmp_path: Path) -> None:
+    cells = [
+        "InteractiveShell = type(get_ipython())\nInteractiveShell.ast_node_interactivity = 'all'",
+        "%matplotlib inline\n%config InlineBackend.figure_formats = ['svg']",
+        "%config InlineBackend.close_figures = False\n%precision 2",
+    ]
+    kernel = kernel_at(MPLBACKEND="module://matplotlib_inline.backend_inline")
+    for cell in cells:
+        kernel.run(cell)
+    kernel.run(SAVE.format(str(tmp_path / "s")))
+    fresh = kernel_at(MPLBACKEND="module://matplotlib_inline.backend_inline")
+    fresh.run(LOAD.format(str(tmp_path / "s")))
+    fresh.run(
+        """
+        shell = get_ipython()
+        assert shell.ast_node_interactivity == "all"
+        format = shell.display_formatter.format
+        assert format(3.14159)[0]["text/plain"] == "3.14"
+        import matplotlib.pyplot as plt
+        assert "image/svg+xml" in format(plt.subplots()[0])[0]
+        from matplotlib_inline.config import InlineBackend
+        assert InlineBackend.instance().close_figures is False
+        assert InlineBackend.instance() in shell.configurables
+        """
+    )
+
+
+def test_an_option_that_cannot_be_saved_is_named(
+    kernel_at: Callable[..., Kernel], tmp_path: Path
+) -> None:
+    kernel = kernel_at()
+    kernel.run(
+        """
+        import matplotlib, matplotlib.patheffects
+        class Glow(matplotlib.patheffects.Normal): pass
+        matplotlib.rcParams["path.effects"] = [Glow()]
+        import numpy as np
+        np.seterr(over="raise")
+        n = 1
+        """
+    )
+    kernel.run(SAVE.replace("_s.save", "report = _s.save").format(str(tmp_path / "s")))
+    told = kernel.run("print(report.notes)")
+    assert "options of matplotlib" in told
+    assert "object of the notebook" in told
+    fresh = kernel_at()
+    fresh.run(LOAD.format(str(tmp_path / "s")))
+    fresh.run("assert n == 1 and np.geterr()['over'] == 'raise' and report.notes == []")
