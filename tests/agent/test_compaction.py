@@ -436,6 +436,22 @@ async def test_when_the_model_cannot_summarise_an_extraction_does(new_session: N
     assert error.where == "compaction"
 
 
+async def test_a_model_that_takes_too_long_for_a_summary_is_not_waited_for(
+    new_session: NewSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await new_session()
+    session.api.respond = lambda _request: reply(LONG)
+    await session.ask("What is the mean of x?")
+    monkeypatch.setattr("prime_ext.compaction.replacement.WAIT_SECONDS", 0.2)
+    session.api.respond = lambda _request: reply(SUMMARY, fault=Fault("stall", after=2))
+    await session.service.compact(session.session, None, "ada")
+    end = await session.record("compaction_end")
+    assert isinstance(end, CompactionEnd)
+    assert (end.outcome, end.path) == ("ok", "digest")
+    assert "What is the mean of x?" in str(end.summary)
+    assert (await session.record("error")).code == "stalled"
+
+
 class TestThreshold:
     @pytest.fixture
     def prime_config(self) -> dict[str, Any]:

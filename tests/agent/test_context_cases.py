@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import io
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -355,6 +356,26 @@ async def test_t6_a_smaller_request_that_is_taken_makes_the_summary(
     assert isinstance(end, CompactionEnd)
     assert (end.outcome, end.path) == ("ok", "single_pass")
     assert not session.records("error")
+
+
+@pytest.mark.parametrize("factor", [1, 3])
+async def test_t6_what_is_sent_after_a_refusal_fits_as_the_server_counts(
+    new_session: NewSession, factor: int
+) -> None:
+    session = await new_session()
+    session.api.respond = lambda r: reply(SUMMARY if is_summary_request(r) else LONG)
+    for _ in range(4):
+        await session.ask(LONG)
+    # The server's window is smaller than it said, and a text has more tokens than ever before.
+    spec = session.api.models[session.session.model]
+    session.api.models[spec.id] = replace(spec, factor=spec.factor * factor, window=34_000 * factor)
+    await session.service.compact(session.session, None, "ada")
+    end = await session.record("compaction_end")
+    assert isinstance(end, CompactionEnd)
+    assert (end.outcome, end.path) == ("ok", "single_pass")
+    asked = [request for request in session.api.requests if is_summary_request(request)]
+    assert [request.status for request in asked] == [400, 200]
+    assert [LONG in str(request.messages) for request in asked] == [True, True]
 
 
 class TestT7:
