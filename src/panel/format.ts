@@ -54,7 +54,7 @@ export function fullCount(count: number): string {
 }
 
 export function cost(usd: number): string {
-  return usd < 0.01 ? '< $0.01' : `$${usd.toFixed(2)}`;
+  return usd < 0.01 ? '<\u00a0$0.01' : `$${usd.toFixed(2)}`;
 }
 
 /** Format a size on disk: `0 MB`, `0.3 MB`, `12 MB`, `1.5 GB`. */

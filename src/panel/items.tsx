@@ -229,7 +229,10 @@ function TurnFooter(props: { item: ITurnItem }): JSX.Element {
   }
   let title: string | undefined;
   if (settings.showTurnDetails) {
-    parts.push(duration(item.durationMs, trans));
+    // How long a turn took that the server's end cut off is not known.
+    if (item.status !== 'crashed') {
+      parts.push(duration(item.durationMs, trans));
+    }
     const { usage } = item;
     const sent =
       (usage.input_tokens ?? 0) +

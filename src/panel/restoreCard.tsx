@@ -66,7 +66,10 @@ function RanAfterwards(props: { behind: IBehindState }): JSX.Element {
   return (
     <ul className="jp-prime-Restore-names">
       {code.map((line, index) => (
-        <li key={index} className="jp-prime-Restore-detail">
+        <li
+          key={index}
+          className="jp-prime-Restore-detail jp-prime-Restore-run"
+        >
           <code>{line}</code>
           {cutOff &&
             index === code.length - 1 &&

@@ -434,7 +434,7 @@ describe('format', () => {
   });
 
   it('cost', () => {
-    expect(cost(0.004)).toBe('< $0.01');
+    expect(cost(0.004)).toBe('<\u00a0$0.01');
     expect(cost(1.239)).toBe('$1.24');
   });
 });
