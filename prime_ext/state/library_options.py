@@ -107,12 +107,30 @@ def _set_mpmath(precision: int) -> None:
     sys.modules["mpmath"].mp.prec = precision
 
 
+def _read_colormaps() -> dict[str, Any]:
+    """Return the colormaps registered since matplotlib was imported, if the notebook does that."""
+    known: Any = sys.modules["matplotlib"].colormaps
+    texts = cells.texts(current_namespace())
+    if not any("colormaps.register" in text or "register_cmap" in text for text in texts):
+        return {}
+    builtin = getattr(known, "_builtin_cmaps", None)
+    return {} if builtin is None else {name: known[name] for name in set(known) - set(builtin)}
+
+
+def _set_colormaps(colormaps: dict[str, Any]) -> None:
+    known: Any = sys.modules["matplotlib"].colormaps
+    for name, colormap in colormaps.items():
+        if name not in known:
+            known.register(colormap, name=name)
+
+
 OPTIONS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
     "sklearn": (_read_sklearn, _set_sklearn),
     "xarray": (_read_xarray, _set_xarray),
     "plotly.io": (_read_plotly, _set_plotly),
     "altair": (_read_altair, _set_altair),
     "torch": (_read_torch, _set_torch),
+    "matplotlib.colors": (_read_colormaps, _set_colormaps),
     "mpmath": (_read_mpmath, _set_mpmath),
 }
 """Module → how to read its options as plain data, and how to set them."""

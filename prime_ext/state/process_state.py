@@ -55,6 +55,7 @@ def capture(context: SaveContext, filters: list[tuple[Any, ...]]) -> dict[str, A
         "sources": dict(context.sources),
         "libraries": {},
         "matplotlib_backend": _safely(_matplotlib_backend),
+        "current_figure": _safely(_current_figure),
         "extensions": _loaded_extensions(),
         "ipython": _safely(_read_ipython),
         "registered": _safely(lambda: registrations.find(context.namespace)[0]),
@@ -113,6 +114,8 @@ def apply_late(state: dict[str, Any], namespace: dict[str, Any], notes: list[str
         if module in sys.modules and value is not None:
             _, restore = _LIBRARIES[module]
             _try(functools.partial(restore, value), notes, f"the options of {module}")
+    if state.get("current_figure") is not None:
+        _try(lambda: _set_current_figure(state["current_figure"]), notes, "the current figure")
     for registered in state.get("registered") or ():
         put = functools.partial(registrations.put, registered, namespace)
         _try(put, notes, registrations.describe(registered))
@@ -294,6 +297,18 @@ def _set_matplotlib_backend(backend: str) -> None:
     matplotlib: Any = importlib.import_module("matplotlib")
     if _matplotlib_backend() != backend:
         matplotlib.use(backend)
+
+
+def _current_figure() -> int | None:
+    pyplot = sys.modules.get("matplotlib._pylab_helpers")
+    active = None if pyplot is None else pyplot.Gcf.get_active()
+    return None if active is None else int(active.num)
+
+
+def _set_current_figure(number: int) -> None:
+    figures = sys.modules["matplotlib._pylab_helpers"].Gcf.figs
+    if number in figures:
+        figures.move_to_end(number)
 
 
 def _differs(value: Any, default: Any) -> bool:

@@ -7,28 +7,49 @@ change how it is saved.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import itertools
 from typing import Any
 
 from .pickling import PROTOCOL, Reducing
-from .plans import reduces
+from .plans import module_of, reduces
 from .restorers import restorer
 
 
 @reduces("matplotlib.cbook:CallbackRegistry")
-def reduce_callbacks(_pickler: Reducing, registry: Any) -> Any:
-    """Reduce a registry without using up one of its callback ids.
+def reduce_callbacks(pickler: Reducing, registry: Any) -> Any:
+    """Reduce a registry with the notebook's callbacks, and without using up one of its ids.
 
-    matplotlib's own reduction does that, so each save would find every figure changed.
+    matplotlib's own reduction leaves these callbacks out, and uses up an id, so each save would
+    find every figure changed.
     """
     next_number = int(repr(registry._cid_gen)[len("count(") : -1])
     state = registry.__getstate__()
     registry._cid_gen = itertools.count(next_number)
+    for signal, callbacks in registry.callbacks.items():
+        for cid, proxy in callbacks.items():
+            callback = proxy()
+            if _stays_connected(pickler, signal, callback):
+                state["callbacks"].setdefault(signal, {})[cid] = callback
     state["_cid_gen"] = 1 + max(
         (cid for kept in state["callbacks"].values() for cid in kept), default=-1
     )
     return restore_callbacks, (type(registry),), state
+
+
+def _stays_connected(pickler: Reducing, signal: str, callback: Any) -> bool:
+    """Return whether it is the notebook's callback, or one by which a colorbar follows its image.
+
+    Other callbacks of matplotlib are connected anew when a figure is loaded.
+    """
+    while isinstance(callback, functools.partial):
+        callback = callback.func
+    if getattr(callback, "__globals__", None) is pickler.context.namespace:
+        return True
+    owner = getattr(callback, "__self__", None)
+    module = module_of(type(owner))
+    return module == "__main__" or (signal == "changed" and module.startswith("matplotlib."))
 
 
 @restorer

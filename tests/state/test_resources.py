@@ -398,3 +398,50 @@ def test_figures_are_verified_and_keep_their_numbers(
         assert axis.transform((10, 100)).tolist() != before, "what is drawn follows its limits"
         """
     )
+
+
+def test_callbacks_of_figures(kernel_at: Callable[..., Kernel], tmp_path: Path) -> None:
+    kernel_at().run(
+        """
+        import matplotlib; matplotlib.use("agg")
+        import matplotlib.pyplot as plt
+        from matplotlib.backend_bases import KeyEvent
+        from matplotlib.colors import ListedColormap
+        from prime_ext import state
+        seen = []
+        class Watcher:
+            def moved(self, axes): seen.append(axes.get_xlim())
+        watcher = Watcher()
+        current, other = plt.figure(), plt.figure()
+        axes = current.subplots()
+        image = axes.imshow([[1, 2], [3, 4]])
+        bar = current.colorbar(image)
+        def typed(event): seen.append(event.key)
+        number = current.canvas.mpl_connect("key_press_event", typed)
+        current.canvas.mpl_connect("key_release_event", lambda event: seen.append("up"))
+        axes.callbacks.connect("xlim_changed", watcher.moved)
+        matplotlib.colormaps.register(ListedColormap(["red", "blue"]), name="own")
+        plt.figure(current.number); plt.sca(axes)
+        seen.clear()
+        names = state.save("s", verify="wait").names
+        assert {n: s.status for n, s in names.items() if s.status != "verified"} == {}, names
+        del names
+        assert state.is_current("s")
+        """
+    )
+    kernel_at().run(
+        """
+        from prime_ext import state
+        state.load("s")
+        assert plt.gcf() is current and plt.gca() is axes
+        assert matplotlib.colormaps["own"].N == 2
+        axes.set_xlim(0, 5)
+        image.set_clim(0, 9)
+        assert seen == [(0, 5)] and bar.vmax == 9, seen
+        def press(name): current.canvas.callbacks.process(name, KeyEvent(name, current.canvas, "a"))
+        press("key_press_event"); press("key_release_event")
+        assert seen[1:] == ["a", "up"], seen
+        current.canvas.mpl_disconnect(number); press("key_press_event")
+        assert seen[1:] == ["a", "up"]
+        """
+    )
