@@ -175,3 +175,30 @@ def restore_quantity(registry: Any, kind: str, arguments: list[Any]) -> Any:
 @reduces("rich.console:ConsoleThreadLocals")
 def reduce_console_state(_pickler: Reducing, value: Any) -> Any:
     return type(value), (value.theme_stack,)
+
+
+@reduces("plotly.basedatatypes:BasePlotlyType", subclasses=True)
+def reduce_part_of_plot(_pickler: Reducing, part: Any) -> Any:
+    """Reduce a part of a figure, such as a trace or an axis, to its place in the figure.
+
+    plotly itself would make a copy, and changes to it would no longer show in the figure.
+    """
+    parent = part.parent
+    if any(base.__name__ == "BaseFigureWidget" for base in type(parent).__mro__):
+        return NotImplemented  # it is not saved itself
+    for name in (part.plotly_name, "data"):
+        found = parent[name] if parent is not None and name in parent else None
+        if found is part:
+            return restore_part_of_plot, (parent, name, None)
+        if isinstance(found, tuple):
+            for index, one in enumerate(found):
+                if one is part:
+                    return restore_part_of_plot, (parent, name, index)
+    return NotImplemented
+
+
+@restorer
+def restore_part_of_plot(parent: Any, name: str, index: int | None) -> Any:
+    if isinstance(parent, Unrestorable):
+        return parent
+    return parent[name] if index is None else parent[name][index]

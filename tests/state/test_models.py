@@ -1,4 +1,4 @@
-"""Models: what they learned comes back, is verified, and finds itself unchanged."""
+"""Models and plots: what they hold comes back, is verified, and finds itself unchanged."""
 
 from __future__ import annotations
 
@@ -87,3 +87,30 @@ def test_quantities_keep_their_registry_of_units(tmp_path: Path, key: bytes) -> 
     )
     assert (found["length"] + 1 * found["units"].meter).to("meter").magnitude == pytest.approx(4.4)
     assert found["unit"] == found["units"].meter
+
+
+def test_parts_of_a_plot_stay_parts_of_it(tmp_path: Path, key: bytes) -> None:
+    graphs = pytest.importorskip("plotly.graph_objects")
+    notes = [{"text": "a"}, {"text": "b"}]
+    figure = graphs.Figure([graphs.Scatter(y=[1, 2]), graphs.Bar(y=[3])], {"annotations": notes})
+    alone = graphs.Scatter(y=[5])
+    namespace = {
+        "bars": figure.data[1],
+        "marker": figure.data[0].marker,
+        "axis": figure.layout.xaxis,
+        "note": figure.layout.annotations[1],
+        "figure": figure,
+        "alone": alone,
+    }
+    found = saved_faithfully(tmp_path, namespace, key)
+    restored = found["figure"]
+    found["bars"].y = [9]
+    found["marker"].color = "red"
+    found["axis"].title = "x"
+    found["note"].text = "c"
+    assert restored.data[1] is found["bars"]
+    assert list(restored.data[1].y) == [9]
+    assert restored.data[0].marker.color == "red"
+    assert restored.layout.xaxis.title.text == "x"
+    assert [note.text for note in restored.layout.annotations] == ["a", "c"]
+    assert list(found["alone"].y) == [5]
