@@ -21,6 +21,7 @@ def load() -> None:
         reducers_pandas,
         reducers_polars,
         reducers_sqlalchemy,
+        reducers_sqlite,
         reducers_torch,
         reducers_views,
         reducers_widgets,

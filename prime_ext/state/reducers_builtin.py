@@ -161,6 +161,17 @@ def restore_weakref(target: Any, callback: Any) -> weakref.ref[Any]:
     return weakref.ref(target, callback)
 
 
+@reduces(weakref.finalize)
+def reduce_finalizer(pickler: Reducing, finalizer: weakref.finalize[Any, Any]) -> Any:
+    """Restore a finalizer as one that has run.
+
+    A restored one might act on what the object of another process still uses.
+    """
+    if finalizer.alive:
+        pickler.notes.append("its finalizer (weakref.finalize) does not run after a restore")
+    return NotImplemented
+
+
 @reduces(weakref.WeakMethod)
 def reduce_weak_method(_pickler: Reducing, reference: weakref.WeakMethod[Any]) -> Any:
     return restore_weak_method, (reference(),)

@@ -1,9 +1,7 @@
-"""Open files and databases: reopened at the same position, without changing anything on disk."""
+"""Open files: reopened at the same position, without changing anything on disk."""
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import importlib
 import io
 import os
@@ -219,88 +217,6 @@ def restore_closed_file(kind: str, name: Any, mode: str) -> Any:
         file.mode = mode
     file.close()
     return file
-
-
-@reduces("sqlite3:Connection", "_sqlite3:Connection")
-def reduce_database(pickler: Reducing, connection: Any) -> Any:
-    try:
-        databases = {row[1]: row[2] for row in _plain_rows(connection, "PRAGMA database_list")}
-    except Exception as error:
-        return pickler.lose(connection, f"its databases cannot be read: {error}")
-    made = sorted(_functions(connection) - _builtin_functions())
-    if made:
-        pickler.notes.append(f"the SQL functions made for it are not restored: {', '.join(made)}")
-    settings = {
-        "isolation_level": connection.isolation_level,
-        "row_factory": connection.row_factory,
-        "text_factory": connection.text_factory,
-    }
-    path = databases.get("main", "")
-    if os.path.isabs(path):  # in memory, a database has no path, or "x" if it was deserialized
-        if connection.in_transaction:
-            pickler.notes.append(f"an open transaction on {path} is rolled back by a restore")
-        return restore_database_file, (path, settings)
-    if connection.in_transaction:
-        pickler.notes.append("an in-memory database comes back with its transaction committed")
-    if _plain_rows(connection, "PRAGMA page_count") == [(0,)]:
-        return restore_memory_database, (b"", settings)  # SQLite cannot serialize an empty one
-    if hasattr(connection, "serialize"):
-        return restore_memory_database, (connection.serialize(), settings)
-    factory, connection.row_factory = connection.row_factory, None
-    try:
-        script = "\n".join(connection.iterdump())
-    finally:
-        connection.row_factory = factory
-    return restore_memory_database, (script, settings)
-
-
-def _plain_rows(connection: Any, query: str) -> list[Any]:
-    """Return rows as tuples, whatever the connection's row factory is."""
-    cursor = connection.cursor()
-    cursor.row_factory = None
-    return list(cursor.execute(query))
-
-
-def _functions(connection: Any) -> set[str]:
-    """Return the names of functions and collations; none where SQLite is too old to list them."""
-    found = {row[0] for row in _plain_rows(connection, "PRAGMA function_list")}
-    return found | {row[1] for row in _plain_rows(connection, "PRAGMA collation_list")}
-
-
-@functools.cache
-def _builtin_functions() -> frozenset[str]:
-    import sqlite3
-
-    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
-        return frozenset(_functions(connection))
-
-
-@restorer
-def restore_memory_database(content: bytes | str, settings: dict[str, Any]) -> Any:
-    import sqlite3
-
-    connection: Any = sqlite3.connect(":memory:")
-    if isinstance(content, str):
-        connection.executescript(content)
-    elif content:
-        connection.deserialize(content)
-    return _configured(connection, settings)
-
-
-@outside
-def restore_database_file(path: str, settings: dict[str, Any]) -> Any:
-    """Reconnect to a database file; a missing one is not created."""
-    import sqlite3
-
-    if not os.path.exists(path):
-        return missed("sqlite3.Connection", f"{path} does not exist any more")
-    return _configured(sqlite3.connect(path), settings)
-
-
-def _configured(connection: Any, settings: dict[str, Any]) -> Any:
-    for name, value in settings.items():
-        setattr(connection, name, value)
-    return connection
 
 
 @reduces("IPython.core.interactiveshell:InteractiveShell", subclasses=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import warnings
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from prime_ext import state
 from prime_ext.state import components
 
-from .snapshots import save
+from .snapshots import load, save
 
 WHY = "socket.socket: a connection ends with the process that opened it"
 
@@ -116,3 +117,17 @@ def test_of_names_that_cannot_be_looked_through_the_group_is_told(
         report = save(tmp_path, {"holder": [shared, connection], "whole": [shared]}, key)
     for name in ("holder", "whole"):
         assert report.names[name].reason == f"in an object that is saved together with it: {WHY}"
+
+
+def test_a_finalizer_that_will_not_run_is_told(tmp_path: Path, key: bytes) -> None:
+    watched: set[int] = set()
+    ran: list[int] = []
+    finalizer = weakref.finalize(watched, ran.append, 1)
+    names = save(tmp_path, {"watched": watched, "finalizer": finalizer}, key).names
+    assert "weakref.finalize" in names["finalizer"].reason
+    found = load(tmp_path, key)
+    assert not found["finalizer"].alive
+    assert finalizer.alive
+    finalizer()
+    assert ran == [1]
+    assert save(tmp_path, {"finalizer": finalizer}, key).names["finalizer"].reason == ""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from .kernels import Case, CasesInKernels, Kernel
-from .snapshots import save
+from .snapshots import load, save
 
 CASES = [
     Case(
@@ -355,6 +357,40 @@ def test_sql_functions_of_a_connection_are_told(tmp_path: Path, key: bytes) -> N
         names = save(tmp_path, {"plain": plain, "extended": extended}, key).names
     assert names["plain"].reason == ""
     assert names["extended"].reason == "the SQL functions made for it are not restored: twice"
+
+
+def test_a_connection_keeps_what_was_set_for_it(tmp_path: Path, key: bytes) -> None:
+    path = str(tmp_path / "attached.db")
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        file.execute("create table f (n)")
+    made: Any = sqlite3.connect(":memory:", check_same_thread=False)
+    made.execute("create table t (a text)")
+    made.execute("insert into t values ('x')")
+    made.execute("attach ':memory:' as beside")
+    made.execute("create table beside.u (n)")
+    made.execute("insert into beside.u values (7)")
+    made.commit()
+    made.execute("attach ? as stored", (path,))
+    made.execute("pragma foreign_keys = on")
+    made.execute("create temp table gone (n)")
+    made.text_factory, made.row_factory = bytes, lambda _cursor, row: row[0]
+    file_db = sqlite3.connect(path, check_same_thread=False)
+    with contextlib.closing(made), contextlib.closing(file_db):
+        names = save(tmp_path / "s", {"made": made, "file_db": file_db}, key, verify="wait").names
+        assert made.execute("select a from t").fetchone() == b"x"
+    assert names["made"].status == "verified", names["made"]
+    assert names["made"].reason == "temporary tables of SQLite are not restored"
+    assert names["file_db"].reason == ""
+    found = load(tmp_path / "s", key)
+    with contextlib.closing(found["made"]) as again, contextlib.closing(found["file_db"]) as other:
+        if hasattr(again, "serialize"):
+            assert again.execute("select n from beside.u").fetchone() == 7
+        assert again.execute("select a from t").fetchone() == b"x"
+        assert again.execute("select count(*) from stored.f").fetchone() == 0
+        assert again.execute("pragma foreign_keys").fetchone() == 1
+        with concurrent.futures.ThreadPoolExecutor(1) as another_thread:
+            for connection in (again, other):
+                assert another_thread.submit(connection.execute, "select 1").result()
 
 
 def test_figures_are_verified_and_keep_their_numbers(
