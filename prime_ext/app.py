@@ -13,6 +13,7 @@ from jupyter_core.utils import ensure_async
 from jupyter_server.extension.application import ExtensionApp
 from traitlets import TraitError, Unicode, default
 
+from prime_ext.completed import all_completed
 from prime_ext.config import ContextConfig, ModelConfig, PermissionConfig, SnapshotConfig
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from prime_ext.session.records import AnyRecord
     from prime_ext.session.session import Session
     from prime_ext.session.stream import Activity
+
+_WRITE_SECONDS = 10.0
+"""Longest wait for what is being written while the server stops."""
 
 
 class PrimeExtension(ExtensionApp):
@@ -120,6 +124,8 @@ class PrimeExtension(ExtensionApp):
             leases, server.contents_manager, self.log, shared_documents(server)
         )
         self._closing.push_async_callback(documents.close)
+        # Outputs of a run that was stopped, for example, may still be on their way to the file.
+        self._closing.push_async_callback(all_completed, _WRITE_SECONDS)
         # Not in `data_dir`: a server or a run that keeps its sessions elsewhere takes the same.
         locks = NotebookLocks(
             Path(jupyter_data_dir()) / "prime" / "notebooks",

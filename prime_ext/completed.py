@@ -57,6 +57,17 @@ async def brought_to_end(work: Coroutine[Any, Any, Any], *, timeout: float | Non
     await asyncio.wait([_begin(work)], timeout=timeout)
 
 
+async def all_completed(timeout: float) -> None:
+    """Wait for work that goes on in the background, at most ``timeout`` s, as when a program ends.
+
+    Only the work of this thread's event loop counts.
+    """
+    loop = asyncio.get_running_loop()
+    going_on = [task for task in _AT_WORK if task.get_loop() is loop]
+    if going_on:
+        await asyncio.wait(going_on, timeout=timeout)
+
+
 def _begin(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
     task = asyncio.create_task(work)
     _AT_WORK.add(task)

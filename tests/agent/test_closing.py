@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 from jupyter_server.serverapp import ServerApp
 
@@ -18,6 +19,8 @@ from prime_ext.agent.service import AgentService
 from prime_ext.agent.session_context import SessionContext
 from prime_ext.agent.tools.runs import Runs
 from prime_ext.errors import PrimeError
+from prime_ext.notebook import cell_run
+from prime_ext.notebook.writer import NotebookWriter
 from prime_ext.session.store import SessionStore
 from tests.agent.conftest import NewSession
 from tests.agent.test_recovery import kill, saved
@@ -64,6 +67,44 @@ async def test_whoever_uses_a_session_that_is_being_closed_waits_until_it_is(
     after = await using
     assert after is not before
     assert close.ended == [before]
+
+
+async def test_outputs_on_their_way_to_the_file_arrive_though_the_server_stops(
+    new_session: NewSession,
+    jp_serverapp: ServerApp,
+    jp_root_dir: Path,
+    notebook: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However long the disk takes."""
+    driver = await new_session()
+    writing, goes_on, agent_closed = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    write, close = NotebookWriter.write_here, Agent.close
+
+    async def slow(writer: NotebookWriter, path: str, operation: Any, **options: Any) -> Any:
+        if operation["op"] == "run_result":
+            writing.set()
+            await goes_on.wait()
+        return await write(writer, path, operation, **options)
+
+    async def closed(agent: Agent, **options: Any) -> None:
+        await close(agent, **options)
+        agent_closed.set()
+
+    monkeypatch.setattr(Agent, "close", closed)
+    monkeypatch.setattr(NotebookWriter, "write_here", slow)
+    monkeypatch.setattr(cell_run, "STOP_SECONDS", 0.01)
+    cell = nbformat.read(jp_root_dir / notebook, 4).cells[1]
+    driver.api.enqueue(reply(call("run_cell", cell_id=cell.id)))
+    await driver.send("Run it.")
+    await writing.wait()
+    stopping = asyncio.create_task(jp_serverapp.cleanup_extensions())
+    await agent_closed.wait()
+    ended, _ = await asyncio.wait({stopping}, timeout=0.5)
+    assert not ended
+    goes_on.set()
+    await stopping
+    assert nbformat.read(jp_root_dir / notebook, 4).cells[1].execution_count == 1
 
 
 async def test_a_session_that_is_deleted_meanwhile_gets_no_agent(
