@@ -36,14 +36,16 @@ PLUGIN_TESTS = Runner("jest", ["jlpm", "jest"], JEST)
 BROWSER_TESTS = Runner("playwright", ["jlpm", "test:ui"], PLAYWRIGHT)
 
 # The same tests in parts, so that the processors always have two of something: those of kernels and
-# their state, those of the package, which mostly wait for installers, and the rest.
-_COMMON = [*PYTHON_TESTS.command, "-m", "not package and not soak"]
+# their state, those of the package, which mostly wait for installers, and the rest. On a busy
+# machine one of thousands may run out of time: what fails is tried once more, and named.
+_TWICE = [*PYTHON_TESTS.command, "--reruns", "1"]
+_COMMON = [*_TWICE, "-m", "not package and not soak"]
 _KERNEL_FOLDERS = ["tests/kernel", "tests/state"]
 KERNEL_TESTS = Runner("kernels", [*_COMMON, *_KERNEL_FOLDERS], PYTEST)
 OTHER_TESTS = Runner(
     "pytest", [*_COMMON, *(f"--ignore={folder}" for folder in _KERNEL_FOLDERS)], PYTEST
 )
-PACKAGE_TESTS = Runner("package", [*PYTHON_TESTS.command, "-m", "package", "tests/package"], PYTEST)
+PACKAGE_TESTS = Runner("package", [*_TWICE, "-m", "package", "tests/package"], PYTEST)
 
 # Everything that these commands make. Not the playground: what is in there is the user's.
 MADE = [

@@ -39,6 +39,14 @@ def test_pytest_closes_with_its_last_line() -> None:
     assert not outcome.ok
 
 
+def test_a_test_that_passed_when_it_was_tried_again_counts_once() -> None:
+    outcome = judged(PYTEST, "===== 20 passed, 2 skipped, 1 rerun in 61.20s (0:01:01) =====\n")
+
+    assert outcome.lines[0].startswith("===== 20 passed, 2 skipped, 1 rerun")
+    assert outcome.tally == Tally(passed=20, skipped=2)
+    assert outcome.ok
+
+
 def test_jest_closes_with_the_count_of_tests_not_of_suites() -> None:
     output = (
         "Test Suites: 1 failed, 2 passed, 3 total\n"
