@@ -506,6 +506,28 @@ class TestThreshold:
         assert all("Print rows." in summary for summary in summaries)
         assert not session.records("error")
 
+    async def test_one_that_fails_is_tried_again_once_the_context_has_grown_by_a_tenth(
+        self, new_session: NewSession, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def fail(*_: object, **__: object) -> None:
+            raise RuntimeError("Scripted.")
+
+        monkeypatch.setattr("prime_ext.compaction.compactor.Replacing.make", fail)
+        session = await new_session()
+        long = " ".join(f"Row {i} has {i * 7919 % 10007}." for i in range(1_500))
+        session.api.respond = summarising(
+            reply(long, call("list_files")),
+            *(reply(call("list_files")) for _ in range(5)),
+            reply(long[: len(long) // 4], call("list_files")),
+            reply("Enough."),
+        )
+        end = await session.ask("Rows.")
+        assert (end.status, end.requests) == ("ok", 8)
+        records = session.records("compaction_end")
+        assert [r.outcome for r in records if isinstance(r, CompactionEnd)] == ["failed"] * 2
+        first, second = (r.tokens_before for r in records if isinstance(r, CompactionEnd))
+        assert second >= first + 2_400
+
 
 class TestImpossibleThreshold:
     @pytest.fixture
