@@ -17,7 +17,7 @@ from prime_ext.context.image_limits import decoded_size
 from prime_ext.context.projection import open_calls
 from prime_ext.errors import PrimeError
 from prime_ext.kernel.stream_text import MAX_STREAM_CHARS
-from prime_ext.session.records import AssistantMessage, ToolResult
+from prime_ext.session.records import AssistantMessage, Error, ToolResult, UserMessage
 from tests.agent.conftest import NewSession
 from tests.messages_api.script import Fault, call, overloaded, rate_limited, reply
 from tests.messages_api.server import MessagesAPI
@@ -561,6 +561,23 @@ async def test_two_sessions_of_one_notebook_take_turns(
     first.api.resume()
     await asyncio.gather(first.record("turn_end"), second.record("turn_end"))
     assert [r.user_text for r in first.api.requests] == ["one", "two"]
+
+
+async def test_a_request_that_does_not_begin_with_the_one_before_is_told(
+    new_session: NewSession,
+) -> None:
+    session = await new_session()
+    session.api.enqueue(reply("One."), reply("Two."), reply("Three."))
+    await session.ask("First.")
+    await session.ask("Second.")
+    assert session.records("error") == []
+    first = session.session.context_records()[1]
+    assert isinstance(first, UserMessage)
+    first.content[0]["text"] = "Changed."  # as no code may do
+    end = await session.ask("Third.")
+    (error,) = session.records("error")
+    assert isinstance(error, Error)
+    assert (end.status, error.code, error.where) == ("ok", "prefix_changed", "session")
 
 
 async def test_bad_messages_are_refused(new_session: NewSession) -> None:
