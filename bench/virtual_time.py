@@ -32,8 +32,9 @@ ON_THE_WIRE_SECONDS = 0.002
 """How long loopback may take to deliver what has left the sender; real time. Before a long jump,
 which may be to a timeout, it is waited for."""
 WITHHELD_SECONDS = 2.0
-"""How long a jump waits for bytes that the system keeps back from a receiver; real time. If its
-window was nearly closed, the sender probes it only after some 200 ms. Bytes that are there longer
+"""How long a jump waits for bytes that the system keeps back from a receiver; real time. In the
+middle of a large request it does if the receiver's window is nearly closed: until a delayed
+acknowledgement (40 ms) or the sender's probe (200 ms or more) opens it. Bytes that are there longer
 are those of a receiver who does not read, and may itself wait for the jump."""
 
 
