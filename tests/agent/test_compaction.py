@@ -622,6 +622,32 @@ async def test_a_model_chosen_later_comes_in_with_the_compaction(new_session: Ne
     assert session.api.requests[-1].model == "claude-sonnet-4-6"
 
 
+async def test_system_prompt_and_tools_of_a_new_version_come_in_with_the_compaction(
+    new_session: NewSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await new_session()
+    session.api.respond = summarising(*[reply(LONG)] * 3)
+    await session.ask("Rows.")
+    (before,) = session.api.requests
+    new = [{"type": "text", "text": "The prompt of a new version."}]
+    monkeypatch.setattr("prime_ext.agent.session_model.system_prompt", lambda *_: new)
+    tools = session.service._services.tools
+    fewer = tools.definitions()[:-1]
+    monkeypatch.setattr(tools, "definitions", lambda: fewer)
+    await session.service.close_session(session.session)
+    await session.ask("And more.")
+    await session.service.compact(session.session, None, "ada")
+    await session.record("compaction_end", outcome="ok")
+    for request in session.api.requests:
+        assert request.system_bytes == before.system_bytes
+        assert request.tools_bytes == before.tools_bytes
+    await session.ask("And now?")
+    sent = session.api.requests[-1].body
+    assert [block["text"] for block in sent["system"]] == ["The prompt of a new version."]
+    assert [tool["name"] for tool in sent["tools"]] == [tool["name"] for tool in fewer]
+    assert session.records("error") == []
+
+
 async def test_a_failing_server_does_not_lose_the_session(new_session: NewSession) -> None:
     session = await new_session(model="claude-sonnet-4-6")
     session.api.enqueue(*(server_error() for _ in range(1)), reply("Up again."))

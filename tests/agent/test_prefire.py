@@ -128,6 +128,19 @@ async def test_a_tail_that_is_too_large_for_the_server_does_not_stay(
     assert not session.records("error")
 
 
+@pytest.mark.parametrize("every", [1, 2])
+async def test_a_note_too_is_set_right_by_the_raw_records_when_that_is_due(
+    new_session: NewSession, monkeypatch: pytest.MonkeyPatch, every: int
+) -> None:
+    monkeypatch.setattr("prime_ext.compaction.extraction.REBUILD_EVERY", every)
+    session = await new_session()
+    session.api.respond = Model()
+    await note_made(session)
+    (asked,) = [r for r in session.api.requests if is_summary_request(r)]
+    extraction = asked.user_text.partition("<extraction>")[2]
+    assert ("Rows, part 0." in extraction) == (every == 1)
+
+
 async def test_a_note_that_fails_leaves_a_single_pass(new_session: NewSession) -> None:
     session = await new_session()
     model = Model(Failure(400, "Not now."))
