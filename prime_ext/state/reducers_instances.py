@@ -147,7 +147,10 @@ def plan_instance(pickler: Reducing, kind: type) -> Plan | None:
     picky = _python_method(kind, "__new__") and (
         saved_key(pickler, kind) is not None or _requires_arguments(kind)
     )
-    if delegates or hashes or picky or _intercepts_items(kind):
+    # Without `__setstate__`, loading sets slots through it, which a class may refuse.
+    guards = _python_method(kind, "__setattr__") and not _has_method(kind, "__setstate__")
+    guarded_slots = guards and any("__slots__" in vars(base) for base in kind.__mro__[:-1])
+    if delegates or hashes or picky or guarded_slots or _intercepts_items(kind):
         return reduce_instance
     if _sentinels(pickler, kind):
         return reduce_possible_sentinel

@@ -137,7 +137,7 @@ CASES = [
     ),
     Case(
         "super_slots_and_properties",
-        "Base Child Slotted Both child slotted both",
+        "Base Child Slotted Both Guarded child slotted both guarded",
         """
         class Base:
             def __init__(self): self.steps = ["base"]
@@ -156,7 +156,11 @@ CASES = [
             def __init__(self):
                 super().__init__()
                 self.extra = 3
-        child, slotted, both = Child(), Slotted(), Both()
+        class Guarded:
+            __slots__ = ("items",)
+            def __init__(self, items): object.__setattr__(self, "items", items)
+            def __setattr__(self, name, value): raise AttributeError("it cannot be changed")
+        child, slotted, both, guarded = Child(), Slotted(), Both(), Guarded([1])
         """,
         """
         assert child.hello() == "base+child" and child.steps == ["base", "child"]
@@ -170,6 +174,11 @@ CASES = [
         else:
             raise AssertionError("its slots are gone")
         assert both.both() == (1, 2) and both.extra == 3
+        assert guarded.items == [1]
+        try:
+            guarded.items = []
+        except AttributeError as error:
+            assert "cannot be changed" in str(error)
         """,
     ),
     Case(
