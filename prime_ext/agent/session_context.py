@@ -71,6 +71,9 @@ class SessionContext:
         self._told: tuple[int, int] | None = None
         self._told_uncached = False
         self._compacting = False
+        self.last_message_id: str | None = None
+        """Id of the last reply. The model's server compares the next request with that reply's, and
+        says why it could not be served from the prompt cache."""
         self.asked: AskedCompaction | None = None
         """Requested compaction that is still pending; it takes precedence over any other."""
         self.model: Model
@@ -146,6 +149,7 @@ class SessionContext:
 
     def answered(self, projection: Projection, reply: Reply) -> None:
         """Take in the usage and the edits that the reply to ``projection`` reports."""
+        self.last_message_id = reply.message_id
         self.meter.observe(projection, reply.usage, reply.content)
         self._refills.requested()
         if not was_edited(edits(projection.messages), reply.applied_edits):
@@ -181,8 +185,13 @@ class SessionContext:
         """Append a record that changes the context, and forget what was known of it."""
         self._session.append(record)
         self._prefire.forget()
-        self._proof.reset()
+        self._forget_request()
         self.meter.forget_usage()
+
+    def _forget_request(self) -> None:
+        """Forget the last request and its reply: the next one need not begin like that."""
+        self._proof.reset()
+        self.last_message_id = None
 
     @property
     def has_thinking(self) -> bool:
@@ -350,7 +359,7 @@ class SessionContext:
             )
         finally:
             if compactor.has_rewritten:
-                self._proof.reset()
+                self._forget_request()
         if record.outcome == "ok":
             if trigger in AUTOMATIC:
                 self._refills.compacted()

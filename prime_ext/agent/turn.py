@@ -82,7 +82,6 @@ class Turn:
         self._log = services.log
         self._spent = Spending()
         self._started = time.monotonic()
-        self._last_message_id: str | None = None
         self._again_at = 0
         """Context size in tokens at which a compaction that did not help is tried again.
 
@@ -357,7 +356,7 @@ class Turn:
             tools=projection.tools,
             messages=messages,
             max_tokens=self._context.limits.max_output,
-            previous_message_id=self._last_message_id,
+            previous_message_id=self._context.last_message_id,
             edits=edits(projection.messages),
         )
 
@@ -371,7 +370,6 @@ class Turn:
         price = self._context.price
         cost = price.cost(reply.usage) if price else None
         self._spent.add(reply.usage, cost)
-        self._last_message_id = reply.message_id
         if reply.cache_miss_reason:
             self._log.info("Prompt cache missed: %s", reply.cache_miss_reason)
         self._session.append(

@@ -623,10 +623,10 @@ async def test_a_model_chosen_later_comes_in_with_the_compaction(new_session: Ne
 
 
 async def test_system_prompt_and_tools_of_a_new_version_come_in_with_the_compaction(
-    new_session: NewSession, monkeypatch: pytest.MonkeyPatch
+    new_session: NewSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     session = await new_session()
-    session.api.respond = summarising(*[reply(LONG)] * 3)
+    session.api.respond = summarising(*[reply(LONG)] * 4)
     await session.ask("Rows.")
     (before,) = session.api.requests
     new = [{"type": "text", "text": "The prompt of a new version."}]
@@ -645,7 +645,9 @@ async def test_system_prompt_and_tools_of_a_new_version_come_in_with_the_compact
     sent = session.api.requests[-1].body
     assert [block["text"] for block in sent["system"]] == ["The prompt of a new version."]
     assert [tool["name"] for tool in sent["tools"]] == [tool["name"] for tool in fewer]
+    await session.ask("And then?")
     assert session.records("error") == []
+    assert "Prompt cache missed" not in caplog.text
 
 
 async def test_a_failing_server_does_not_lose_the_session(new_session: NewSession) -> None:

@@ -564,7 +564,7 @@ async def test_two_sessions_of_one_notebook_take_turns(
 
 
 async def test_a_request_that_does_not_begin_with_the_one_before_is_told(
-    new_session: NewSession,
+    new_session: NewSession, caplog: pytest.LogCaptureFixture
 ) -> None:
     session = await new_session()
     session.api.enqueue(reply("One."), reply("Two."), reply("Three."))
@@ -578,6 +578,7 @@ async def test_a_request_that_does_not_begin_with_the_one_before_is_told(
     (error,) = session.records("error")
     assert isinstance(error, Error)
     assert (end.status, error.code, error.where) == ("ok", "prefix_changed", "session")
+    assert "Prompt cache missed: messages_changed" in caplog.text
 
 
 async def test_bad_messages_are_refused(new_session: NewSession) -> None:
