@@ -202,3 +202,9 @@ def restore_part_of_plot(parent: Any, name: str, index: int | None) -> Any:
     if isinstance(parent, Unrestorable):
         return parent
     return parent[name] if index is None else parent[name][index]
+
+
+@reduces("numba.typed.typedlist:List", "numba.typed.typeddict:Dict", subclasses=True)
+def reduce_numba_container(pickler: Reducing, value: Any) -> Any:
+    """Replace the whole container: one without its native memory would end the process if used."""
+    return pickler.lose(value, "its items are in memory that only numba's compiled code can read")

@@ -114,3 +114,16 @@ def test_parts_of_a_plot_stay_parts_of_it(tmp_path: Path, key: bytes) -> None:
     assert restored.layout.xaxis.title.text == "x"
     assert [note.text for note in restored.layout.annotations] == ["a", "c"]
     assert list(found["alone"].y) == [5]
+
+
+def test_containers_of_numba_become_placeholders_whole(tmp_path: Path, key: bytes) -> None:
+    """Made of a placeholder for their native memory, they would end the process when used."""
+    numba = pytest.importorskip("numba")
+    namespace = {"items": numba.typed.List([1, 2]), "held": [numba.typed.List(["a"]), 3]}
+    report = save(tmp_path, namespace, key)
+    assert {s.status for s in report.names.values()} == {"degraded"}
+    found = load(tmp_path, key)
+    assert found["held"][1] == 3
+    for placeholder in (found["items"], found["held"][0]):
+        with pytest.raises(state.UnrestorableError, match="numba"):
+            list(placeholder)
