@@ -1,5 +1,6 @@
-"""The notebook's registrations with IPython and pandas: formatters of types, accessors of frames,
-and aliases of magics. They are stored in tables of those libraries, not in variables."""
+"""The notebook's registrations with IPython, pandas and xarray: formatters of types, accessors of
+frames and datasets, and aliases of magics. They are stored in tables of those libraries, not in
+variables."""
 
 from __future__ import annotations
 
@@ -11,9 +12,10 @@ from typing import Any
 from .namespace import shell
 
 _FRAMES = ("DataFrame", "Series", "Index")
+_DATASETS = {"Dataset": "dataset", "DataArray": "dataarray", "DataTree": "datatree"}
 
 Registration = tuple[str, str, str, Any]
-"""Kind (``formatter``, ``alias``, ``accessor``), place (MIME type, kind of magic, or pandas class),
+"""Kind (``formatter``, ``alias``, ``accessor``), place (MIME type, kind of magic, or class),
 name or type, and the registered value; classes and functions by reference."""
 
 
@@ -46,6 +48,12 @@ def put(registration: Registration, namespace: dict[str, Any]) -> None:
     """Repeat a registration; an accessor that exists already stays as it is."""
     kind, where, name, what = registration
     if kind == "accessor":
+        if where in _DATASETS:
+            xarray: Any = importlib.import_module("xarray")
+            if not hasattr(getattr(xarray, where), name):
+                register = getattr(xarray, f"register_{_DATASETS[where]}_accessor")
+                register(name)(_resolve(what, namespace))
+            return
         pandas: Any = importlib.import_module("pandas")
         owner = getattr(pandas, where)
         if name not in owner._accessors:
@@ -79,6 +87,12 @@ def _registered(namespace: dict[str, Any]) -> Iterator[tuple[str, str, Any, Any]
         attributes = vars(getattr(pandas, owner))
         for name in sorted(getattr(pandas, owner)._accessors):
             accessor = getattr(attributes.get(name), "_accessor", None)
+            if getattr(accessor, "__module__", "") == "__main__":
+                yield "accessor", owner, name, accessor
+    xarray: Any = sys.modules.get("xarray")
+    for owner in _DATASETS if hasattr(xarray, "Dataset") else ():
+        for name, held in list(vars(getattr(xarray, owner, object)).items()):
+            accessor = getattr(held, "_accessor", None)
             if getattr(accessor, "__module__", "") == "__main__":
                 yield "accessor", owner, name, accessor
 

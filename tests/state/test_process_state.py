@@ -430,3 +430,28 @@ def test_an_option_that_cannot_be_saved_is_named(
     fresh = kernel_at()
     fresh.run(LOAD.format(str(tmp_path / "s")))
     fresh.run("assert n == 1 and np.geterr()['over'] == 'raise' and report.notes == []")
+
+
+def test_accessors_of_xarray(kernel_at: Callable[..., Kernel], tmp_path: Path) -> None:
+    pytest.importorskip("xarray")
+    kernel = kernel_at()
+    kernel.run(
+        """
+        import xarray
+        @xarray.register_dataset_accessor("area")
+        class Area:
+            def __init__(self, data): self.data = data
+            def size(self): return len(self.data)
+        data = xarray.Dataset({"v": ("x", [1.0])})
+        assert data.area.size() == 1
+        @xarray.register_dataarray_accessor("gone")
+        class Gone:
+            def __init__(self, data): pass
+        del Gone
+        """
+    )
+    kernel.run(SAVE.replace("_s.save", "report = _s.save").format(str(tmp_path / "s")))
+    assert "the accessor DataArray.gone is not saved" in kernel.run("print(report.notes)")
+    fresh = kernel_at()
+    fresh.run(LOAD.format(str(tmp_path / "s")))
+    fresh.run("assert data.area.size() == 1 and report.notes == [], report.notes")
