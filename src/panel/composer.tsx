@@ -19,6 +19,9 @@ import { IPanelState, isAllowed, isBusy, permissionModeOf } from './state';
 /** Maximum height of the text field before it scrolls, as a share of the window's height. */
 const MAX_HEIGHT_SHARE = 0.35;
 
+/** Number of characters from which a text takes that height at any width, without measuring it. */
+const LONG_DRAFT = 20_000;
+
 /** The text field for messages, with its attachments, completions and settings. */
 export function Composer(props: { state: IPanelState }): JSX.Element {
   const { state } = props;
@@ -197,7 +200,7 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
       <textarea
         ref={text}
         rows={1}
-        dir="auto"
+        dir={directionOf(state.draft)}
         value={state.draft}
         disabled={disabled}
         placeholder={
@@ -326,10 +329,30 @@ function cursorOf(element: HTMLTextAreaElement): number | null {
   return selectionStart === selectionEnd ? selectionStart : null;
 }
 
+const RIGHT_TO_LEFT =
+  /\p{Script=Arabic}|\p{Script=Hebrew}|\p{Script=Nko}|\p{Script=Syriac}|\p{Script=Thaana}/u;
+
+/**
+ * Direction of the first letter. With `dir="auto"` a browser takes seconds for each change of a long
+ * text, such as a pasted log.
+ */
+function directionOf(draft: string): 'ltr' | 'rtl' | undefined {
+  const letter = /\p{L}/u.exec(draft)?.[0];
+  if (letter === undefined) {
+    return undefined;
+  }
+  return RIGHT_TO_LEFT.test(letter) ? 'rtl' : 'ltr';
+}
+
 /** Fit the height of the text field to its text or placeholder. */
 function fitHeight(element: HTMLTextAreaElement): void {
-  element.style.height = 'auto';
   const tallest = window.innerHeight * MAX_HEIGHT_SHARE;
+  if (element.value.length > LONG_DRAFT) {
+    element.style.height = `${tallest}px`;
+    element.style.overflowY = 'auto';
+    return;
+  }
+  element.style.height = 'auto';
   element.style.height = `${Math.min(element.scrollHeight, tallest)}px`;
   element.style.overflowY = element.scrollHeight > tallest ? 'auto' : 'hidden';
 }

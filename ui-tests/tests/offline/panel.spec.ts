@@ -194,6 +194,26 @@ test('what is written from right to left is shown so', async ({
   expect(text.right).toBeCloseTo(box.right, 0);
 });
 
+test('a long text that was pasted does not hold up the typing', async ({
+  page,
+  tmpPath
+}) => {
+  const panel = await PrimePanel.onExample(page, tmpPath);
+  await panel.composer.fill('word '.repeat(60_000));
+  await panel.composer.focus();
+  const typing = await page.evaluate(async () => {
+    const start = performance.now();
+    for (const key of 'and why?!!') {
+      document.execCommand('insertText', false, key);
+      await new Promise(resolve => requestAnimationFrame(resolve));
+    }
+    return performance.now() - start;
+  });
+  // With `dir="auto"` it took more than twice as long, for ten keys.
+  expect(typing).toBeLessThan(5000);
+  await expect(panel.composer).toHaveValue(/and why\?!!$/);
+});
+
 test.describe('several sessions', () => {
   // The browser says so itself when the stream of the deleted session ends.
   test.use({ expectedErrors: [/404.*\/prime\/api\/sessions\//] });
