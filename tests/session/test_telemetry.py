@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from prime_ext.session.records import (
     AnyRecord,
     AssistantMessage,
@@ -74,6 +76,17 @@ def test_waits_are_told_apart_by_path() -> None:
     }
     assert found["compaction_count"] == 3
     assert found["tokens_saved"] == 180
+
+
+def test_what_a_compaction_cost_counts_whether_or_not_it_came_to_anything() -> None:
+    spent = {"input_tokens": 20, "cache_read_input_tokens": 80, "output_tokens": 30}
+    merge = msgspec.structs.replace(compaction("merge", 300), usage=spent, cost_usd=0.5)
+    vain = msgspec.structs.replace(merge, outcome="cancelled", path=None, wait_ms=50)
+    found = sums(merge, vain)
+    assert (found["input_tokens"], found["output_tokens"]) == (200, 60)
+    assert (found["cache_hit_rate"], found["cost_usd"]) == (0.8, 1.0)
+    assert found["compaction_wait_ms"] == 350
+    assert (found["compaction_count"], found["tokens_saved"]) == (1, 60)
 
 
 def test_tokens_of_a_turn() -> None:
