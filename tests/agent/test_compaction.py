@@ -436,6 +436,23 @@ async def test_when_the_model_cannot_summarise_an_extraction_does(new_session: N
     assert error.where == "compaction"
 
 
+async def test_a_summary_as_long_as_what_it_replaces_does_not_replace_it(
+    new_session: NewSession,
+) -> None:
+    session = await new_session()
+    session.api.respond = lambda _request: reply(LONG)
+    await session.ask("What is the mean of x?")
+    await session.service.compact(session.session, None, "ada")
+    end = await session.record("compaction_end")
+    assert isinstance(end, CompactionEnd)
+    assert (end.outcome, end.path) == ("ok", "digest")
+    assert end.request_tokens > 0
+    assert "What is the mean of x?" in str(end.summary)
+    await session.ask("Well?")
+    sizes = [len(request.messages_bytes) for request in session.api.requests]
+    assert sizes[-1] < 0.9 * sizes[1]
+
+
 async def test_a_model_that_takes_too_long_for_a_summary_is_not_waited_for(
     new_session: NewSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

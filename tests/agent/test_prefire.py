@@ -128,6 +128,19 @@ async def test_a_tail_that_is_too_large_for_the_server_does_not_stay(
     assert not session.records("error")
 
 
+async def test_once_a_note_is_ready_nothing_is_pruned(
+    new_session: NewSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def would_do(*_: object) -> None:
+        raise AssertionError("No prune is looked for.")
+
+    monkeypatch.setattr("prime_ext.compaction.compactor.choose_prune", would_do)
+    session = await new_session()
+    session.api.respond = Model()
+    await note_made(session)
+    assert (await compacted(session)).path == "swap"
+
+
 @pytest.mark.parametrize("every", [1, 2])
 async def test_a_note_too_is_set_right_by_the_raw_records_when_that_is_due(
     new_session: NewSession, monkeypatch: pytest.MonkeyPatch, every: int
