@@ -88,6 +88,12 @@ class Run:
                 raise PrimeError(
                     "The task is empty.", code="empty_message", hint="Say what is to be done."
                 )
+            if not self._task.notebook.exists():
+                raise PrimeError(
+                    f"There is no notebook {str(self._task.notebook)!r}.",
+                    code="notebook_not_found",
+                    hint="Check the path.",
+                )
             with self._stopped_by_signals(), self._output():
                 await self._serve()
         except asyncio.CancelledError:
@@ -352,10 +358,6 @@ class Run:
         try:
             output.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(notebook, output)
-        except FileNotFoundError:
-            raise PrimeError(
-                f"There is no notebook {str(notebook)!r}.", code="notebook_not_found"
-            ) from None
         except OSError as error:
             raise PrimeError(
                 f"{output} could not be written: {error.strerror}.", code="output_not_written"

@@ -123,9 +123,6 @@ export class SessionConnection {
     if (!this._refusal) {
       this._setStatus('connecting');
     }
-    for (const frame of this._buffer?.restart() ?? []) {
-      this._frameReceived.emit(frame);
-    }
     const { WebSocket } = this._api.serverSettings;
     const socket = new WebSocket(
       this._api.streamUrl(this.sessionId, this._buffer?.resumeAfter ?? ONLY_NEW)
@@ -165,6 +162,10 @@ export class SessionConnection {
       }
       this._isAnswered = true;
       this._setStatus('connected');
+      // Only now: what had arrived of a reply stays on the screen for as long as there is no more.
+      for (const reset of this._buffer?.restart() ?? []) {
+        this._frameReceived.emit(reset);
+      }
     }
     if (frame.type === 'progress' && this._buffer) {
       const whole = this._buffer.whole(frame);

@@ -334,7 +334,7 @@ def test_code_that_cannot_be_stopped_ends_with_its_kernel(
 @pytest.mark.parametrize(
     ("arguments", "variables", "status", "told"),
     [
-        (("gone.ipynb", "Go."), {}, 6, "There is no notebook 'gone.ipynb'"),
+        (("gone.ipynb", "Go."), {}, 6, "There is no notebook 'gone.ipynb'. Check the path."),
         (("notes.txt", "Go."), {}, 6, "cannot be opened as a notebook"),
         (("copies", "Go."), {}, 6, "is a directory, not a notebook. Give the path"),
         (("../other/n.ipynb", "Go.", "--ServerApp.root_dir=."), {}, 6, "--ServerApp.root_dir"),

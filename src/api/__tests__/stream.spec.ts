@@ -189,7 +189,7 @@ describe('SessionStreams', () => {
     expect(FakeSocket.last.closed).toBe(false);
   });
 
-  it('discards the deltas when it reconnects', async () => {
+  it('discards the deltas once the new connection sends them again', async () => {
     const stream = streams.acquire('s');
     const frames: ServerFrame[] = [];
     stream.frameReceived.connect((_, frame) => {
@@ -206,11 +206,15 @@ describe('SessionStreams', () => {
     });
     FakeSocket.last.onclose?.({ code: 1006 });
     await jest.advanceTimersByTimeAsync(1000);
-    expect(frames[frames.length - 1]).toEqual({
+    FakeSocket.last.onopen?.();
+    expect(frames.map(({ type }) => type)).toEqual(['delta']);
+    ready(FakeSocket.last, 0);
+    expect(frames[1]).toEqual({
       type: 'delta_reset',
       turn: 't',
       message: 'm'
     });
+    expect(frames[2].type).toBe('ready');
   });
 
   it('gives a second consumer the records and the deltas so far', () => {
