@@ -181,7 +181,10 @@ async def test_a_ready_note_survives_a_restart_of_the_server(new_session: NewSes
     session.api.respond = Model()
     await note_made(session)
     await session.service.close_session(session.session)
-    assert (await compacted(session)).path == "swap"
+    done = await compacted(session)
+    assert done.path == "swap"
+    # No other note was made for it.
+    assert len([start for start in session.records("prefire_start") if start.seq < done.seq]) == 1
 
 
 async def test_a_note_that_is_late_is_ready_a_few_requests_later(new_session: NewSession) -> None:
