@@ -19,6 +19,9 @@ from prime_ext.models.model import ContextOverflow, Model, ModelError, Retry
 STEP_DOWN = ("context_overflow", "request_too_large", "bad_request")
 """Codes of errors that a smaller request may avoid. After any other error it would fail as well."""
 
+MOST_REQUESTS = 4
+"""Maximum requests for one compaction, with those for a note that was waited for."""
+
 DIGEST_CHARS = 8_000
 """Maximum length of the extraction that replaces messages that did not fit."""
 
@@ -43,6 +46,13 @@ class Sizes:
         return self.overhead + sum(self.messages)
 
 
+def steps_for(requests: int) -> list[str]:
+    """Return the steps to take with at least one request, a request for each."""
+    steps = ["whole", "bare", "fit", "lossy"]
+    del steps[1 : 1 + max(0, len(steps) - requests)]
+    return steps
+
+
 async def summarise_somehow(
     projection: Projection,
     prefix: Sequence[ProjectedMessage],
@@ -54,11 +64,12 @@ async def summarise_somehow(
     first: Strategy,
     instructions: str | None,
     extraction: str = "",
+    requests: int = MOST_REQUESTS,
     on_retry: Callable[[Retry], None],
     on_overflow: Callable[[ContextOverflow], None],
     log: logging.Logger,
 ) -> Summary:
-    """Have the model summarise ``prefix``, in at most four requests.
+    """Have the model summarise ``prefix``, in at most ``requests`` requests.
 
     The first request repeats the conversation, so that the prompt cache serves it. If the server
     refuses it as too long or invalid, the steps are: without images and thinking; only the newest
@@ -72,12 +83,14 @@ async def summarise_somehow(
     count:
         Counts the tokens of a text.
     first:
-        Strategy for the first step. A summary by the model's server may take two requests, so the
-        second step is then omitted.
+        Strategy for the first step. A summary by the model's server may take two requests.
     instructions:
         The user's wishes for the summary.
     extraction:
         Extraction from the raw records, if the summary is to be corrected by it.
+    requests:
+        Maximum number of requests. If it is less than all steps may take, those in the middle are
+        omitted.
     on_retry:
         Called before a request is sent again.
     on_overflow:
@@ -124,7 +137,7 @@ async def summarise_somehow(
             )
         ]
 
-    steps = ["whole", "fit", "lossy"] if first.makes_blocks else ["whole", "bare", "fit", "lossy"]
+    steps = steps_for(requests - first.more_requests)
     while steps:
         step = steps.pop(0)
         messages = await reduced(step)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from prime_ext.compaction.extraction import extraction, rebuild_is_due
-from prime_ext.compaction.ladder import Sizes, summarise_somehow
+from prime_ext.compaction.ladder import MOST_REQUESTS, Sizes, summarise_somehow
 from prime_ext.compaction.strategy import Strategy
 from prime_ext.context.cut import cut_index
 from prime_ext.context.digest import digest
@@ -151,8 +151,8 @@ class Replacing:
         noted = split(messages, self._note)
         tail = sum(self._sizes[noted:])
         note_size = self._count(self._note.text)
+        waited = self._note.waited_tokens
         if may_swap and may_follow(tail, note_size, limits, self._overhead):
-            waited = self._note.waited_tokens
             return Replacement(
                 self._note.text, "swap", noted, self._note.block, request_tokens=waited
             )
@@ -160,7 +160,9 @@ class Replacing:
         prefix = behind(self._note, messages[noted:cut])
         sizes = [note_size, *self._sizes[noted:cut]]
         strategy = self._terms.strategy.for_merging(self._note)
-        return await self._by_model(prefix, sizes, cut, "merge", strategy)
+        asked = 1 + self._terms.strategy.more_requests if waited else 0
+        merged = await self._by_model(prefix, sizes, cut, "merge", strategy, asked)
+        return replace(merged, request_tokens=merged.request_tokens + waited)
 
     async def _by_model(
         self,
@@ -169,7 +171,9 @@ class Replacing:
         cut: int,
         path: str,
         strategy: Strategy,
+        asked: int = 0,
     ) -> Replacement:
+        """Return a replacement by the model, of which ``asked`` requests were made already."""
         terms = self._terms
         self._progress("Summarising the conversation")
         found = ""
@@ -187,6 +191,7 @@ class Replacing:
                     first=strategy,
                     instructions=terms.instructions,
                     extraction=found,
+                    requests=MOST_REQUESTS - asked,
                     on_retry=self._on_retry,
                     on_overflow=self._on_overflow,
                     log=self._log,
@@ -205,7 +210,7 @@ class Replacing:
             )
             failed = Replacement("", "", cut, reason=failure.message)
             return self.extracted(prefix, cut, self._budget, failed)
-        asked = Replacement(
+        answered = Replacement(
             "",
             "",
             cut,
@@ -215,10 +220,10 @@ class Replacing:
             reason=summary.reason,
         )
         if not summary.text:
-            return self.extracted(prefix, cut, self._budget, asked)
+            return self.extracted(prefix, cut, self._budget, answered)
         if terms.model.provider == "offline":
             path = "digest"
-        return replace(asked, text=summary.text, path=path, block=summary.block)
+        return replace(answered, text=summary.text, path=path, block=summary.block)
 
     def _on_retry(self, retry: Retry) -> None:
         self._progress(

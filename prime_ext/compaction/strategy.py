@@ -47,6 +47,11 @@ class Strategy:
         """Whether the model's server makes the summaries, as signed blocks."""
         return self.summarise is summarise_on_server
 
+    @property
+    def more_requests(self) -> int:
+        """Requests that a summary may take beside the first."""
+        return int(self.makes_blocks)
+
     def for_merging(self, note: Note) -> Strategy:
         """Return the strategy for a summary of ``note`` and the messages since.
 

@@ -316,6 +316,38 @@ class TestLeap:
         assert len(session.records("assistant_message")) >= 2
 
 
+class TestLeapBeforeALongTail:
+    @pytest.fixture
+    def prime_config(self) -> dict[str, Any]:
+        return {
+            "ContextConfig": {**CONTEXT, "prefire_margin_tokens": 1_000, "keep_tail_tokens": 500}
+        }
+
+    async def test_a_note_that_was_waited_for_is_part_of_what_was_sent(
+        self, new_session: NewSession
+    ) -> None:
+        session = await new_session()
+
+        def respond(request: Received) -> Answer:
+            if is_summary_request(request):
+                if request.begins_with(session.api.requests[0]):
+                    return Reply((Text(SUMMARY),), fault=Fault("pause", after=3))
+                return Failure(400, "Not now.")
+            if len(session.api.requests) == 1:
+                return reply(rows(1_600), call("list_variables"))
+            return reply(rows(400), call("list_variables"))
+
+        session.api.respond = respond
+        await session.send("Rows, very many.")
+        await session.record("compaction_start")
+        session.api.resume()
+        end = await session.record("compaction_end")
+        await session.stop()
+        await session.record("turn_end")
+        assert (end.outcome, end.path) == ("ok", "digest")
+        assert end.request_tokens > 24_000
+
+
 async def test_a_reply_that_the_windows_end_cuts_off_goes_on_behind_a_summary(
     new_session: NewSession, messages_api: MessagesAPI
 ) -> None:
