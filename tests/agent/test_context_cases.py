@@ -194,6 +194,24 @@ class TestPruning:
         excerpt = session.session.read(prune.pruned[:1])[0].text
         assert "row 200: " in excerpt
 
+    async def test_who_asks_for_a_compaction_gets_a_summary(self, new_session: NewSession) -> None:
+        """Though old outputs would make enough room."""
+        session = await new_session()
+        await outputs_until(session, "prune")
+        session.api.respond = lambda request: (
+            reply(SUMMARY)
+            if is_summary_request(request)
+            else reply("Done.")
+            if request.tool_result_text
+            else reply(call("run_code", code=ROWS))
+        )
+        for _ in range(2):
+            await session.ask("Once more.")
+        await session.service.compact(session.session, None, "ada")
+        end = await session.record("compaction_end", trigger="manual")
+        assert (end.outcome, end.path) == ("ok", "single_pass")
+        assert len(session.records("prune")) == 1
+
     async def test_t4_thinking_goes_back_whole_or_not_at_all(self, new_session: NewSession) -> None:
         session = await new_session()
         # The strict API refuses altered, partly removed and displaced thinking.
