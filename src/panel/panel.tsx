@@ -189,7 +189,7 @@ export function ConnectionBanner(props: { state: IPanelState }): JSX.Element {
               : refusal
                 ? `${refusal.message} ${refusal.hint}`
                 : trans.__(
-                    'Disconnected from the server. The agent keeps working; reconnecting…'
+                    'Disconnected from the server. While it runs, the agent keeps working; reconnecting…'
                   )}
           </span>
           <button

@@ -286,7 +286,8 @@ STEPS = (
         "Survive a crash",
         "Now I kill the kernel **on purpose**, as a crash or too little memory would. Your "
         "notebook and files are not touched, and the variables were saved before. The server "
-        "starts a new kernel and brings them back by itself. Decline if you would rather not.",
+        "starts a new kernel and brings them back by itself; close JupyterLab's message about the "
+        "restart. Decline if you would rather not.",
         _crash,
     ),
     TourStep(
