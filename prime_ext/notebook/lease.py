@@ -384,11 +384,10 @@ class LeaseHub:
             lease.path = moved
             there = self._leases.pop(moved, None)
             self._leases[moved] = lease
-            if there is not None:
-                # The browser has already claimed the new path.
-                for client in there.claims:
-                    if client not in lease.claims:
-                        self.claim(client, moved, client.versions.get(moved))
+            # The browser may have claimed the new path already.
+            for client in there.claims if there is not None else ():
+                if client not in lease.claims:
+                    self.claim(client, moved, client.versions.get(moved))
 
     # -- inside ----------------------------------------------------------------------------
 

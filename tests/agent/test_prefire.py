@@ -296,21 +296,7 @@ class TestLeap:
         self, new_session: NewSession
     ) -> None:
         session = await new_session()
-
-        def respond(request: Received) -> Answer:
-            if is_summary_request(request):
-                return Reply((Text(SUMMARY),), fault=Fault("pause", after=3))
-            if len(session.api.requests) == 1:
-                return reply(rows(1_600), call("list_variables"))
-            return reply(rows(400), call("list_variables"))
-
-        session.api.respond = respond
-        await session.send("Rows, very many.")
-        await session.record("compaction_start")
-        session.api.resume()
-        end = await session.record("compaction_end")
-        await session.stop()
-        await session.record("turn_end")
+        end = await note_waited_for(session)
         assert (end.outcome, end.path) == ("ok", "swap")
         assert end.request_tokens > 24_000
         assert len(session.records("assistant_message")) >= 2
@@ -327,25 +313,34 @@ class TestLeapBeforeALongTail:
         self, new_session: NewSession
     ) -> None:
         session = await new_session()
-
-        def respond(request: Received) -> Answer:
-            if is_summary_request(request):
-                if request.begins_with(session.api.requests[0]):
-                    return Reply((Text(SUMMARY),), fault=Fault("pause", after=3))
-                return Failure(400, "Not now.")
-            if len(session.api.requests) == 1:
-                return reply(rows(1_600), call("list_variables"))
-            return reply(rows(400), call("list_variables"))
-
-        session.api.respond = respond
-        await session.send("Rows, very many.")
-        await session.record("compaction_start")
-        session.api.resume()
-        end = await session.record("compaction_end")
-        await session.stop()
-        await session.record("turn_end")
+        end = await note_waited_for(session, merge=Failure(400, "Not now."))
         assert (end.outcome, end.path) == ("ok", "digest")
         assert end.request_tokens > 24_000
+
+
+async def note_waited_for(session: Driver, merge: Answer | None = None) -> Any:
+    """Have a turn leap over the threshold and grow further; the compaction that ends it.
+
+    ``merge`` answers requests for a summary that do not begin as the conversation does.
+    """
+
+    def respond(request: Received) -> Answer:
+        if is_summary_request(request):
+            if merge is not None and not request.begins_with(session.api.requests[0]):
+                return merge
+            return Reply((Text(SUMMARY),), fault=Fault("pause", after=3))
+        if len(session.api.requests) == 1:
+            return reply(rows(1_600), call("list_variables"))
+        return reply(rows(400), call("list_variables"))
+
+    session.api.respond = respond
+    await session.send("Rows, very many.")
+    await session.record("compaction_start")
+    session.api.resume()
+    end = await session.record("compaction_end")
+    await session.stop()
+    await session.record("turn_end")
+    return end
 
 
 async def test_a_reply_that_the_windows_end_cuts_off_goes_on_behind_a_summary(

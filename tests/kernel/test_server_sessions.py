@@ -146,16 +146,22 @@ async def test_the_agent_comes_before_the_page_has_named_its_session(
     assert await sessions_of(jp_serverapp) == [(notebook, used)]
 
 
+async def searching(kernels: NotebookKernels, notebook: str, begun: Any) -> asyncio.Task[None]:
+    """The search for the session of a kernel that a page has started for the notebook."""
+    kernels.for_notebook(notebook).on_state.append(lambda _: None)
+    search = asyncio.create_task(kernels.started(begun["kernel"]["id"]))
+    await asyncio.sleep(0)
+    return search
+
+
 async def test_a_kernel_that_a_page_has_started_is_followed(
     page: Page, kernels: NotebookKernels, notebook: str
 ) -> None:
-    kernel = kernels.for_notebook(notebook)
-    kernel.on_state.append(lambda _: None)
     begun = await page.start()
-    following = asyncio.create_task(kernels.started(begun["kernel"]["id"]))
-    await asyncio.sleep(0)
+    search = await searching(kernels, notebook, begun)
     await page.name(begun)
-    await following
+    await search
+    kernel = kernels.for_notebook(notebook)
     assert kernel.state == "idle"
     assert kernel.kernel_id == begun["kernel"]["id"]
 
@@ -163,16 +169,13 @@ async def test_a_kernel_that_a_page_has_started_is_followed(
 async def test_the_search_for_a_started_kernels_session_ends_with_the_server(
     page: Page, kernels: NotebookKernels, notebook: str
 ) -> None:
-    kernel = kernels.for_notebook(notebook)
-    kernel.on_state.append(lambda _: None)
     begun = await page.start()
     before = asyncio.all_tasks()
-    following = asyncio.create_task(kernels.started(begun["kernel"]["id"]))
-    await asyncio.sleep(0)
+    search = await searching(kernels, notebook, begun)
     await kernels.close()
-    assert asyncio.all_tasks() <= before | {following}
+    assert asyncio.all_tasks() <= before | {search}
     with pytest.raises(asyncio.CancelledError):
-        await following
+        await search
 
 
 async def test_a_page_gets_the_kernel_that_it_asks_for(
