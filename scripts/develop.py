@@ -38,7 +38,7 @@ BROWSER_TESTS = Runner("playwright", ["jlpm", "test:ui"], PLAYWRIGHT)
 # The same tests in parts, so that the processors always have two of something: those of kernels and
 # their state, those of the package, which mostly wait for installers, and the rest. On a busy
 # machine one of thousands may run out of time: what fails is tried once more, and named.
-_TWICE = [*PYTHON_TESTS.command, "--reruns", "1"]
+_TWICE = [*PYTHON_TESTS.command, "--reruns", "1", "-raR"]
 _COMMON = [*_TWICE, "-m", "not package and not soak"]
 _KERNEL_FOLDERS = ["tests/kernel", "tests/state"]
 KERNEL_TESTS = Runner("kernels", [*_COMMON, *_KERNEL_FOLDERS], PYTEST)

@@ -14,7 +14,7 @@ from prime_ext.config import ModelConfig
 from prime_ext.models.anthropic import AnthropicModel
 from prime_ext.models.connection import Connection
 from prime_ext.models.credentials import CredentialStore
-from prime_ext.models.model import ModelEvent, ModelRequest, Reply, TextDelta
+from prime_ext.models.model import Model, ModelEvent, ModelRequest, Reply, TextDelta
 from prime_ext.models.registry import ModelRegistry
 from tests.messages_api.server import MessagesAPI
 
@@ -98,11 +98,11 @@ def ask(text: str = "Hello", **fields: Any) -> ModelRequest:
     return ModelRequest(**made)
 
 
-async def collect(model: AnthropicModel, request: ModelRequest) -> list[ModelEvent]:
+async def collect(model: Model, request: ModelRequest) -> list[ModelEvent]:
     return [event async for event in model.stream(request)]
 
 
-async def final(model: AnthropicModel, request: ModelRequest) -> Reply:
+async def final(model: Model, request: ModelRequest) -> Reply:
     reply = (await collect(model, request))[-1]
     assert isinstance(reply, Reply)
     return reply
