@@ -177,8 +177,10 @@ finished = True
 """
 
 
+# The server interrupts a kernel before it ends it, and might be told of the interrupt first.
 WORK = """
-import os, time
+import os, signal, time
+signal.signal(signal.SIGINT, signal.SIG_IGN)
 with open({path!r} + ".part", "w") as file:
     file.write(str(os.getpid()))
 os.replace({path!r} + ".part", {path!r})
