@@ -10,7 +10,6 @@ from prime_ext.agent.approvals import Approvals, Suspended
 from prime_ext.agent.attachment import Attachment
 from prime_ext.agent.attachment_reader import AttachmentReader
 from prime_ext.agent.calls import ToolCalls
-from prime_ext.agent.closing import cancelled, take_each
 from prime_ext.agent.history import History, history_seqs
 from prime_ext.agent.lifecycle import Lifecycle, closed_meanwhile
 from prime_ext.agent.loose_ends import LooseEnds
@@ -22,6 +21,7 @@ from prime_ext.agent.session_kernel import SessionKernel
 from prime_ext.agent.session_model import SessionModel
 from prime_ext.agent.session_turns import SessionTurns
 from prime_ext.agent.work import Work
+from prime_ext.closing import cancelled, take_each
 from prime_ext.errors import PrimeError
 from prime_ext.session.records import AnyRecord, Revert, UserMessage
 from prime_ext.session.session import Session

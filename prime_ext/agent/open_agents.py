@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from prime_ext.agent.closing import cancelled
 from prime_ext.agent.lifecycle import Lifecycle, Stage, closed_meanwhile, server_stopping
+from prime_ext.closing import cancelled
 from prime_ext.errors import PrimeError
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from prime_ext.agent.captures import Captures
-from prime_ext.agent.closing import cancelled, take_each
 from prime_ext.agent.recipes import code_cells
 from prime_ext.agent.recovery import KernelRecovery
+from prime_ext.closing import cancelled, take_each
 from prime_ext.errors import PrimeError
 from prime_ext.session.records import AnyRecord, Snapshot
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from jupyter_core.utils import ensure_async
 
+from prime_ext.closing import cancelled
 from prime_ext.errors import PrimeError
 from prime_ext.kernel.client import KernelChannels
 from prime_ext.kernel.followed_runs import FollowedRuns
@@ -486,7 +487,4 @@ class KernelConnection:
             if each is not None:
                 await each.close(KernelDied("The connection was closed."))
         self.followed.lose()
-        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancelled(task for task in self._tasks if task is not asyncio.current_task())

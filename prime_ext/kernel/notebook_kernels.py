@@ -12,6 +12,7 @@ from typing import Any
 from jupyter_core.utils import ensure_async
 from tornado.web import HTTPError
 
+from prime_ext.closing import cancelled
 from prime_ext.errors import PrimeError
 from prime_ext.kernel.connection import KernelConnection
 from prime_ext.kernel.kernelspec import kernelspec_metadata, kernelspec_of
@@ -67,9 +68,7 @@ class NotebookKernels:
 
     async def close(self) -> None:
         """Close all connections. The kernels continue to run."""
-        for task in self._following:
-            task.cancel()
-        await asyncio.gather(*self._following, return_exceptions=True)
+        await cancelled(self._following)
         for connection in list(self._connections.values()):
             await connection.close()
         self._connections.clear()

@@ -8,6 +8,7 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
+from prime_ext.closing import cancelled
 from prime_ext.errors import PrimeError
 from prime_ext.notebook.lease import LeaseLost
 from prime_ext.notebook.operations import Applied
@@ -96,10 +97,7 @@ class LateMirror:
         flushing = asyncio.create_task(self.flush())
         await asyncio.wait({flushing}, timeout=CLOSE_S)
         self.stop()
-        left = [task for task in (flushing, self._writing) if task is not None]
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        await cancelled(task for task in (flushing, self._writing) if task is not None)
 
     def _on_news(self) -> None:
         self._has_news = True
