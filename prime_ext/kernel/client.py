@@ -94,6 +94,8 @@ class KernelChannels:
         self._reader: asyncio.Task[None] | None = None
         self.is_broken = False
         """Whether the connection has failed for good."""
+        self.ended: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
+        """Done when these channels serve no more requests, with the error that those got."""
         self._heard = asyncio.Event()
         self.running: set[str] = set()
         """Message ids of the execute requests that are running now, from any client.
@@ -213,6 +215,8 @@ class KernelChannels:
 
     def abandon(self, error: Exception) -> None:
         """Fail every open request with ``error``."""
+        if not self.ended.done():
+            self.ended.set_result(error)
         # Code that crashes its process at once may die before its busy status is published. So a
         # request without a status counts as begun, unless something else explains the end: other
         # code that was running, or a restart or shutdown.

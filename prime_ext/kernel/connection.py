@@ -103,6 +103,8 @@ class KernelConnection:
         """The channels to a process that ended as intended, and when that was noticed. Whether it
         was a restart or a shutdown is not known yet."""
         self._renewed_pid: int | None = None
+        self._connected_pid: int | None = None
+        """Process id when the channels were opened."""
         self._alive = asyncio.Event()
         self._alive.set()
         self._gone = False
@@ -371,6 +373,7 @@ class KernelConnection:
             channels.on_reconnected = partial(self._on_reconnected, channels)
             channels.on_broken = partial(self._on_broken, channels)
             self._channels = channels
+            self._connected_pid = self._pid
             self._let_go_at = None
             self.language_info = channels.info.get("language_info") or {}
             self._changed()
@@ -398,6 +401,21 @@ class KernelConnection:
     def is_by(self, channels: KernelChannels) -> bool:
         """Whether ``channels`` are the current ones."""
         return channels is self._channels
+
+    async def end_of(self, channels: KernelChannels) -> KernelDied | None:
+        """Return how the process behind ``channels`` ends, if the server is ending it now.
+
+        The server interrupts a kernel before it ends it, so code that runs then may fail first. If
+        the end does not come, ``None`` is returned.
+        """
+        deadline = time.monotonic() + _RESTART_SECONDS
+        while not channels.ended.done():
+            is_ending = is_being_replaced(self._manager) or self._pid != self._connected_pid
+            if not is_ending or time.monotonic() > deadline:
+                return None
+            await asyncio.wait({channels.ended}, timeout=_POLL_SECONDS)
+        error = channels.ended.result()
+        return error if isinstance(error, (KernelRestarted, KernelShutDown)) else None
 
     def _on_broken(self, channels: KernelChannels, error: Exception) -> None:
         if channels is not self._channels:

@@ -180,6 +180,10 @@ async def _run(
                     on_begun(partial(_interrupt_soon, connection, request))
                 reply = (await asyncio.shield(request.reply))["content"]
                 await _last_outputs(request, live)
+                if reply.get("status") == "error":
+                    end = await connection.end_of(channels)
+                    if end is not None:
+                        raise end
             except asyncio.CancelledError:
                 await _take_back(connection, channels, request, private)
                 live.finish()

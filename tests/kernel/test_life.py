@@ -120,6 +120,51 @@ async def test_restarted_by_a_person_in_the_middle_of_a_run(
     assert kernel.generation == 1
 
 
+@pytest.mark.parametrize("end", ["KernelRestarted", "KernelShutDown"])
+@pytest.mark.parametrize(
+    "work", ["time.sleep(600)", "try:\n  time.sleep(600)\nfinally:\n  1 / 0"], ids=["", "hidden"]
+)
+async def test_the_interrupt_before_an_end_is_told_as_the_end(
+    work: str, end: str, kernel: NotebookKernel, jp_serverapp: Any, jp_fetch: Any
+) -> None:
+    kernel_id = await kernel.ensure()
+    manager = jp_serverapp.kernel_manager.get_kernel(kernel_id)
+    request_shutdown = manager._async_request_shutdown
+
+    async def request_late(restart: bool = False) -> None:
+        await until(lambda: kernel.state == "idle")  # The interrupt has ended the code by then.
+        await request_shutdown(restart)
+
+    manager._async_request_shutdown = request_late
+    task, begun = start_printing(kernel, f"import time\n{work}")
+    await begun.wait()
+    if end == "KernelRestarted":
+        await jp_fetch("api", "kernels", kernel_id, "restart", method="POST", body="{}")
+    else:
+        await jp_fetch("api", "kernels", kernel_id, method="DELETE")
+    run = await asyncio.wait_for(task, 10)
+    assert run.status == "died"
+    assert run.error is not None
+    assert run.error["ename"] == end
+    # Where the code was is still shown.
+    was, ended = [output["ename"] for output in run.outputs[1:]]
+    assert (was in ("KeyboardInterrupt", "ZeroDivisionError"), ended) == (True, end)
+
+
+async def test_an_interrupt_before_an_end_that_does_not_come_is_told_as_it_is(
+    kernel: NotebookKernel, jp_serverapp: Any
+) -> None:
+    manager = jp_serverapp.kernel_manager.get_kernel(await kernel.ensure())
+    task, begun = start_printing(kernel, "import time; time.sleep(600)")
+    await begun.wait()
+    manager.shutting_down = True
+    await manager.interrupt_kernel()
+    await until(lambda: kernel.state == "idle")
+    manager.shutting_down = False
+    run = await asyncio.wait_for(task, 10)
+    assert (run.status, (run.error or {}).get("ename")) == ("error", "KeyboardInterrupt")
+
+
 async def test_shut_down_by_a_person_then_needed_again(
     kernel: NotebookKernel, jp_fetch: Any
 ) -> None:
