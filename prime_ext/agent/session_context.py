@@ -181,6 +181,13 @@ class SessionContext:
         )
         self._rewrite(Settings(drops_thinking=True))
 
+    def left_paused(self) -> None:
+        """Note that the last reply was paused and will not go on.
+
+        A call in it that has no result is left out of further requests, see ``finished``.
+        """
+        self._forget_request()
+
     def _rewrite(self, record: Settings) -> None:
         """Append a record that changes the context, and forget what was known of it."""
         self._session.append(record)

@@ -82,6 +82,8 @@ class Turn:
         self._log = services.log
         self._spent = Spending()
         self._started = time.monotonic()
+        self._is_paused = False
+        """Whether the last reply was paused, and its continuation has not come."""
         self._again_at = 0
         """Context size in tokens at which a compaction that did not help is tried again.
 
@@ -168,10 +170,16 @@ class Turn:
             await self._answer(calls)
         while True:
             await self._check_caps()
-            await self._compact_if_due()
+            if (
+                not self._is_paused
+            ):  # A paused reply goes on only behind the messages it began behind.
+                await self._compact_if_due()
             reply = await self._request()
-            await self._context.prefire()
             calls = [block for block in reply.content if block["type"] == "tool_use"]
+            self._is_paused = reply.stop_reason == PAUSED and bool(reply.content) and not calls
+            if self._is_paused:
+                continue
+            await self._context.prefire()
             if not calls:
                 if reply.stop_reason == WINDOW_FULL and await self._make_room():
                     continue  # the model continues where it was cut off, after a summary
@@ -412,6 +420,8 @@ class Turn:
         )
 
     def _end(self, status: str) -> TurnEnd:
+        if self._is_paused:
+            self._context.left_paused()
         record = self._session.append(
             TurnEnd(
                 status=status,
@@ -428,6 +438,9 @@ class Turn:
         return record
 
 
+PAUSED = "pause_turn"
+"""The model's server has run its own tools often enough for one request. It goes on when it is sent
+the conversation with this reply as its end."""
 WINDOW_FULL = "model_context_window_exceeded"
 _CUT_OFF = ("max_tokens", WINDOW_FULL)
 _CALL_CUT_OFF = (

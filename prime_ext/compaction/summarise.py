@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from prime_ext.context.breakpoints import place_marks
-from prime_ext.context.projection import ProjectedMessage, Projection
+from prime_ext.context.projection import ProjectedMessage, Projection, finished
 from prime_ext.context.sections import condensed, shorten
 from prime_ext.context.server_side import edits
 from prime_ext.context.summary import REBUILD, instruction, why_no_summary
@@ -103,7 +103,7 @@ async def summarise(
     ModelError
         If the model's server refuses the request or cannot be reached.
     """
-    wire = [message.wire for message in messages]
+    wire = [message.wire for message in finished(messages)]
     asked = instruction(instructions, extraction, max_words=room.summary // TOKENS_PER_WORD)
     wire.append({"role": "user", "content": [{"type": "text", "text": asked}]})
     system, marked = place_marks(projection.system, wire)

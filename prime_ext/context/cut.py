@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from prime_ext.context.projection import ProjectedMessage
+from prime_ext.context.projection import ProjectedMessage, may_begin
 
 
 def cut_index(
@@ -16,7 +16,8 @@ def cut_index(
 
     A final user message without a reply always stays, whatever its size, because it is the
     question to answer. Otherwise as many of the newest messages stay as fit in
-    ``keep_tail_tokens``. A tool call and its result are never separated.
+    ``keep_tail_tokens``. Neither a tool call and its result are separated, nor a reply that was
+    paused and its continuation.
 
     Parameters
     ----------
@@ -35,7 +36,7 @@ def cut_index(
         pending = index == end - 1 and _is_question(messages[index])
         if kept > keep_tail_tokens and not pending:
             break
-        if not messages[index].is_answer:
+        if may_begin(messages, index):
             cut = index
     return cut
 

@@ -43,6 +43,10 @@ THINKING = frozenset({"thinking", "redacted_thinking"})
 """Types of blocks that are valid only after exactly the messages they were written after."""
 
 
+SERVER_CALLS = frozenset({"server_tool_use", "mcp_tool_use"})
+"""Types of calls that the model's server answers itself, within its reply."""
+
+
 @dataclass(frozen=True)
 class ProjectedMessage:
     """One message of the context, and the records that it was made from."""
@@ -327,6 +331,7 @@ def project_messages(
         if isinstance(record, UserMessage):
             content = sendable(record.content)
             if content:
+                messages[-1:] = finished(messages[-1:])
                 messages.append(ProjectedMessage("user", content, record.seq, record.seq))
         elif isinstance(record, AssistantMessage):
             content = sendable(record.content)
@@ -341,6 +346,34 @@ def project_messages(
                 cleared = frozenset(i for i in ids if i in results and results[i].seq in left_out)
                 messages.append(replace(answer, cleared=cleared) if cleared else answer)
     return messages
+
+
+def finished(messages: Sequence[ProjectedMessage]) -> list[ProjectedMessage]:
+    """Return ``messages`` such that a question of the user may follow.
+
+    A reply that was paused in a call of its server's own tools may only be followed by its
+    continuation. If that has not come, the call is left out.
+    """
+    if not messages or messages[-1].role == "user":
+        return list(messages)
+    last = messages[-1]
+    answered = {block.get("tool_use_id") for block in last.content}
+    content = [b for b in last.content if b["type"] not in SERVER_CALLS or b["id"] in answered]
+    if len(content) == len(last.content):
+        return list(messages)
+    while content and content[-1]["type"] in THINKING:  # which may not be the end of a message
+        content.pop()
+    return [*messages[:-1], *([replace(last, content=content)] if content else [])]
+
+
+def may_begin(messages: Sequence[ProjectedMessage], index: int) -> bool:
+    """Return whether the message at ``index`` may follow other messages than those before it.
+
+    Neither may the results of calls, nor the continuation of a reply that was paused.
+    """
+    message = messages[index]
+    goes_on = index > 0 and message.role == messages[index - 1].role == "assistant"
+    return not message.is_answer and not goes_on
 
 
 def _reply(record: AssistantMessage, content: list[Block]) -> ProjectedMessage:

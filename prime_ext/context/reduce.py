@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from prime_ext.context.digest import digest
-from prime_ext.context.projection import ProjectedMessage
+from prime_ext.context.projection import ProjectedMessage, may_begin
 from prime_ext.context.sections import shorten
 from prime_ext.session.records import Block
 
@@ -38,7 +38,7 @@ def fitting(
 ) -> list[ProjectedMessage]:
     """Return the newest messages that fit in ``room`` tokens, after an extraction of the others.
 
-    A tool call and its result stay together.
+    A tool call and its result stay together, as do a reply and its continuation.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def fitting(
         used += sizes[index]
         if used > room:
             break
-        if not messages[index].is_answer:
+        if may_begin(messages, index):
             first = index
     if first == 0:
         return list(messages)

@@ -346,12 +346,17 @@ def thinking_parameter(
 
 
 def _has_lost_thinking(messages: list[dict[str, Any]]) -> bool:
-    # The API merges consecutive messages of one role, so text may follow the tool results.
-    last = next((i for i, m in enumerate(reversed(messages)) if m["role"] == "assistant"), 0)
-    answer = messages[len(messages) - last :]
-    if not answer or answer[0]["content"][0]["type"] != "tool_result":
+    # The API merges consecutive messages of one role, so text may follow the tool results, and a
+    # reply may go on in a further message.
+    end = len(messages)
+    while end and messages[end - 1]["role"] == "user":
+        end -= 1
+    if end == len(messages) or messages[end]["content"][0]["type"] != "tool_result":
         return False
-    first = messages[-last - 1]["content"][0]["type"]
+    begin = end
+    while begin and messages[begin - 1]["role"] == "assistant":
+        begin -= 1
+    first = messages[begin]["content"][0]["type"]
     return first not in ("thinking", "redacted_thinking")
 
 
@@ -390,7 +395,7 @@ class _Message:
 
     def _start(self, index: int, block: Block) -> list[ModelEvent]:
         self.blocks[index] = dict(block)
-        if block.get("type") == "tool_use":
+        if "input" in block:
             self.inputs[index] = []
         events: list[ModelEvent] = [BlockStart(index, block)]
         if block.get("text"):
@@ -411,7 +416,9 @@ class _Message:
             block["signature"] = delta.signature
         elif delta.type == "input_json_delta" and index in self.inputs and delta.partial_json:
             self.inputs[index].append(delta.partial_json)
-            return [ToolInputDelta(index, delta.partial_json)]
+            # Calls of tools that the server itself runs are neither shown nor answered here.
+            if block["type"] == "tool_use":
+                return [ToolInputDelta(index, delta.partial_json)]
         return []
 
     def reply(self, model: str) -> Reply:

@@ -19,7 +19,18 @@ from prime_ext.errors import PrimeError
 from prime_ext.kernel.stream_text import MAX_STREAM_CHARS
 from prime_ext.session.records import AssistantMessage, Error, ToolResult, UserMessage
 from tests.agent.conftest import NewSession
-from tests.messages_api.script import Fault, call, overloaded, rate_limited, reply
+from tests.messages_api.script import (
+    Answer,
+    Failure,
+    Fault,
+    Found,
+    Search,
+    Thinking,
+    call,
+    overloaded,
+    rate_limited,
+    reply,
+)
 from tests.messages_api.server import MessagesAPI
 from tests.notebook.browser import FakeBrowser
 
@@ -186,6 +197,69 @@ async def test_a_call_cut_off_by_the_output_limit_is_not_run(new_session: NewSes
     assert first.is_error
     assert first.synthetic
     assert "False" in str(second.content)
+
+
+SEARCH = (Thinking("Where?"), "Let me search.", Search("kernel of Jupyter", id="srvtoolu_1"))
+
+
+async def test_a_reply_that_the_models_server_pauses_goes_on(new_session: NewSession) -> None:
+    session = await new_session()
+    session.api.enqueue(
+        reply(*SEARCH, stop_reason="pause_turn"),
+        reply(
+            Found("srvtoolu_1", ("ipykernel",)),
+            Search("its version", id="srvtoolu_2"),
+            stop_reason="pause_turn",
+        ),
+        reply(Found("srvtoolu_2", ("7.1",)), "It is ipykernel 7.1."),
+        reply("You are welcome."),
+    )
+    end = await session.ask("Which kernel is it?")
+    assert (end.status, end.requests) == ("ok", 3)
+    first, second, third = session.api.requests
+    assert second.messages[-1]["role"] == "assistant"
+    assert [b["type"] for b in second.messages[-1]["content"]][-1] == "server_tool_use"
+    assert second.messages[-1]["content"][-1]["input"] == {"query": "kernel of Jupyter"}
+    assert second.begins_with(first)
+    assert third.begins_with(second)
+    assert (await session.ask("Thanks.")).status == "ok"
+    assert session.api.requests[3].begins_with(third)
+    assert not session.records("error")
+
+
+@pytest.mark.parametrize("has_more", [True, False])
+async def test_a_paused_reply_that_did_not_go_on_does_not_spoil_the_conversation(
+    has_more: bool, new_session: NewSession
+) -> None:
+    session = await new_session()
+    parts = SEARCH if has_more else SEARCH[2:]
+    session.api.enqueue(
+        reply(*parts, stop_reason="pause_turn"), Failure(400, "It cannot go on."), reply("Hello.")
+    )
+    assert (await session.ask("Which kernel is it?")).status == "error"
+    assert (await session.ask("Hello?")).status == "ok"
+    (error,) = session.records("error")
+    assert isinstance(error, Error)
+    assert error.code == "bad_request"
+    assert "Let me search." in str(session.api.requests[-1].messages) or not has_more
+    assert "server_tool_use" not in str(session.api.requests[-1].messages)
+
+
+async def test_a_paused_reply_that_finds_the_window_full_is_summarised(
+    new_session: NewSession,
+) -> None:
+    session = await new_session()
+    answers: list[Answer] = [
+        reply("Rows. " * 3_000, *SEARCH, stop_reason="pause_turn"),
+        Failure(400, "prompt is too long: 210000 tokens > 200000 maximum"),
+        reply("## Goal\nFind out which kernel it is.\n\n## Data\nNone.\n\n## Next\nSearch."),
+        reply("It is ipykernel."),
+    ]
+    session.api.enqueue(*answers)
+    assert (await session.ask("Which kernel is it?")).status == "ok"
+    (end,) = session.records("compaction_end")
+    assert (end.trigger, end.outcome, end.path) == ("overflow", "ok", "single_pass")  # type: ignore[union-attr]
+    assert session.api.requests[-1].messages[-1]["role"] == "user"
 
 
 async def test_retries_are_shown_and_leave_no_trace(new_session: NewSession) -> None:

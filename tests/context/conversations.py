@@ -62,7 +62,7 @@ def start() -> SessionStart:
 
 
 @st.composite
-def turns(draw: st.DrawFn, number: int) -> list[AnyRecord]:
+def turns(draw: st.DrawFn, number: int, endings: tuple[str, ...]) -> list[AnyRecord]:
     """One turn, possibly cut off by a crash or a stop anywhere."""
     turn = f"t{number}"
     records: list[AnyRecord] = [
@@ -101,8 +101,19 @@ def turns(draw: st.DrawFn, number: int) -> list[AnyRecord]:
             records.append(Interrupt(phase="tool", turn=turn))
             records.append(TurnEnd(status="interrupted", turn=turn))
             return records
-    ending = draw(st.sampled_from(["reply", "blank", "error"]))
-    if ending == "error":
+    ending = draw(st.sampled_from(endings))
+    if ending == "paused":
+        content = [{"type": "thinking", "thinking": "hm", "signature": "s"}]
+        content += [text_block("Searching.")] if draw(st.booleans()) else []
+        for number in range(draw(st.integers(1, 2))):
+            search_id = f"s{number}"
+            search = {"type": "server_tool_use", "id": search_id, "name": "search", "input": {}}
+            found = {"type": "web_search_tool_result", "tool_use_id": search_id, "content": []}
+            content += [search, found] if draw(st.booleans()) else [search]
+        records.append(
+            AssistantMessage(content=content, model="m", stop_reason="pause_turn", turn=turn)
+        )
+    if ending in ("error", "paused"):
         records.append(Error(code="x", message="y", turn=turn))
     else:
         text = f"answer {number}" if ending == "reply" else " "
@@ -112,11 +123,13 @@ def turns(draw: st.DrawFn, number: int) -> list[AnyRecord]:
 
 
 @st.composite
-def sessions(draw: st.DrawFn) -> list[AnyRecord]:
+def sessions(
+    draw: st.DrawFn, endings: tuple[str, ...] = ("reply", "blank", "error")
+) -> list[AnyRecord]:
     """``session_start`` and some turns, numbered."""
     records: list[AnyRecord] = [start()]
     for number in range(draw(st.integers(1, 4))):
-        records.extend(draw(turns(number)))
+        records.extend(draw(turns(number, endings)))
     return numbered(records)
 
 
@@ -126,7 +139,7 @@ def histories(draw: st.DrawFn) -> list[AnyRecord]:
 
     Some of them are left to the model's server, which may refuse to go on with it.
     """
-    records = draw(sessions())
+    records = draw(sessions(("reply", "blank", "error", "paused")))
     for _ in range(draw(st.integers(0, 3))):
         at = draw(st.integers(1, len(records)))
         what = draw(st.sampled_from(["prune", "compaction", "settings"]))

@@ -11,6 +11,7 @@ from prime_ext.context.breakpoints import place_marks
 from prime_ext.context.cut import cut_index
 from prime_ext.context.projection import LOST_BEGINNING, LOST_RESULT, open_calls, project
 from prime_ext.context.projector import Projector
+from prime_ext.context.reduce import fitting
 from prime_ext.context.server_side import edits
 from prime_ext.session.records import (
     AnyRecord,
@@ -24,7 +25,13 @@ from prime_ext.session.records import (
 from tests.context.conversations import BLOCK, histories, numbered, sessions, start, text_block
 from tests.messages_api import server_side, shape
 from tests.messages_api.catalogue import MODELS
-from tests.messages_api.conversation import check_marks, check_order, check_pairing, marks
+from tests.messages_api.conversation import (
+    check_marks,
+    check_order,
+    check_own_tools,
+    check_pairing,
+    marks,
+)
 
 
 def question(number: int = 0) -> UserMessage:
@@ -79,6 +86,27 @@ def test_a_conversation_whose_first_message_is_lost_still_begins_as_the_api_want
     assert [message["role"] for message in messages] == ["user", "assistant", "user", "user"]
     assert messages[0]["content"][0]["text"] == LOST_BEGINNING
     check_pairing(messages)
+
+
+def searching(*, found: bool) -> AssistantMessage:
+    call = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
+    answer = {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}
+    content = [text_block("Searching."), call, *([answer] if found else [])]
+    return AssistantMessage(content=content, model="m", stop_reason="pause_turn")
+
+
+def test_a_paused_reply_stays_with_its_continuation() -> None:
+    answer = {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}
+    goes_on = AssistantMessage(content=[answer, text_block("Found.")], model="m")
+    records = numbered([start(), question(), searching(found=False), goes_on, question(1)])
+    messages = project(records).messages
+    assert [m.role for m in messages] == ["user", "assistant", "assistant", "user"]
+    assert messages[1].content[-1]["type"] == "server_tool_use"
+    check_own_tools([message.wire for message in messages])
+    assert cut_index(messages, [10] * 4, keep_tail_tokens=25) == 3
+    assert cut_index(messages, [10] * 4, keep_tail_tokens=35) == 1
+    older = fitting(messages, [10] * 4, 25, digest_chars=0)
+    assert [message.role for message in older] == ["user", "user"]
 
 
 def test_a_late_result_takes_its_place_behind_its_call() -> None:
@@ -158,6 +186,7 @@ def test_every_context_is_a_conversation_the_api_takes(records: list[AnyRecord])
     assert projection == project(records)
     messages = projection.wire_messages()
     check_pairing(messages)
+    check_own_tools(messages)
     if messages and messages[-1]["role"] == "user":
         check_order(messages)
     if messages:

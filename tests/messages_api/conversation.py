@@ -16,11 +16,13 @@ def check_order(messages: list[dict[str, Any]], *, compacting: bool = False) -> 
     """The first message and the last are the user's.
 
     A block that stands for what was compacted may be an assistant message of its own; and a
-    request for one may end with any message.
+    request for one may end with any message. A reply that was paused between the API's own tools
+    comes back as the end, to go on.
     """
     if messages[0]["role"] != "user" and messages[0]["content"][0]["type"] != "compaction":
         raise refuse("messages", 'first message must use the "user" role')
-    if messages[-1]["role"] == "assistant" and not compacting:
+    paused = messages[-1]["content"][-1]["type"] in ("server_tool_use", "web_search_tool_result")
+    if messages[-1]["role"] == "assistant" and not compacting and not paused:
         raise refuse(
             "",
             "This model does not support assistant message prefill. The conversation must end "
@@ -42,6 +44,35 @@ def check_pairing(messages: list[dict[str, Any]]) -> None:
                 _check_answered(i, calls, messages)
         else:
             _check_results(i, message, messages)
+
+
+def check_own_tools(messages: list[dict[str, Any]]) -> None:
+    """Each call of the API's own tools has its result in the same reply.
+
+    A reply that is paused may go on in a further assistant message, or behind the results of the
+    other calls that it ends with.
+    """
+    open_calls: dict[str, str] = {}
+    for i, message in enumerate(messages):
+        asks = [block for block in message["content"] if block["type"] != "tool_result"]
+        if message["role"] == "user" and asks and open_calls:
+            call_id, name = next(iter(open_calls.items()))
+            raise refuse(
+                f"messages.{i - 1}",
+                f"`{name}` tool use with id `{call_id}` was found without a corresponding "
+                f"`{name}_tool_result` block",
+            )
+        for block in message["content"]:
+            if block["type"] == "server_tool_use":
+                open_calls[block["id"]] = block["name"]
+            elif block["type"] != "web_search_tool_result":
+                continue
+            elif open_calls.pop(block["tool_use_id"], None) is None:
+                raise refuse(
+                    f"messages.{i}",
+                    "unexpected `tool_use_id` found in `web_search_tool_result` blocks: "
+                    f"{block['tool_use_id']}",
+                )
 
 
 def _check_answered(i: int, calls: list[str], messages: list[dict[str, Any]]) -> None:

@@ -122,7 +122,9 @@ def block_tokens(block: dict[str, Any], spec: ModelSpec) -> int:
         return scaled(count_text(block["thinking"]), spec)
     if kind == "compaction":
         return scaled(count_text(block["content"]), spec)
-    if kind == "tool_use":
+    if kind == "web_search_tool_result":
+        return 8 + scaled(count_text("".join(page["title"] for page in block["content"])), spec)
+    if kind in ("tool_use", "server_tool_use"):
         text = block["name"] + json.dumps(block["input"], ensure_ascii=False)
         return 8 + scaled(count_text(text), spec)
     if kind == "tool_result":

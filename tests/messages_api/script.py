@@ -37,6 +37,25 @@ class ToolCall:
 
 
 @dataclass(frozen=True)
+class Search:
+    """A call of a tool that the API itself runs.
+
+    Its result is a ``Found``, perhaps in a later reply that goes on where this one was paused.
+    """
+
+    query: str
+    id: str
+
+
+@dataclass(frozen=True)
+class Found:
+    """The result of the search with this id."""
+
+    id: str
+    titles: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Fault:
     """Something that happens to the stream after ``after`` events.
 
@@ -68,7 +87,7 @@ class Latency:
         return tokens / self.tokens_per_s if self.tokens_per_s else 0.0
 
 
-Part = Text | Thinking | ToolCall
+Part = Text | Thinking | ToolCall | Search | Found
 
 
 @dataclass(frozen=True)

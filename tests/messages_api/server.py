@@ -222,6 +222,7 @@ class MessagesAPI:
         self._signer.check_block(messages)
         conversation.check_order(messages, compacting=body.get("compaction") is not None)
         conversation.check_pairing(messages)
+        conversation.check_own_tools(messages)
         conversation.check_marks(conversation.marks(system, tools, messages), top_level)
         read = self._signer.check(body, system, tools, messages, spec, tuple(self.models))
         found = positions(system, tools, read, spec, top_level)

@@ -67,12 +67,21 @@ BLOCK_FIELDS: dict[str, tuple[set[str], set[str]]] = {
     "thinking": ({"thinking", "signature"}, set()),
     "redacted_thinking": ({"data"}, set()),
     "compaction": ({"content", "signature"}, {"cache_control"}),
+    "server_tool_use": ({"id", "name", "input"}, {"cache_control", "caller"}),
+    "web_search_tool_result": ({"tool_use_id", "content"}, {"cache_control", "caller"}),
 }
 """Required and optional fields of each block type, ``type`` aside."""
 
 ROLE_BLOCKS = {
     "user": {"text", "image", "tool_result"},
-    "assistant": {"text", "tool_use", "thinking", "redacted_thinking"},
+    "assistant": {
+        "text",
+        "tool_use",
+        "thinking",
+        "redacted_thinking",
+        "server_tool_use",
+        "web_search_tool_result",
+    },
 }
 RESULT_BLOCKS = {"text", "image"}
 
@@ -217,6 +226,13 @@ def _tool_use(block: dict[str, Any], where: str) -> None:
         raise refuse(f"{where}.input", "Input should be a valid dictionary")
 
 
+def _found(block: dict[str, Any], where: str) -> None:
+    _string(block["tool_use_id"], f"{where}.tool_use_id")
+    for i, page in enumerate(block["content"]):
+        for key in ("title", "url", "encrypted_content"):
+            _string(page.get(key), f"{where}.content.{i}.{key}")
+
+
 def _tool_result(block: dict[str, Any], where: str) -> None:
     _string(block["tool_use_id"], f"{where}.tool_use_id")
     if not isinstance(block.get("is_error", False), bool):
@@ -282,6 +298,8 @@ _BLOCK_CHECKS = {
     "thinking": _thinking,
     "redacted_thinking": _redacted,
     "compaction": _compaction,
+    "server_tool_use": _tool_use,
+    "web_search_tool_result": _found,
 }
 
 

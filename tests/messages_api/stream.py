@@ -10,7 +10,7 @@ from typing import Any
 from prime_ext.context.tokens import count_text
 from tests.messages_api.catalogue import ModelSpec
 from tests.messages_api.prompt import scaled
-from tests.messages_api.script import Part, Reply, Text, Thinking, ToolCall
+from tests.messages_api.script import Found, Part, Reply, Search, Text, Thinking
 
 CHUNK_CHARS = 24
 
@@ -90,7 +90,7 @@ def render(
     if cut:
         stop = "max_tokens" if max_tokens <= room else "model_context_window_exceeded"
     else:
-        calls = any(isinstance(part, ToolCall) for part in reply.parts)
+        calls = any(block.start["type"] == "tool_use" for block in blocks)
         stop = reply.stop_reason or ("tool_use" if calls else "end_turn")
     return Rendered(tuple(blocks), stop, max(1, used))
 
@@ -111,18 +111,36 @@ def _block(
             for chunk in _chunks(text)
         ]
         return Block({"type": "thinking", "thinking": "", "signature": ""}, tuple(pieces), {})
-    data = json.dumps(part.input, ensure_ascii=False) if part.raw_json is None else part.raw_json
+    if isinstance(part, Found):
+        pages = [
+            {
+                "type": "web_search_result",
+                "title": title,
+                "url": f"https://example.org/{number}",
+                "encrypted_content": "c2VjcmV0",
+                "page_age": None,
+            }
+            for number, title in enumerate(part.titles)
+        ]
+        found = {"type": "web_search_tool_result", "tool_use_id": part.id, "content": pages}
+        return Block(found, (), {})
+    if isinstance(part, Search):
+        start = {"type": "server_tool_use", "id": part.id, "name": "web_search", "input": {}}
+        data = json.dumps({"query": part.query}, ensure_ascii=False)
+    else:
+        start = {
+            "type": "tool_use",
+            "id": part.id or new_tool_id(),
+            "name": part.name,
+            "input": {},
+        }
+        data = json.dumps(part.input, ensure_ascii=False)
+        data = data if part.raw_json is None else part.raw_json
     pieces = [Piece({"type": "input_json_delta", "partial_json": ""}, 0)]
     pieces += [
         Piece({"type": "input_json_delta", "partial_json": chunk}, scaled(count_text(chunk), spec))
         for chunk in _chunks(data)
     ]
-    start = {
-        "type": "tool_use",
-        "id": part.id or new_tool_id(),
-        "name": part.name,
-        "input": {},
-    }
     return Block(start, tuple(pieces), {})
 
 
@@ -146,6 +164,8 @@ def _finished(
         signed = Piece({"type": "signature_delta", "signature": signature}, 0)
         whole = {"type": "thinking", "thinking": text, "signature": signature}
         return Block(block.start, (*pieces, signed), whole)
+    if kind == "web_search_tool_result":
+        return Block(block.start, pieces, block.start)
     data = "".join(delta["partial_json"] for delta in deltas)
     try:
         arguments = json.loads(data) if data else {}
