@@ -230,6 +230,8 @@ class Compactor:
             text, tokens = await self._turn(projection, body, state, inventory, limits, overhead)
             return text, overhead + tokens + sum(sizes[body.cut :])
 
+        if terms.instructions is not None:
+            self._prefire.cancel()  # It would be paid for, and then be of no use.
         # A compaction on request should make the conversation short, so no tail is kept. After an
         # overflow it is not known how much must be removed.
         keep = limits.keep_tail if start.trigger in AUTOMATIC else 0

@@ -18,6 +18,7 @@ from tests.agent.test_context_cases import SMALL, outputs_until
 from tests.agent.test_prefire import (
     CONTEXT,
     Model,
+    ask_until,
     background_done,
     compacted,
     note_made,
@@ -159,6 +160,25 @@ async def test_a_turn_while_its_note_is_being_made(new_session: NewSession) -> N
     assert (await session.record("prefire_end")).outcome == "ok"
     assert (await compacted(session)).path == "swap"
     assert len(summary_requests(session)) == 1
+
+
+async def test_a_note_being_made_ends_when_a_person_says_what_to_keep(
+    new_session: NewSession,
+) -> None:
+    session = await new_session()
+    model = Model(Reply((Text(SUMMARY),), fault=Fault("pause", after=3)))
+    session.api.respond = model
+    await ask_until(session, "prefire_start", patient=False)
+    await session.requests(len(conversation(session)) + 1)
+    model.summary = reply(SUMMARY)
+    await session.idle()
+    await session.service.compact(session.session, "Keep the numbers.", "ada")
+    done = await session.record("compaction_end")
+    assert (done.outcome, done.path) == ("ok", "single_pass")
+    note = await session.record("prefire_end")
+    # Before the summary was asked for, which replaces all that the note was about.
+    assert (note.outcome, note.seq < done.seq) == ("cancelled", True)
+    assert len(session.records("prefire_start")) == 1
 
 
 @pytest.mark.parametrize("instructions", [None, "Keep the numbers."])
