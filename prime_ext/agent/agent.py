@@ -162,11 +162,31 @@ class Agent:
             self._begin(record)
             return record.seq, False
         seq = self._messages.put(text, attachments, user)
-        if restoring:
-            self._resumes = True
-        elif is_free:
-            self._begin(self._messages.send_next())
+        self._go_on()
         return seq, True
+
+    async def send_queued(self) -> bool:
+        """Send the queued messages, which a stop or an error holds back until the next one.
+
+        Returns
+        -------
+        bool
+            Whether a turn has begun. ``False`` if the agent is at work, if variables are being
+            restored (the messages are sent after that), or if nothing is queued.
+        """
+        async with self._taking:
+            await self._calls.runs.ended()  # so that the message includes them
+            return self._go_on()
+
+    def _go_on(self) -> bool:
+        """Send the oldest queued message if the agent is free; during a restore, after that."""
+        if self.variables.recovery.restoring:
+            self._resumes = True
+            return False
+        if not (self._messages and self._is_free()):
+            return False
+        self._begin(self._messages.send_next())
+        return True
 
     def _is_free(self) -> bool:
         """Return whether work can begin now, after recording what a failure has left open.
@@ -189,8 +209,8 @@ class Agent:
         if self.variables.recovery.restoring or self._lifecycle.is_ending:
             return
         resumes, self._resumes = self._resumes, False
-        if resumes and self._messages and self._is_free():
-            self._begin(self._messages.send_next())
+        if resumes:
+            self._go_on()
 
     def unqueue(self, seq: int, user: str | None) -> None:
         """Remove a message from the queue.

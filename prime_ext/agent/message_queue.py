@@ -82,6 +82,7 @@ class MessageQueue:
             sync=True,
         )
         assert isinstance(record, UserMessage)
-        if self._session.title is None:
+        # A session that begins without words is named after the first ones.
+        if self._session.title is None and text.strip():
             self._session.append(Title(title=title_of(text)))
         return record

@@ -62,7 +62,7 @@ def user_content(
     Parameters
     ----------
     text:
-        Text that the person typed.
+        Text that the person typed; may be blank if something is attached.
     attachments:
         As ``AttachmentReader.read`` returns them, with blocks for the model in ``content``.
     kernel_events:
@@ -95,7 +95,8 @@ def user_content(
         if facts["type"] == "image":
             facts["content_index"] = len(blocks) - 1
         shown.append(facts)
-    blocks.append({"type": "text", "text": text})
+    if text.strip():  # The API refuses blank text.
+        blocks.append({"type": "text", "text": text})
     return blocks, shown
 
 

@@ -333,9 +333,11 @@ class AgentService:
         PrimeError
             ``empty_message`` (400), ``message_too_large`` (413).
         """
-        if not text.strip():
+        if not text.strip() and not attachments:
             raise PrimeError(
-                "The message is empty.", code="empty_message", hint="Type something first."
+                "The message is empty.",
+                code="empty_message",
+                hint="Type or attach something first.",
             )
         size = len(text.encode("utf-8", "replace"))
         if size > MAX_TEXT_BYTES:
@@ -378,6 +380,10 @@ class AgentService:
             return self._services.tools.get(name).summary(arguments) or name
         except Exception:  # unknown tool, invalid arguments, or a bug in a package's tool
             return name
+
+    async def send_queued(self, session: Session) -> bool:
+        """Send the queued messages now. See ``Agent.send_queued``."""
+        return await (await self.agent(session)).send_queued()
 
     async def unqueue(self, session: Session, seq: int, user: str | None) -> None:
         """Remove a message from the queue. See ``Agent.unqueue``."""

@@ -400,7 +400,7 @@ class Compactor:
         if not isinstance(record, UserMessage) or (kept is not None and record.seq >= kept):
             return None
         where = f"record {record.seq}, which session_read gives"
-        return cap_text(record.text, tokens, self._meter.text_tokens, where=where)[0]
+        return cap_text(record.words, tokens, self._meter.text_tokens, where=where)[0]
 
     def _progress(self, message: str) -> None:
         self._session.publish({"type": "progress", "what": "compaction", "message": message})

@@ -137,7 +137,7 @@ class _Notes:
 
     def add(self, record: AnyRecord) -> None:
         if isinstance(record, UserMessage):
-            self._note(ASKED, record.text, record.seq, record.text, STORED_CHARS)
+            self._note(ASKED, record.words, record.seq, record.words, STORED_CHARS)
         elif isinstance(record, AssistantMessage):
             self._calls.update({b["id"]: b for b in record.content if b["type"] == "tool_use"})
         elif isinstance(record, ToolResult):

@@ -40,6 +40,7 @@ def handlers(base_url: str = "") -> list[tuple[str, type[RequestHandler]]]:
         (f"{_SESSION}/compact", sessions.CompactHandler),
         (f"{_SESSION}/approvals/([^/]+)", sessions.ApprovalHandler),
         (f"{_SESSION}/turns/([^/]+)/revert", sessions.RevertHandler),
+        (f"{_SESSION}/queue/send", sessions.SendQueuedHandler),
         (f"{_SESSION}/queue/([0-9]{{1,15}})", sessions.QueueHandler),
         (f"{_SESSION}/snapshots", snapshots.SnapshotsHandler),
         (

@@ -269,6 +269,16 @@ class RevertHandler(PrimeHandler):
         self.answer(await self.agent.revert(session, turn, self.user))
 
 
+class SendQueuedHandler(PrimeHandler):
+    """``POST sessions/{id}/queue/send``."""
+
+    @web.authenticated
+    @authorized("execute")
+    async def post(self, session_id: str) -> None:
+        session = await self.session(session_id)
+        self.answer({"sent": await self.agent.send_queued(session)}, HTTPStatus.ACCEPTED)
+
+
 class QueueHandler(PrimeHandler):
     """``DELETE sessions/{id}/queue/{seq}``."""
 

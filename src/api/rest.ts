@@ -270,6 +270,11 @@ export class PrimeApi {
     });
   }
 
+  /** Send the queued messages, which a stop or an error holds back, if the agent is idle. */
+  sendQueued(id: string): Promise<{ sent: boolean }> {
+    return this._request('POST', ['sessions', id, 'queue', 'send']);
+  }
+
   unqueue(id: string, seq: number): Promise<void> {
     return this._request('DELETE', ['sessions', id, 'queue', String(seq)]);
   }

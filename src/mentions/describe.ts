@@ -45,6 +45,16 @@ export function describeAttachment(
   }
 }
 
+/** The labels of several attachments, on one line. */
+export function attachmentLabels(
+  attachments: readonly IAttachment[],
+  trans: TranslationBundle
+): string {
+  return attachments
+    .map(attachment => describeAttachment(attachment, trans).label)
+    .join(', ');
+}
+
 /** `line 3`, `lines 3–5`. */
 export function linesOf(
   selection: ISelection,

@@ -110,6 +110,14 @@ export function attachedTo(
   );
 }
 
+/** Whether there is something to send: text, or attachments alone, such as an image. */
+export function isSendable(
+  text: string,
+  attachments: readonly IAttachment[]
+): boolean {
+  return text.trim() !== '' || attachedTo(text, attachments).length > 0;
+}
+
 /**
  * Return the mentioned attachments of an earlier message that can be sent again. Selections cannot,
  * since records do not keep the selected text.

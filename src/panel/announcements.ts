@@ -49,6 +49,10 @@ export function announcement(
     }
     case 'queued':
       return trans.__('Message queued');
+    case 'unqueued':
+      return record.reason === 'sent'
+        ? trans.__('Queued message sent')
+        : trans.__('Queued message removed');
     case 'turn_end':
       return record.status === 'interrupted' ? trans.__('Stopped') : null;
     default:

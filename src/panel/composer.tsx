@@ -2,9 +2,9 @@ import { caretDownIcon, stopIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
 import { PermissionMode } from '../api/rest';
-import { describeAttachment } from '../mentions/describe';
+import { attachmentLabels } from '../mentions/describe';
 import { imagesAmong } from '../mentions/images';
-import { attachedTo, mentionedAgain } from '../mentions/text';
+import { attachedTo, isSendable, mentionedAgain } from '../mentions/text';
 import { AttachmentChips } from './attachmentChips';
 import { CompletionList } from './completionList';
 import { useCompletions } from './completions';
@@ -46,6 +46,7 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
   );
   const isCompleting = completions.count > 0;
   const attached = attachedTo(state.draft, state.attachments);
+  const sendable = isSendable(state.draft, state.attachments);
 
   React.useEffect(() => {
     const focus = (): void => {
@@ -79,14 +80,14 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
   }, []);
 
   const send = (): void => {
-    if (state.draft.trim() !== '' && !disabled) {
+    if (sendable && !disabled) {
       history.current.reset();
       void controller.message.send();
     }
   };
   const recall = (direction: 'older' | 'newer'): boolean => {
-    const sent = (state.conversation?.items ?? []).filter(
-      item => item.kind === 'user'
+    const sent = (state.conversation?.items ?? []).flatMap(item =>
+      item.kind === 'user' && item.text !== '' ? [item] : []
     );
     const recalled = history.current.move(
       direction,
@@ -186,12 +187,7 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
           trans._n('%1 suggestion', '%1 suggestions', completions.count)}
       </div>
       <div id={`${listId}-attached`} hidden>
-        {trans.__(
-          'Attached: %1',
-          attached
-            .map(attachment => describeAttachment(attachment, trans).label)
-            .join(', ')
-        )}
+        {trans.__('Attached: %1', attachmentLabels(attached, trans))}
       </div>
       <AttachmentChips
         attachments={attached}
@@ -257,11 +253,11 @@ export function Composer(props: { state: IPanelState }): JSX.Element {
             <stopIcon.react tag="span" />
           </button>
         )}
-        {(!busy || state.draft.trim() !== '') && (
+        {(!busy || sendable) && (
           <button
             type="button"
             className="jp-prime-Send"
-            disabled={disabled || state.draft.trim() === ''}
+            disabled={disabled || !sendable}
             title={
               busy
                 ? trans.__('Queue: sent when the agent is free')

@@ -225,9 +225,20 @@ export class PanelController implements IChatPanel {
     this._store.set({ deciding });
   }
 
+  /** Send what is queued, after a stop or an error. */
+  async sendQueued(): Promise<void> {
+    const id = this._state.sessionId;
+    if (id) {
+      // The button goes away with the beginning of the turn.
+      this.requestFocus();
+      await this._store.attempt(() => this._options.api.sendQueued(id));
+    }
+  }
+
   async unqueue(seq: number): Promise<void> {
     const id = this._state.sessionId;
     if (id) {
+      this.requestFocus();
       await this._store.attempt(() => this._options.api.unqueue(id, seq), {
         ignore: ['not_queued']
       });

@@ -1,7 +1,12 @@
 import { IAttachment } from '../api/attachments';
 import { ApiError } from '../api/rest';
 import { imageAttachment } from '../mentions/images';
-import { attachedTo, isSame, withoutMention } from '../mentions/text';
+import {
+  attachedTo,
+  isSame,
+  isSendable,
+  withoutMention
+} from '../mentions/text';
 import { Drafts } from './drafts';
 import { IPanelState } from './state';
 import { PanelStore } from './store';
@@ -72,11 +77,15 @@ export class DraftMessage {
   /** Send the message. If sending fails, put it back into the composer, or into the draft. */
   async send(): Promise<void> {
     const text = this._state.draft.trim();
-    const { notebook } = this._state;
-    if (text === '' || notebook === null || this._state.sending !== null) {
+    const { notebook, attachments, sending } = this._state;
+    if (
+      !isSendable(text, attachments) ||
+      notebook === null ||
+      sending !== null
+    ) {
       return;
     }
-    const attached = attachedTo(text, this._state.attachments);
+    const attached = attachedTo(text, attachments);
     this.setText('');
     this._setAttachments([]);
     try {
@@ -97,7 +106,7 @@ export class DraftMessage {
   ): void {
     const isShown = notebook === this._state.notebook;
     const typed = isShown ? this._state : this.load(notebook);
-    const draft = typed.draft === '' ? text : `${text}\n${typed.draft}`;
+    const draft = [text, typed.draft].filter(part => part !== '').join('\n');
     const attached = [...attachments, ...typed.attachments];
     if (isShown) {
       this.setText(draft);

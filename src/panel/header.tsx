@@ -8,6 +8,7 @@ import { Dialog, InputDialog, showDialog } from '@jupyterlab/apputils';
 import * as React from 'react';
 
 import { ISessionSummary } from '../api/rest';
+import { attachmentLabels } from '../mentions/describe';
 import { IConversation } from '../model/items';
 import { chooseSession } from './attachSession';
 import { usePanel } from './context';
@@ -268,7 +269,10 @@ export function Header(props: { state: IPanelState }): JSX.Element {
 /** Maximum length of a title that is taken from a message. */
 const LONGEST_TITLE = 60;
 
-/** Return the title of a session, or the first line of its first message. */
+/**
+ * Return the title of a session, or the first line of its first message, or what is attached to a
+ * message without text.
+ */
 function sessionTitle(
   conversation: IConversation | null,
   trans: TranslationBundle
@@ -277,8 +281,10 @@ function sessionTitle(
     return conversation.title;
   }
   const first = conversation?.items.find(item => item.kind === 'user');
-  return first?.kind === 'user'
-    ? first.text.split('\n')[0].slice(0, LONGEST_TITLE)
+  const words =
+    first && (first.text || attachmentLabels(first.attachments, trans));
+  return words
+    ? words.split('\n')[0].slice(0, LONGEST_TITLE)
     : trans.__('Untitled session');
 }
 

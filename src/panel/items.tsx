@@ -74,7 +74,9 @@ function UserMessage(props: { item: IUserItem }): JSX.Element {
       ) : (
         <div className="jp-prime-User-name">{other}</div>
       )}
-      <div className="jp-prime-User-text">{item.text}</div>
+      {item.text !== '' && (
+        <div className="jp-prime-User-text">{item.text}</div>
+      )}
       <AttachmentChips attachments={item.attachments} />
     </article>
   );
@@ -85,7 +87,7 @@ export function SendingMessage(props: { state: IPanelState }): JSX.Element {
   const { sending, sendingAttachments } = props.state;
   return (
     <article className="jp-prime-User" data-sending>
-      <div className="jp-prime-User-text">{sending}</div>
+      {sending !== '' && <div className="jp-prime-User-text">{sending}</div>}
       <AttachmentChips attachments={sendingAttachments} />
     </article>
   );

@@ -72,7 +72,7 @@ function Content(props: { state: IPanelState }): JSX.Element {
           <HintBar state={state} />
           <QueueList
             queue={state.conversation?.queue ?? []}
-            busy={isBusy(state)}
+            held={!isBusy(state) && !state.conversation?.restoring}
           />
           <Composer state={state} />
         </>

@@ -3,60 +3,86 @@ import * as React from 'react';
 
 import { IAttachment } from '../api/attachments';
 import { IQueuedMessage } from '../model/items';
-import { describeAttachment } from '../mentions/describe';
+import { attachmentLabels, describeAttachment } from '../mentions/describe';
 import { mentionedAgain } from '../mentions/text';
 import { usePanel } from './context';
 
-/** Queued messages, sent in order when the agent is idle; after Stop, after the next message. */
+/**
+ * Queued messages, sent in order when the agent is done. After a stop or an error they wait until
+ * the user sends them, or another message, which then follows them.
+ *
+ * @param props.held - Whether they wait for the user.
+ */
 export function QueueList(props: {
   queue: readonly IQueuedMessage[];
-  busy: boolean;
+  held: boolean;
 }): JSX.Element | null {
   const { controller, trans } = usePanel();
   if (props.queue.length === 0) {
     return null;
   }
+  const nameOf = ({ text, attachments }: IQueuedMessage): string =>
+    text || attachmentLabels(attachments, trans);
   return (
-    <ul className="jp-prime-Queue" aria-label={trans.__('Queued messages')}>
-      {props.queue.map(message => (
-        <li key={message.seq}>
-          <span className="jp-prime-Queue-label">{trans.__('Queued')}</span>
-          <span className="jp-prime-Queue-text" title={message.text}>
-            {message.text}
-          </span>
-          <AttachmentCount attachments={message.attachments} />
-          {isWhole(message) && (
+    <div className="jp-prime-Queue">
+      {props.held && (
+        <div className="jp-prime-Queue-note">
+          <span>{trans.__('Sent before your next message')}</span>
+          <button
+            type="button"
+            className="jp-prime-Button"
+            onClick={() => {
+              void controller.sendQueued();
+            }}
+          >
+            {trans.__('Send now')}
+          </button>
+        </div>
+      )}
+      <ul aria-label={trans.__('Queued messages')}>
+        {props.queue.map(message => (
+          <li key={message.seq}>
+            <span className="jp-prime-Queue-label">{trans.__('Queued')}</span>
+            <span className="jp-prime-Queue-text" title={nameOf(message)}>
+              {nameOf(message)}
+            </span>
+            {message.text !== '' && (
+              <AttachmentCount attachments={message.attachments} />
+            )}
+            {isWhole(message) && (
+              <button
+                type="button"
+                className="jp-prime-IconButton"
+                title={trans.__('Edit')}
+                aria-label={trans.__(
+                  'Edit queued message: %1',
+                  nameOf(message)
+                )}
+                onClick={() => {
+                  void controller.editQueued(message);
+                }}
+              >
+                <editIcon.react tag="span" />
+              </button>
+            )}
             <button
               type="button"
               className="jp-prime-IconButton"
-              title={trans.__('Edit')}
-              aria-label={trans.__('Edit queued message: %1', message.text)}
+              title={trans.__('Remove')}
+              aria-label={trans.__(
+                'Remove queued message: %1',
+                nameOf(message)
+              )}
               onClick={() => {
-                void controller.editQueued(message);
+                void controller.unqueue(message.seq);
               }}
             >
-              <editIcon.react tag="span" />
+              <closeIcon.react tag="span" />
             </button>
-          )}
-          <button
-            type="button"
-            className="jp-prime-IconButton"
-            title={trans.__('Remove')}
-            aria-label={trans.__('Remove queued message: %1', message.text)}
-            onClick={() => {
-              void controller.unqueue(message.seq);
-            }}
-          >
-            <closeIcon.react tag="span" />
-          </button>
-        </li>
-      ))}
-      {!props.busy && (
-        <li className="jp-prime-Queue-note">
-          {trans.__('These are sent after your next message.')}
-        </li>
-      )}
-    </ul>
+          </li>
+        ))}
+      </ul>
+    </div>
   );
 }
 

@@ -112,7 +112,7 @@ export function chosenModelOf(state: IPanelState): string {
 
 /**
  * Return the message to send again after an error; `null` if the error is no longer the last item,
- * or is not about a message.
+ * or is not about a message with text.
  */
 export function messageToRetry(
   state: IPanelState,
@@ -136,7 +136,7 @@ export function messageToRetry(
   for (; index >= 0; index--) {
     const item = items[index];
     if (item.kind === 'user') {
-      return item.turn === error.turn ? item : null;
+      return item.turn === error.turn && item.text !== '' ? item : null;
     }
   }
   return null;

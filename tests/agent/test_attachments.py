@@ -331,3 +331,36 @@ async def test_images(new_session: NewSession, monkeypatch: pytest.MonkeyPatch) 
     wide = driver.records("user_message")[-1]
     assert isinstance(wide, UserMessage)
     assert decoded_size(wide.content[1]["source"]["data"]) == (2000, 20)
+
+
+async def test_an_image_without_words(new_session: NewSession) -> None:
+    driver = await new_session()
+    driver.api.enqueue(reply("A chart."), reply("Bars."))
+    picture = {"type": "image", "value": "chart.png", "mimetype": "image/png", "data": png(60, 40)}
+    origin, image = await send(driver, " \n", picture)
+    assert 'type="image" name="chart.png"' in origin["text"]
+    assert image["type"] == "image"
+    record = message_of(driver)
+    assert record.content == [origin, image]
+    (hit,) = driver.session.search("chart.png", None, None, 5)
+    assert (hit.seq, hit.kind) == (record.seq, "user_message")
+
+    # The session has the name of the first words.
+    assert driver.session.title is None
+    await driver.ask("What are the bars?")
+    assert driver.session.title == "What are the bars?"
+
+
+async def test_an_image_without_words_can_wait(new_session: NewSession) -> None:
+    driver = await new_session()
+    driver.api.enqueue(reply("First.", fault=Fault("pause", after=4)), reply("A chart."))
+    await driver.send("one")
+    await driver.frame(lambda f: f["type"] == "delta", after=0)
+    picture = {"type": "image", "value": "chart.png", "mimetype": "image/png", "data": png(60, 40)}
+    attached = msgspec.convert([picture], list[Attachment])
+    _, queued = await driver.service.submit(driver.session, "", attached, "ada")
+    assert queued
+    driver.api.resume()
+    sent = await driver.record("user_message", text="")
+    await driver.record("turn_end", after=sent.seq, status="ok")
+    assert [block["type"] for block in sent.content] == ["text", "image"]

@@ -8,9 +8,11 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from jupyter_server.serverapp import ServerApp
 
+from prime_ext.agent.attachment import Attachment
 from prime_ext.errors import PrimeError
 from prime_ext.events.emitter import SCHEMA_ID
 from prime_ext.kernel.snapshot import SnapshotKeeper
@@ -169,6 +171,23 @@ async def test_a_long_last_message_is_cut_in_a_summary_and_its_record_named(
     assert last.strip().endswith("Last line.")
     assert f"the full text is in record {asked.seq}, which session_read gives" in last
     assert len(last) < 16_000
+
+
+async def test_a_message_without_words_is_named_in_a_summary_by_what_was_attached(
+    new_session: NewSession, jp_root_dir: Path
+) -> None:
+    (jp_root_dir / "prices.csv").write_text("day,price\n1,2\n")
+    session = await new_session()
+    session.api.respond = summarising(reply(LONG))
+    attached = msgspec.convert([{"type": "file", "value": "prices.csv"}], list[Attachment])
+    await session.service.submit(session.session, "", attached, "ada")
+    await session.record("turn_end", status="ok")
+    await session.service.compact(session.session, None, "ada")
+    end = await session.record("compaction_end")
+    (asked,) = session.records("user_message")
+    words = "(without text) attached: file prices.csv"
+    assert f"<last_user_message>\n{words}\n</last_user_message>" in end.summary
+    assert f"- [{asked.seq}] {words}" in end.summary
 
 
 async def test_what_code_adds_to_a_summary_is_exact_and_what_it_doubts_is_flagged(

@@ -475,6 +475,26 @@ async def test_stop_keeps_the_queue_and_the_next_message_goes_behind_it(
     assert [r.user_text for r in session.api.requests] == ["one", "two", "three"]
 
 
+async def test_what_a_stop_holds_back_is_sent_on_request(new_session: NewSession) -> None:
+    session = await new_session()
+    assert not await session.service.send_queued(session.session)
+    session.api.enqueue(reply("First.", fault=Fault("pause", after=4)))
+    await session.send("one")
+    await session.frame(lambda f: f["type"] == "delta", after=0)
+    await session.send("two")
+    await session.send("three")
+    assert not await session.service.send_queued(session.session)
+    await session.stop()
+    await session.record("turn_end", status="interrupted")
+    await session.idle()
+    session.api.enqueue(reply("Second."), reply("Third."))
+    assert await session.service.send_queued(session.session)
+    await session.requests(3)
+    await session.record("turn_end", after=session.records("unqueued")[-1].seq)
+    assert [r.user_text for r in session.api.requests] == ["one", "two", "three"]
+    assert session.service.describe(session.session)["queue"] == []
+
+
 # --- approvals --------------------------------------------------------------------------------
 
 

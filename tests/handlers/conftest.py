@@ -79,7 +79,7 @@ class NotedAgent:
         attachments = msgspec.to_builtins(attached)
         if self.fails is not None:
             raise self.fails
-        if not text.strip():
+        if not text.strip() and not attached:
             raise PrimeError("The message is empty.", code="empty_message")
         if len(text) > 1 << 20:
             raise PrimeError("The message is too long.", code="message_too_large", status=413)
@@ -114,6 +114,10 @@ class NotedAgent:
         if self.busy:
             raise PrimeError("Decided already.", code="approval_decided", status=409)
         self.calls.append(("decide", call_id, decision, scope, user))
+
+    async def send_queued(self, session: Session) -> bool:
+        self.calls.append(("send_queued",))
+        return not self.busy
 
     async def unqueue(self, session: Session, seq: int, user: str | None) -> None:
         if seq != 7:

@@ -219,11 +219,14 @@ async def test_interrupt_compact_and_unqueue(
     assert (compacted.status, compacted.json) == (202, {"compaction_id": "c1"})
     assert agent.calls[-1][:2] == ("compact", "keep paths")
     assert (await request_api("POST", f"{at}/compact")).status == 202
+    sent = await request_api("POST", f"{at}/queue/send")
+    assert (sent.status, sent.json) == (202, {"sent": True})
     assert (await request_api("DELETE", f"{at}/queue/7")).status == 204
     assert (await request_api("DELETE", f"{at}/queue/8")).json["code"] == "not_queued"
     assert (await request_api("DELETE", f"{at}/queue/{'9' * 40}")).status == 404
     agent.busy = True
     assert (await request_api("POST", f"{at}/interrupt")).json == {"interrupted": True}
+    assert (await request_api("POST", f"{at}/queue/send")).json == {"sent": False}
     refused = await request_api("POST", f"{at}/compact")
     assert (refused.status, refused.json["code"]) == (409, "compaction_running")
 
@@ -387,6 +390,7 @@ async def test_unknown_sessions(request_api: Callable[..., Any], name: str) -> N
         ("POST", "/interrupt", None),
         ("POST", "/compact", None),
         ("POST", "/approvals/x", {"decision": "allow"}),
+        ("POST", "/queue/send", None),
         ("DELETE", "/queue/1", None),
         ("GET", "/snapshots", None),
         ("POST", "/snapshots/s1/restore", None),
@@ -517,6 +521,7 @@ async def test_what_is_asked_of_the_authorizer(
         ("POST", f"{at}/interrupt", "execute"),
         ("POST", f"{at}/compact", "execute"),
         ("POST", f"{at}/approvals/toolu_1", "execute"),
+        ("POST", f"{at}/queue/send", "execute"),
         ("DELETE", f"{at}/queue/7", "execute"),
         ("POST", f"{at}/snapshots", "execute"),
         ("POST", f"{at}/snapshots/s1/restore", "execute"),

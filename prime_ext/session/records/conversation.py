@@ -11,10 +11,18 @@ class UserMessage(Record, frozen=True, kw_only=True, omit_defaults=True, tag="us
     kind: ClassVar[str] = "user_message"
 
     text: str
-    """Text of the message as the user typed it."""
+    """Text of the message as the user typed it; may be blank if something is attached."""
     attachments: list[dict[str, Any]] = []
     content: list[Block]
     """Content for the model: the text, and the attachments as data."""
+
+    @property
+    def words(self) -> str:
+        """The text for a summary; of a message without text, what was attached to it."""
+        if self.text.strip() or not self.attachments:
+            return self.text
+        named = (f"{attached['type']} {attached['value']}" for attached in self.attachments)
+        return f"(without text) attached: {', '.join(named)}"
 
 
 class Queued(Record, frozen=True, kw_only=True, omit_defaults=True, tag="queued"):

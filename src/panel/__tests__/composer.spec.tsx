@@ -184,6 +184,42 @@ describe('Composer', () => {
     expect(controller.message.send).not.toHaveBeenCalled();
   });
 
+  it('sends an image without text, but not what the text no longer mentions', () => {
+    render();
+    const df: IAttachment = { type: 'variable', value: 'df', mention: '@df' };
+    const button = (): HTMLButtonElement =>
+      host.querySelector<HTMLButtonElement>('.jp-prime-Send')!;
+    React.act(() => controller.message.attach(df));
+    expect(button().disabled).toBe(true);
+    press('Enter');
+    expect(controller.message.send).not.toHaveBeenCalled();
+    React.act(() =>
+      controller.message.attach({
+        type: 'image',
+        value: 'chart.png',
+        mimetype: 'image/png',
+        data: ''
+      })
+    );
+    expect(button().disabled).toBe(false);
+    press('Enter');
+    expect(controller.message.send).toHaveBeenCalledTimes(1);
+    React.act(() => controller.set({ sending: 'a message' }));
+    expect(button().getAttribute('aria-label')).toBe('Queue message');
+  });
+
+  it('recalls earlier texts, not messages without one', () => {
+    const log = new Log();
+    const conversation = new Conversation(() => 0);
+    for (const text of ['first', '']) {
+      conversation.apply(recordFrame(log.add('user_message', { text })));
+    }
+    controller.set({ conversation: conversation.snapshot() });
+    render();
+    press('ArrowUp');
+    expect(text().value).toBe('first');
+  });
+
   it('stops the agent with Escape, only while it runs', () => {
     render();
     expect(press('Escape')).toBe(false);

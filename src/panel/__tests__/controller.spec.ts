@@ -132,6 +132,7 @@ describe('PanelController', () => {
       send: jest.fn(async () => ({ seq: 2, queued: false })),
       interrupt: jest.fn(async () => undefined),
       decide: jest.fn(async () => undefined),
+      sendQueued: jest.fn(async () => ({ sent: true })),
       unqueue: jest.fn(async () => undefined),
       compact: jest.fn(async () => undefined),
       setCredentials: jest.fn(async () => ({ unchecked: null })),
@@ -176,6 +177,17 @@ describe('PanelController', () => {
     await controller.editQueued({ ...queued, text: 'gone' });
     expect(controller.snapshot().draft).toBe('second\nmeanwhile');
     expect(controller.snapshot().failure).toBeNull();
+  });
+
+  it('sends or removes what is queued, and keeps the focus', async () => {
+    await controller.submit('first');
+    controller.takeFocus();
+    await controller.sendQueued();
+    expect(api.sendQueued).toHaveBeenCalledWith('made');
+    expect(controller.takeFocus()).toBe(true);
+    await controller.unqueue(7);
+    expect(api.unqueue).toHaveBeenCalledWith('made', 7);
+    expect(controller.takeFocus()).toBe(true);
   });
 
   it('sends once the server knows that the notebook is open here', async () => {
@@ -693,15 +705,17 @@ describe('PanelController', () => {
   });
 
   it.each([
-    ['overloaded', 'hi'],
+    ['overloaded', 'hi', 'hi'],
     // The message would be refused as long as the code runs.
-    ['code_still_runs', undefined]
-  ])('offers to try again after %s', async (code, text) => {
+    ['code_still_runs', 'hi', undefined],
+    // Only the text can be sent again.
+    ['overloaded', '', undefined]
+  ])('offers to try again after %s of “%s”', async (code, sent, text) => {
     await sessions.select('a.ipynb', 's1');
     const log = new Log();
     push(
       's1',
-      recordFrame(log.add('user_message', { turn: 't1', text: 'hi' })),
+      recordFrame(log.add('user_message', { turn: 't1', text: sent })),
       recordFrame(log.add('error', { turn: 't1', code, message: 'Busy.' })),
       recordFrame(log.add('turn_end', { turn: 't1', status: 'error' }))
     );

@@ -58,6 +58,17 @@ describe('DraftMessage', () => {
     expect(store.state).toMatchObject({ draft: '', attachments: [] });
   });
 
+  it('is sent with an image alone, and put back as it was', async () => {
+    submit.mockRejectedValueOnce(new Error('Too large.'));
+    message.attach(df, image);
+    await message.send();
+    expect(submit).toHaveBeenCalledWith('', [image]);
+    expect(store.state).toMatchObject({ draft: '', attachments: [image] });
+    message.detach(image);
+    await message.send();
+    expect(submit).toHaveBeenCalledTimes(1);
+  });
+
   it('is not sent while another one is being sent', async () => {
     message.setText('second');
     store.set({ sending: 'first' });

@@ -4,6 +4,8 @@ import { CommandRegistry } from '@lumino/commands';
 import * as React from 'react';
 import { createRoot, Root } from 'react-dom/client';
 
+import { Conversation } from '../../model/conversation';
+import { Log, recordFrame } from '../../model/__tests__/records';
 import { IPanelContext, PanelProvider } from '../context';
 import { Header } from '../header';
 import { popUp } from '../menus';
@@ -76,6 +78,31 @@ describe('Header', () => {
     const [first] = menus.mock.calls[0][1];
     expect([first.label, first.isToggled]).toEqual([title, true]);
   });
+
+  it.each([
+    ['First line\nand more', 'First line'],
+    // As a pasted image.
+    ['', 'chart.png']
+  ])(
+    'names a session without title after its first message (%j)',
+    (text, name) => {
+      const conversation = new Conversation(() => 0);
+      const attachments = [
+        { type: 'image', value: 'chart.png', mimetype: 'image/png' }
+      ];
+      conversation.apply(
+        recordFrame(new Log().add('user_message', { text, attachments }))
+      );
+      show({
+        notebook: 'a.ipynb',
+        sessionId: 's1',
+        conversation: conversation.snapshot()
+      });
+      expect(host.querySelector('.jp-prime-Header-title')?.textContent).toBe(
+        name
+      );
+    }
+  );
 
   it('does not offer the sessions of another notebook', async () => {
     click('Session');

@@ -522,6 +522,16 @@ describe('announcement', () => {
     return announcement(frame, conversation.snapshot(), trans);
   }
 
+  it('announces what happens to queued messages', () => {
+    expect(said('queued', { text: 'hi' })).toBe('Message queued');
+    expect(said('unqueued', { queued_seq: 1, reason: 'sent' })).toBe(
+      'Queued message sent'
+    );
+    expect(said('unqueued', { queued_seq: 1, reason: 'deleted' })).toBe(
+      'Queued message removed'
+    );
+  });
+
   it('announces approvals, errors and compactions', () => {
     expect(
       said('approval_request', {

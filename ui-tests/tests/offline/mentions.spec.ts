@@ -194,20 +194,7 @@ test('from a cell: ask about it, fix its error, mention what is selected in it',
   });
 
   await test.step('an image that is too large, pasted', async () => {
-    await panel.composer.evaluate(async composer => {
-      const canvas = document.createElement('canvas');
-      canvas.width = 4000;
-      canvas.height = 1000;
-      canvas.getContext('2d')!.fillRect(0, 0, 2000, 1000);
-      const blob = await new Promise<Blob | null>(done => canvas.toBlob(done));
-      const clipboardData = new DataTransfer();
-      clipboardData.items.add(
-        new File([blob!], 'wide.png', { type: 'image/png' })
-      );
-      composer.dispatchEvent(
-        new ClipboardEvent('paste', { clipboardData, bubbles: true })
-      );
-    });
+    await pasteImage(panel.composer, 'wide.png');
     await expect(chips(panel.composerBox).last()).toHaveText('wide.png');
     const picture = panel.composerBox.locator('.jp-prime-Chip-image');
     expect(
@@ -219,10 +206,36 @@ test('from a cell: ask about it, fix its error, mention what is selected in it',
       panel.conversation.locator('.jp-prime-Chip-image')
     ).toBeVisible();
   });
+
+  await test.step('an image without text', async () => {
+    await pasteImage(panel.composer, 'alone.png');
+    await panel.button('Send').click();
+    await panel.answered(3);
+    await expect(panel.turns.last()).not.toContainText('error');
+    await expect(
+      chips(panel.conversation.getByRole('article').last())
+    ).toHaveText('alone.png');
+  });
 });
 
 function chips(within: Locator): Locator {
   return within.locator('.jp-prime-Chip-label');
+}
+
+/** Paste an image that is wider than models accept. */
+function pasteImage(composer: Locator, name: string): Promise<void> {
+  return composer.evaluate(async (composer, name) => {
+    const canvas = document.createElement('canvas');
+    canvas.width = 4000;
+    canvas.height = 1000;
+    canvas.getContext('2d')!.fillRect(0, 0, 2000, 1000);
+    const blob = await new Promise<Blob | null>(done => canvas.toBlob(done));
+    const clipboardData = new DataTransfer();
+    clipboardData.items.add(new File([blob!], name, { type: 'image/png' }));
+    composer.dispatchEvent(
+      new ClipboardEvent('paste', { clipboardData, bubbles: true })
+    );
+  }, name);
 }
 
 /** Text of the blocks that the model was sent. */
