@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from prime_ext.models.registry import ModelRegistry
     from prime_ext.notebook.documents import NotebookDocuments
     from prime_ext.notebook.notebook_locks import NotebookLocks
+    from prime_ext.redaction import Redaction
     from prime_ext.session.records import AnyRecord
     from prime_ext.session.session import Session
     from prime_ext.session.store import SessionStore
@@ -75,8 +76,8 @@ class AgentServices:
     snapshot_switch: SnapshotSwitch
     snapshot_limit: SnapshotLimit
     root: Path
-    redact: Callable[[str], str]
-    """Removes the keys that the server knows from a text."""
+    redact: Redaction
+    """Removes the keys that the server knows."""
     kernel_name: Callable[[str], Awaitable[str]]
     """Returns the display name of the kernel for the notebook at a path."""
     notebook_content: Callable[[str], Awaitable[dict[str, Any]]]

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from prime_ext.config import ModelConfig
 from prime_ext.errors import PrimeError
 from prime_ext.private_file import replace_private
+from prime_ext.redaction import Redaction
 
 PRIME_KEY = "PRIME_API_KEY"
 SHARED_VARIABLES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
@@ -82,6 +83,7 @@ class CredentialStore:
         self._config = config
         self._path = path
         self._environ = environ
+        self.redact = Redaction(self.secrets)
         self._prime_key = _take(PRIME_KEY, environ)
         self._stored, self.problem = self._read()
         """``problem``: reason why the file cannot be used, for the log; empty if it can."""
@@ -145,12 +147,6 @@ class CredentialStore:
             (secret for secret in found if secret and len(secret) >= SHORTEST_SECRET),
             key=lambda secret: (-len(secret), secret),
         )
-
-    def redact(self, text: str) -> str:
-        """Replace every known key in ``text`` by ``[key]``."""
-        for secret in self.secrets():
-            text = text.replace(secret, "[key]")
-        return text
 
     def entered(
         self, provider: str, api_key: str | None, base_url: str | None = None

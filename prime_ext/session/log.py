@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from prime_ext.redaction import Redaction
+
 # Absent on Windows, where creating symbolic links needs a privilege.
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 # O_NONBLOCK: opening a FIFO in place of the log must not block the server.
@@ -139,6 +141,12 @@ class SessionLog:
         with self._lock:
             return self._seqs[-1] if self._seqs else 0
 
+    @property
+    def last_length(self) -> int:
+        """Length of the newest record in bytes, 0 if there is none."""
+        with self._lock:
+            return self._ends[-1] - self._offsets[-1] if self._seqs else 0
+
     def __len__(self) -> int:
         with self._lock:
             return len(self._seqs)
@@ -234,13 +242,17 @@ class SessionLog:
 
     # --- Appending -----------------------------------------------------------------------
 
-    def append(self, record: AnyRecord, *, sync: bool = False) -> AnyRecord:
+    def append(
+        self, record: AnyRecord, *, sync: bool = False, redact: Redaction | None = None
+    ) -> AnyRecord:
         """Append ``record`` with the next ``seq``, a new ``id`` and the current time.
 
         Parameters
         ----------
         sync:
             Wait for an fsync, so that the record survives a power cut.
+        redact:
+            Removes the secrets in the record's strings.
 
         Returns
         -------
@@ -264,7 +276,7 @@ class SessionLog:
                 id=uuid.uuid4().hex,
                 ts=_now(),
             )
-            line, stored = _encode(stamped)
+            line, stored = _encode(stamped, redact)
             self._write(b"\n" + line + b"\n" if self._open_line else line + b"\n")
             if self._open_line:
                 self._size += 1
@@ -381,15 +393,21 @@ class SessionLog:
         self._open_line = open_line and not tail
 
 
-def _encode(record: AnyRecord) -> tuple[bytes, AnyRecord]:
+def _encode(record: AnyRecord, redact: Redaction | None) -> tuple[bytes, AnyRecord]:
+    """Return the line of ``record``, and the record that a reader will see.
+
+    Usually the record holds neither a secret nor what JSON cannot represent. Only otherwise it is
+    looked at value by value, which takes ten times as long as the rest.
+    """
     try:
         line = _encoder.encode(record)
-        return line, _record.decode(line)
+        if redact is None or not redact.is_due(line):
+            return line, _record.decode(line)
     except (ValueError, msgspec.MsgspecError):
-        # A lone surrogate, or an integer that JSON readers cannot represent.
-        values = mend(msgspec.to_builtins(record, str_keys=True, enc_hook=str))
-        line = _encoder.encode(values)
-        return line, _record.decode(line)
+        pass  # A lone surrogate, or an integer that JSON readers cannot represent.
+    values = mend(msgspec.to_builtins(record, str_keys=True, enc_hook=str))
+    line = _encoder.encode(values if redact is None else redact.throughout(values))
+    return line, _record.decode(line)
 
 
 def mend(value: Any) -> Any:

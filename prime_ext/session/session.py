@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
     from pathlib import Path
 
+    from prime_ext.redaction import Redaction
     from prime_ext.session.log import SessionLog
     from prime_ext.session.recall import Excerpt, Hit
     from prime_ext.session.records import Block
@@ -58,9 +59,8 @@ class Session:
         self.id = id
         self.folder = folder
         self.log = log
-        self.redact: Callable[[str], str] | None = None
-        """Removes secrets from a string. Applied to every string of a record before it is
-        written."""
+        self.redact: Redaction | None = None
+        """Removes secrets from records before they are written, and from frames and files."""
         self.on_append: Callable[[AnyRecord], None] | None = None
         """Called with every record as it was stored, before it is sent to subscribers."""
         self.recall = Recall(folder, log)
@@ -189,7 +189,7 @@ class Session:
             ``session_not_written`` (507) if the log cannot be written.
         """
         with self._written_or_told():
-            stored = self.log.append(self._redacted(record))
+            stored = self.log.append(record, redact=self.redact)
         self._context.append(stored)
         self._follow(stored)
         self._follow_run(stored)
@@ -198,7 +198,7 @@ class Session:
             self._context = [self._head(), *kept]
         if self.on_append is not None:
             self.on_append(stored)
-        self._stream.publish_record(msgspec.to_builtins(stored))
+        self._stream.publish_record(msgspec.to_builtins(stored), self.log.last_length)
         if sync:
             self.sync()
         if isinstance(stored, TurnEnd):
@@ -214,14 +214,6 @@ class Session:
         """Wait until every record is on the disk (fsync). May be called in a thread."""
         with self._written_or_told():
             self.log.sync()
-
-    def _redacted(self, record: AnyRecord) -> AnyRecord:
-        if self.redact is None:
-            return record
-        values = _map_strings(
-            mend(msgspec.to_builtins(record, str_keys=True, enc_hook=str)), self.redact
-        )
-        return msgspec.convert(values, type(record))
 
     @contextlib.contextmanager
     def _written_or_told(self) -> Iterator[None]:
@@ -298,9 +290,14 @@ class Session:
         ``delta_reset``, and ``progress`` frames until the activity ends. Secrets are removed from
         ``progress`` frames, which show the output of code.
         """
+        size = None
         if frame["type"] == "progress" and self.redact is not None:
-            frame = _map_strings(frame, self.redact)
-        self._stream.publish(frame)
+            line = _line(frame)
+            if line is None or self.redact.is_due(line):
+                frame = self.redact.throughout(frame)
+            else:
+                size = len(line)
+        self._stream.publish(frame, size)
 
     @asynccontextmanager
     async def subscribe(self, after: int = 0) -> AsyncIterator[Subscription]:
@@ -359,13 +356,9 @@ def _rewrites_context(record: CompactionEnd) -> bool:
     return record.outcome == "ok" and record.path != "prune"
 
 
-def _map_strings(value: Any, change: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, dict):
-        return {
-            _map_strings(key, change): _map_strings(item, change) for key, item in value.items()
-        }
-    if isinstance(value, list):
-        return [_map_strings(item, change) for item in value]
-    return value
+def _line(frame: Frame) -> bytes | None:
+    """Return ``frame`` as JSON; ``None`` if JSON cannot represent all of it."""
+    try:
+        return msgspec.json.encode(frame)
+    except (TypeError, ValueError, msgspec.MsgspecError):
+        return None

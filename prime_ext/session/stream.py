@@ -166,8 +166,8 @@ class Stream:
             subscription.put(frame, 0)
         self.subscribers.add(subscription)
 
-    def publish(self, frame: Frame) -> None:
-        """Send a transient frame to all live subscribers."""
+    def publish(self, frame: Frame, size: int | None = None) -> None:
+        """Send a transient frame, at most ``size`` bytes long if known, to all live subscribers."""
         kind = frame["type"]
         if kind == "delta":
             key = (frame["message"], frame["index"])
@@ -189,10 +189,10 @@ class Stream:
             frame = told
         elif kind == "state":
             self.state = frame["state"]
-        self._send(frame)
+        self._send(frame, size)
 
-    def publish_record(self, record: dict[str, Any]) -> None:
-        """Send a newly appended record to all live subscribers."""
+    def publish_record(self, record: dict[str, Any], size: int) -> None:
+        """Send a newly appended record of ``size`` bytes to all live subscribers."""
         kind = record["kind"]
         if kind in ("assistant_message", "turn_end"):
             self._partial.clear()
@@ -204,7 +204,7 @@ class Stream:
         elif kind == "turn_end":
             going = {key: self._progress[key] for key in self._going if key in self._progress}
             self._progress = going
-        self._send({"type": "record", "record": record})
+        self._send({"type": "record", "record": record}, size)
 
     def end(self, reason: EndReason) -> None:
         """End every subscription, including those that are still replaying the log."""
@@ -213,10 +213,10 @@ class Stream:
             for subscription in list(self.subscribers):
                 subscription.end(reason)
 
-    def _send(self, frame: Frame) -> None:
+    def _send(self, frame: Frame, size: int | None) -> None:
         if not self.subscribers:
             return
-        size = _weight(frame)
+        size = _weight(frame) if size is None else size
         for subscription in list(self.subscribers):
             subscription.put(frame, size)
 

@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from prime_ext.context.projection import project
 from prime_ext.errors import PrimeError
-from prime_ext.session.log import SessionLog
+from prime_ext.redaction import Redaction
+from prime_ext.session.log import SessionLog, mend
 from prime_ext.session.records import (
     AssistantMessage,
     CompactionEnd,
@@ -209,7 +211,7 @@ def test_a_model_is_in_force_at_once_or_at_the_next_compaction(store: SessionSto
 
 def test_secrets_are_taken_out_of_every_string(store: SessionStore) -> None:
     session = store.create(session_start())
-    session.redact = lambda text: text.replace("sk-secret", "[redacted]")
+    session.redact = Redaction(lambda: ["sk-secret"])
     stored = session.append(
         ToolResult(
             tool_use_id="a",
@@ -219,17 +221,56 @@ def test_secrets_are_taken_out_of_every_string(store: SessionStore) -> None:
         )
     )
     assert isinstance(stored, ToolResult)
-    assert stored.content == [{"type": "text", "text": "key=[redacted]\ufffd"}]
-    assert stored.outputs == [{"data": {"[redacted]": ["[redacted]", 1, None]}}]
+    assert stored.content == [{"type": "text", "text": "key=[key]\ufffd"}]
+    assert stored.outputs == [{"data": {"[key]": ["[key]", 1, None]}}]
     assert b"sk-secret" not in session.log.path.read_bytes()
     assert session.context_records()[-1] == stored
+
+
+values = st.recursive(
+    st.none() | st.integers() | st.text('ab"\\n\nü/\x00\ud800'),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text('ab"\\n\n'), inner),
+)
+
+
+@given(values, st.lists(st.text('ab"\\n\nü/\x00', min_size=1), max_size=3))
+def test_a_secret_is_found_whatever_it_is_made_of(value: Any, secrets: list[str]) -> None:
+    redact = Redaction(lambda: secrets)
+    mended = mend(value)
+    if redact.throughout(mended) != mended:
+        assert redact.is_due(msgspec.json.encode(mended))
+
+
+def test_large_values_without_secrets_are_not_looked_at_one_by_one(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = store.create(session_start())
+    session.redact = Redaction(lambda: ["sk-secret"])
+    looked = []
+    monkeypatch.setattr(Redaction, "throughout", lambda _self, value: looked.append(value))
+    outputs = [{"data": {"application/json": {"rows": [str(i) for i in range(1_000)]}}}]
+    session.append(ToolResult(tool_use_id="a", name="t", content=[], outputs=outputs))
+    session.publish({"type": "progress", "what": "tool", "call_id": "a", "outputs": outputs})
+    assert not looked
+
+
+async def test_a_secret_in_what_is_put_out_is_not_shown(store: SessionStore) -> None:
+    session = store.create(session_start())
+    session.redact = Redaction(lambda: ['a"key'])
+    async with session.subscribe() as frames:
+        while (await anext(frames))["type"] != "ready":
+            pass
+        for text in ('an a"key', 'a\ud800 a"key'):
+            outputs = [{"output_type": "stream", "name": "stdout", "text": text}]
+            session.publish({"type": "progress", "what": "x", "outputs": outputs})
+            assert '"key' not in str(await anext(frames))
 
 
 def test_what_json_cannot_hold_is_written_as_text(store: SessionStore) -> None:
     session = store.create(session_start())
     odd = [{"a": {1: Path("/x"), "b": {2, 3}}, "c": float("nan"), "d": b"\x00"}]
     plain = session.append(ToolResult(tool_use_id="a", name="t", content=[], outputs=odd))
-    session.redact = lambda text: text
+    session.redact = Redaction(list)
     redacted = session.append(ToolResult(tool_use_id="a", name="t", content=[], outputs=odd))
     for record in (plain, redacted):
         assert isinstance(record, ToolResult)
