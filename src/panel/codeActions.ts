@@ -20,8 +20,6 @@ export function addCodeActions(
     const code = (pre.textContent ?? '').replace(/\n$/, '');
     const frame = document.createElement('div');
     frame.className = 'jp-prime-Code';
-    // Make long lines scrollable by keyboard.
-    pre.tabIndex = 0;
     pre.replaceWith(frame);
     const actions = document.createElement('div');
     actions.className = 'jp-prime-CodeActions';

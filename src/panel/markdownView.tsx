@@ -5,8 +5,9 @@ import * as React from 'react';
 import { MarkdownSplitter } from '../model/markdown';
 import { addCodeActions } from './codeActions';
 import { usePanel } from './context';
-import { makeAccessible } from './markdownAccess';
+import { nameTasks } from './taskNames';
 import { useWidget } from './mimeHost';
+import { frameTables, WideContent } from './wideContent';
 
 const MIME_TYPE = 'text/markdown';
 
@@ -46,10 +47,15 @@ const MarkdownPiece = React.memo((props: { text: string }): JSX.Element => {
     const widget = renderer.current!;
     const current = new Rendering(widget, () => {
       addCodeActions(widget.node, notebookView, trans);
-      makeAccessible(widget.node);
+      frameTables(widget.node);
+      nameTasks(widget.node);
     });
     rendering.current = current;
-    return () => current.stop();
+    const wide = new WideContent(widget.node, trans);
+    return () => {
+      current.stop();
+      wide.dispose();
+    };
   }, [rendermime]);
   React.useEffect(() => {
     rendering.current?.show(props.text);

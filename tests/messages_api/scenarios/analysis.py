@@ -12,6 +12,7 @@ run and leave: CODE          runs the code, and answers without waiting for its 
 print N lines                runs code whose output is long
 think                        thinks, then answers
 table, formula               answers with a table, a formula and code
+wide                         the same, all wider than a side panel
 tell a long story            streams a long text, for stopping it
 describe                     describes the data, as slowly as one reads
 fail N times                 is overloaded that often, then answers
@@ -59,6 +60,21 @@ The mean is $\\bar x = \\frac{1}{n} \\sum_i x_i$, in code:
 
 ```python
 penguins["body_mass_g"].mean()
+```
+"""
+
+WIDE = """\
+| species | island | bill_length_mm | bill_depth_mm | flipper_length_mm | body_mass_g |
+| --- | --- | ---: | ---: | ---: | ---: |
+| Adelie | Torgersen | 39.1 | 18.7 | 181 | 3750 |
+
+$$\\log p(x) = -\\frac{1}{2} \\log(2 \\pi \\sigma^2) - \\frac{(x_1 - \\mu)^2}{2 \\sigma^2} \
+- \\frac{(x_2 - \\mu)^2}{2 \\sigma^2} - \\frac{(x_3 - \\mu)^2}{2 \\sigma^2}$$
+
+It sums up $(x_1 - \\mu)^2 + (x_2 - \\mu)^2 + (x_3 - \\mu)^2 + (x_4 - \\mu)^2$ and $\\sigma$.
+
+```python
+penguins.groupby(["species", "island"])[["bill_length_mm", "body_mass_g"]].agg(["mean", "std"])
 ```
 """
 
@@ -159,6 +175,10 @@ def _markdown(_request: Received, _found: re.Match[str]) -> Answer:
     return made(MARKDOWN)
 
 
+def _wide(_request: Received, _found: re.Match[str]) -> Answer:
+    return made(WIDE)
+
+
 def _story(_request: Received, _found: re.Match[str]) -> Answer:
     return Reply(made(STORY).parts, latency=Latency(tokens_per_s=100))
 
@@ -188,6 +208,7 @@ _ANSWERS = (
     (r"analy[sz]e", _analyse),
     (r"how many|rows|mean", _ask_kernel),
     (r"think", _think),
+    (r"wide", _wide),
     (r"table|formula", _markdown),
 )
 

@@ -1,4 +1,4 @@
-import { expect, PrimePanel, test } from '../panel';
+import { accessible, expect, PrimePanel, test } from '../panel';
 
 test('Stop, by button and by key; messages wait and can be taken back', async ({
   page,
@@ -96,4 +96,32 @@ test('Markdown, tables, formulas, code and thoughts are rendered', async ({
   await panel.button('Thoughts').click();
   await expect(conversation).toContainText('so I think it through');
   await expect(conversation).toContainText('I have thought.');
+});
+
+test('what is wider than the panel is scrolled by keyboard, and nothing else stops Tab', async ({
+  page,
+  tmpPath
+}) => {
+  const panel = await PrimePanel.onExample(page, tmpPath);
+  await page.sidebar.setWidth(240, 'right');
+  await panel.ask('something wide');
+  const groups = (name: string) =>
+    panel.conversation.getByRole('group', { name, exact: true });
+  await expect(groups('Table')).toHaveCount(1);
+  await expect(groups('Code')).toHaveCount(1);
+  // One on a line of its own, one in a sentence; a short one is left in its sentence.
+  await expect(groups('Formula')).toHaveCount(2);
+  await accessible(page);
+  for (const name of ['Table', 'Code', 'Formula']) {
+    const group = groups(name).last();
+    await group.press('ArrowRight');
+    await expect
+      .poll(() => group.evaluate(node => node.scrollLeft))
+      .toBeGreaterThan(0);
+  }
+
+  await panel.composer.focus();
+  await page.sidebar.setWidth(700, 'right');
+  await expect(groups('Table')).toHaveCount(0);
+  await expect(groups('Formula')).toHaveCount(0);
 });
