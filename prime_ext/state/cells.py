@@ -36,6 +36,16 @@ def parsed(text: str) -> list[ast.AST]:
         return []
 
 
+def dotted(node: ast.AST) -> str:
+    """Return an attribute chain as ``a.b.c``; a leading dot if its first part is not a name."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    parts.append(node.id if isinstance(node, ast.Name) else "")
+    return ".".join(reversed(parts))
+
+
 def submodules(namespace: dict[str, Any]) -> list[str]:
     """Return submodules used through their package, as after ``import xml.dom.minidom``.
 

@@ -109,6 +109,14 @@ class _SignalAlarm:
             signal.setitimer(signal.ITIMER_REAL, max(left, 0.001), interval)
 
 
+def users_handler(number: int) -> Any:
+    """Return the handler of a signal that the user has set, also while a deadline replaces it."""
+    handler = signal.getsignal(number)
+    while isinstance(getattr(handler, "__self__", None), _SignalAlarm):
+        handler = handler.__self__._handler_before  # type: ignore[union-attr]
+    return handler
+
+
 class _ThreadAlarm:
     def start(self) -> None:
         self._target = threading.get_ident()

@@ -1,5 +1,5 @@
-"""Functions that the notebook has given to libraries: formats of numbers in NumPy and pandas, and
-its magics in IPython.
+"""Functions that the notebook has given to libraries: formats of numbers in NumPy and pandas, its
+magics in IPython, and what it has registered (`registered_functions`).
 
 They are saved as the patches of modules are (`patches`), so that they may use the notebook's names,
 and be changed through them. The place of such a setting is ``"table:name"``.
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .namespace import shell
+from .registered_functions import TABLES, numbered
 
 _IPYTHON = "magics of IPython"
 _NUMPY = "printoptions of numpy"
@@ -38,6 +39,15 @@ def find(namespace: dict[str, Any]) -> Iterator[str]:
             for name, magic in magics.items():
                 if _is_own(magic, namespace):
                     yield f"{_IPYTHON}:{kind} {name}"
+    _found.clear()
+    for table, (entries, _) in TABLES.items():
+        for name, value in numbered(entries(namespace)).items():
+            _found[f"{table}:{name}"] = value
+    yield from _found
+
+
+_found: dict[str, Any] = {}
+"""Place → value, of what the last `find` has found registered."""
 
 
 _FORMATS = ("formatter", "override_repr")
@@ -51,19 +61,20 @@ def _is_own(magic: Any, namespace: dict[str, Any]) -> bool:
 
 def is_place(where: str) -> bool:
     """Return whether it is the place of such a function, and not one in a module."""
-    return where.partition(":")[0] in _TABLES
+    table = where.partition(":")[0]
+    return table in _TABLES or table in TABLES
 
 
 def value_at(where: str) -> Any:
     """Return the function at a place that `find` has returned."""
     table, _, name = where.partition(":")
-    return _TABLES[table][0](name)
+    return _found[where] if table in TABLES else _TABLES[table][0](name)
 
 
 def put(where: str, value: Any) -> None:
     """Set the function at a place again."""
     table, _, name = where.partition(":")
-    _TABLES[table][1](name, value)
+    (TABLES if table in TABLES else _TABLES)[table][1](name, value)
 
 
 def _magic(place: str) -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import cells
@@ -37,18 +38,47 @@ def _set_xarray(options: dict[str, Any]) -> None:
     sys.modules["xarray"].set_options(**_changed(options, _read_xarray()))
 
 
+def _is_written(*parts: str) -> bool:
+    """Return whether a cell contains one of the texts."""
+    return any(part in text for text in cells.texts(current_namespace()) for part in parts)
+
+
 def _read_plotly() -> dict[str, Any]:
-    plots = sys.modules["plotly.io"]
-    found = {"templates": plots.templates.default}
+    plots: Any = sys.modules["plotly.io"]
+    defaults = {"templates": plots.templates.default}
     # The renderer depends on where the notebook is shown, unless the notebook sets it.
-    if any(".renderers.default" in text for text in cells.texts(current_namespace())):
-        found["renderers"] = plots.renderers.default
-    return _plain(found)
+    if _is_written(".renderers.default"):
+        defaults["renderers"] = plots.renderers.default
+    builtin = () if _is_written(".templates[") else type(plots.templates)()
+    made = {
+        name: template.to_plotly_json()
+        for name, template in plots.templates.items()
+        if name not in builtin and hasattr(template, "to_plotly_json")
+    }
+    return {"made": made, "defaults": _plain(defaults)}
 
 
 def _set_plotly(options: dict[str, Any]) -> None:
+    plots: Any = sys.modules["plotly.io"]
+    for name, template in options["made"].items():
+        plots.templates[name] = template
+    for name, value in options["defaults"].items():
+        getattr(plots, name).default = value
+
+
+def _read_plotly_express() -> dict[str, Any]:
+    defaults: Any = sys.modules["plotly.express"].defaults
+    usual = type(defaults)()
+    return {
+        name: value
+        for name in type(defaults).__slots__
+        if (value := getattr(defaults, name)) != getattr(usual, name)
+    }
+
+
+def _set_plotly_express(options: dict[str, Any]) -> None:
     for name, value in options.items():
-        getattr(sys.modules["plotly.io"], name).default = value
+        setattr(sys.modules["plotly.express"].defaults, name, value)
 
 
 _REGISTRIES = ("data_transformers", "renderers", "theme")
@@ -107,11 +137,87 @@ def _set_mpmath(precision: int) -> None:
     sys.modules["mpmath"].mp.prec = precision
 
 
+def _read_dask() -> dict[str, Any]:
+    config: Any = sys.modules["dask"].config
+    usual = dict(_leaves(config.merge(*config.defaults, _dask_outside())))
+    found = {
+        name: value
+        for name, value in _leaves(config.config)
+        if name not in usual or usual[name] != value
+    }
+    if found.get("scheduler") == "dask.distributed":
+        del found["scheduler"]  # it goes with a client, which is not restored
+    return found
+
+
+@functools.cache
+def _dask_outside() -> dict[str, Any]:
+    """Return the configuration of dask in files and in the environment."""
+    found: dict[str, Any] = sys.modules["dask"].config.collect()
+    return found
+
+
+def _leaves(config: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in config.items():
+        if isinstance(value, dict) and value:
+            yield from _leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _set_dask(options: dict[str, Any]) -> None:
+    sys.modules["dask"].config.set(options)
+
+
+def _read_jax() -> dict[str, Any]:
+    # Others than those set in the notebook depend on the machine and its environment.
+    values = _plain(dict(sys.modules["jax"].config.values))
+    texts = [text for text in cells.texts(current_namespace()) if "jax" in text]
+    return {name: value for name, value in values.items() if any(name in t for t in texts)}
+
+
+def _set_jax(options: dict[str, Any]) -> None:
+    for name, value in options.items():
+        sys.modules["jax"].config.update(name, value)
+
+
+def _read_polars() -> str:
+    found: str = sys.modules["polars"].Config.save()
+    return found
+
+
+def _set_polars(options: str) -> None:
+    if options != _read_polars():
+        sys.modules["polars"].Config.load(options)
+
+
+def _read_pint() -> str | None:
+    """Return the variable that holds the registry of the application, if the notebook set one."""
+    registry = sys.modules["pint"].application_registry.get()
+    names = current_namespace().items()
+    return next((name for name, value in list(names) if value is registry), None)
+
+
+def _set_pint(name: str) -> None:
+    registry = current_namespace().get(name)
+    if type(registry).__name__ != "Unrestorable":
+        sys.modules["pint"].set_application_registry(registry)
+
+
+def _read_interactive() -> bool | None:
+    # Unless the notebook sets it, it depends on the backend.
+    written = _is_written("ion()", "ioff()", ".interactive(")
+    return bool(sys.modules["matplotlib"].is_interactive()) if written else None
+
+
+def _set_interactive(value: bool) -> None:
+    sys.modules["matplotlib"].interactive(value)
+
+
 def _read_colormaps() -> dict[str, Any]:
     """Return the colormaps registered since matplotlib was imported, if the notebook does that."""
     known: Any = sys.modules["matplotlib"].colormaps
-    texts = cells.texts(current_namespace())
-    if not any("colormaps.register" in text or "register_cmap" in text for text in texts):
+    if not _is_written("colormaps.register", "register_cmap"):
         return {}
     builtin = getattr(known, "_builtin_cmaps", None)
     return {} if builtin is None else {name: known[name] for name in set(known) - set(builtin)}
@@ -128,9 +234,15 @@ OPTIONS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
     "sklearn": (_read_sklearn, _set_sklearn),
     "xarray": (_read_xarray, _set_xarray),
     "plotly.io": (_read_plotly, _set_plotly),
+    "plotly.express": (_read_plotly_express, _set_plotly_express),
     "altair": (_read_altair, _set_altair),
     "torch": (_read_torch, _set_torch),
     "matplotlib.colors": (_read_colormaps, _set_colormaps),
+    "matplotlib.pyplot": (_read_interactive, _set_interactive),
     "mpmath": (_read_mpmath, _set_mpmath),
+    "dask": (_read_dask, _set_dask),
+    "jax": (_read_jax, _set_jax),
+    "polars": (_read_polars, _set_polars),
+    "pint": (_read_pint, _set_pint),
 }
 """Module → how to read its options as plain data, and how to set them."""

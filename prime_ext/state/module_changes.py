@@ -18,6 +18,9 @@ from .reducers_functions import is_installed
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
+_NOT_KEPT = frozenset({"sys:excepthook"})
+"""Places that IPython sets again after each cell."""
+
 restored: set[str] = set()
 """Places that a load has set; this process may not know the cells that set them originally."""
 
@@ -33,7 +36,7 @@ def find(namespace: dict[str, Any]) -> tuple[list[str], list[str]]:
     places = {
         _place(namespace, chain) for text in cells.texts(namespace) for chain in _set_in(text)
     }
-    for place in sorted(places | restored):
+    for place in sorted((places | restored) - _NOT_KEPT):
         found = _look_up(place)
         if found is None or _is_own_function(found[1], namespace):
             continue  # it was deleted since, or `patches` finds it
@@ -61,25 +64,15 @@ def _set_in(cell: str) -> frozenset[str]:
     found = set()
     for node in cells.parsed(cell):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            found.add(_dotted(node))
+            found.add(cells.dotted(node))
         elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
             if isinstance(node.value, ast.Attribute):
-                found.add(f"{_dotted(node.value)}[]")
+                found.add(f"{cells.dotted(node.value)}[]")
         elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "setattr":
             name = node.args[1] if len(node.args) == 3 else None
             if isinstance(name, ast.Constant) and isinstance(name.value, str):
-                found.add(f"{_dotted(node.args[0])}.{name.value}")
+                found.add(f"{cells.dotted(node.args[0])}.{name.value}")
     return frozenset(name for name in found if not name.startswith("."))
-
-
-def _dotted(node: ast.AST) -> str:
-    """Return an attribute chain as ``a.b.c``; a leading dot if its first part is not a name."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    parts.append(node.id if isinstance(node, ast.Name) else "")
-    return ".".join(reversed(parts))
 
 
 def _place(namespace: dict[str, Any], chain: str) -> str:

@@ -13,7 +13,16 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from . import cells, history, library_options, library_settings, registrations, search_path
+from . import (
+    cells,
+    history,
+    library_options,
+    library_settings,
+    module_changes,
+    registrations,
+    search_path,
+    standard_options,
+)
 from .namespace import shell
 from .pickling import SaveContext
 
@@ -59,6 +68,7 @@ def capture(context: SaveContext, filters: list[tuple[Any, ...]]) -> dict[str, A
         "extensions": _loaded_extensions(),
         "ipython": _safely(_read_ipython),
         "registered": _safely(lambda: registrations.find(context.namespace)[0]),
+        "unsaved": _safely(lambda: _unsaved(context.namespace)),
         "autoreload": _safely(_autoreload),
     }
     for module, (read, _) in _LIBRARIES.items():
@@ -67,6 +77,15 @@ def capture(context: SaveContext, filters: list[tuple[Any, ...]]) -> dict[str, A
             if value is not None:
                 state["libraries"][module] = value
     return state
+
+
+def _unsaved(namespace: dict[str, Any]) -> list[str]:
+    """Describe what the notebook has set up and a restore does not bring back."""
+    return [
+        *(place.removesuffix("[]") for place in module_changes.find(namespace)[1]),
+        *registrations.find(namespace)[1],
+        *library_settings.lost_handlers(namespace),
+    ]
 
 
 def apply_early(state: dict[str, Any], notes: list[str]) -> None:
@@ -128,6 +147,10 @@ def apply_late(state: dict[str, Any], namespace: dict[str, Any], notes: list[str
             _try(functools.partial(restore, state[what]), notes, f"the settings of {what}")
     if state.get("decimal") is not None:
         decimal.setcontext(state["decimal"])
+    notes += [
+        f"{what} was not saved: run the cell that makes it again"
+        for what in state.get("unsaved") or ()
+    ]
     sys.setrecursionlimit(max(sys.getrecursionlimit(), state["recursion_limit"]))
     random.setstate(state["random"])
 
@@ -326,5 +349,6 @@ _LIBRARIES: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
     "numpy": (_read_numpy, _set_numpy),
     "pandas": (_read_pandas, _set_pandas),
     "matplotlib": (_read_matplotlib, _set_matplotlib),
+    **standard_options.OPTIONS,
     **library_options.OPTIONS,
 }

@@ -22,6 +22,7 @@ def load() -> None:
         reducers_polars,
         reducers_sqlalchemy,
         reducers_sqlite,
+        reducers_standard,
         reducers_torch,
         reducers_views,
         reducers_widgets,

@@ -158,10 +158,11 @@ def restore_hdf_object(path: str, name: str) -> Any:
 def reduce_quantity(_pickler: Reducing, value: Any) -> Any:
     """Reduce a quantity with its registry: it cannot be combined with those of another one.
 
-    Its own reduction leaves the registry out, and gets that of the application instead.
+    Its own reduction leaves the registry out, and gets that of the application instead. That is
+    right for the registry that pint makes itself, and not for one that the notebook made.
     """
     registry = value._REGISTRY
-    if registry is importlib.import_module("pint").application_registry.get():
+    if registry is getattr(importlib.import_module("pint"), "_DEFAULT_REGISTRY", None):
         return NotImplemented
     _, (_, *arguments) = value.__reduce__()
     return restore_quantity, (registry, type(value).__name__, arguments)
@@ -170,6 +171,26 @@ def reduce_quantity(_pickler: Reducing, value: Any) -> Any:
 @restorer
 def restore_quantity(registry: Any, kind: str, arguments: list[Any]) -> Any:
     return getattr(registry, kind)(*arguments)
+
+
+@reduces("jaxlib._jax:ArrayImpl", "jaxlib.xla_extension:ArrayImpl")
+def reduce_jax_array(_pickler: Reducing, array: Any) -> Any:
+    reduction = array.__reduce__()
+    if isinstance(reduction, str):
+        return reduction
+    return restore_jax_array, tuple(reduction[:2])
+
+
+@restorer
+def restore_jax_array(make: Any, arguments: Any) -> Any:
+    """Make an array of its own type: without this option, JAX makes 32 bits of 64.
+
+    The option that the notebook has set is restored later.
+    """
+    jax: Any = importlib.import_module("jax")
+    wide = getattr(importlib.import_module("jax.experimental"), "enable_x64", None)
+    with (wide or jax.enable_x64)(True):
+        return make(*arguments)
 
 
 @reduces("rich.console:ConsoleThreadLocals")

@@ -7,6 +7,7 @@ change how it is saved.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import itertools
@@ -45,11 +46,23 @@ def _stays_connected(pickler: Reducing, signal: str, callback: Any) -> bool:
     """
     while isinstance(callback, functools.partial):
         callback = callback.func
-    if getattr(callback, "__globals__", None) is pickler.context.namespace:
+    for cell in getattr(callback, "__closure__", None) or ():
+        # A widget connects a function of its own that calls the notebook's.
+        with contextlib.suppress(ValueError):
+            if _is_own(pickler, cell.cell_contents):
+                return True
+    if _is_own(pickler, callback):
         return True
     owner = getattr(callback, "__self__", None)
-    module = module_of(type(owner))
-    return module == "__main__" or (signal == "changed" and module.startswith("matplotlib."))
+    return signal == "changed" and module_of(type(owner)).startswith("matplotlib.")
+
+
+def _is_own(pickler: Reducing, callback: Any) -> bool:
+    while isinstance(callback, functools.partial):
+        callback = callback.func
+    if getattr(callback, "__globals__", None) is pickler.context.namespace:
+        return True
+    return module_of(type(getattr(callback, "__self__", None))) == "__main__"
 
 
 @restorer

@@ -170,3 +170,18 @@ def _configured(connection: Any, settings: dict[str, Any], beside: dict[str, Any
     for name, value in settings.items():
         setattr(connection, name, value)
     return connection
+
+
+@reduces("sqlite3:Row", "_sqlite3:Row")
+def reduce_row(_pickler: Reducing, row: Any) -> Any:
+    return restore_row, (row.keys(), tuple(row))
+
+
+@restorer
+def restore_row(names: list[str], values: tuple[Any, ...]) -> Any:
+    import sqlite3
+
+    # A row takes the names of its columns from a cursor.
+    columns = ", ".join(f"NULL AS {_quoted(name)}" for name in names)
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        return sqlite3.Row(connection.execute(f"SELECT {columns}"), values)

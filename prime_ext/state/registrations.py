@@ -1,6 +1,6 @@
-"""The notebook's registrations with IPython, pandas and xarray: formatters of types, accessors of
-frames and datasets, and aliases of magics. They are stored in tables of those libraries, not in
-variables."""
+"""The notebook's registrations with IPython, pandas, polars and xarray: formatters of types,
+accessors of frames and datasets, and aliases of magics. They are stored in tables of those
+libraries, not in variables."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from . import setup_calls
 from .namespace import shell
 
 _FRAMES = ("DataFrame", "Series", "Index")
 _DATASETS = {"Dataset": "dataset", "DataArray": "dataarray", "DataTree": "datatree"}
+_OF_POLARS = ("DataFrame", "LazyFrame", "Series", "Expr")
 
 Registration = tuple[str, str, str, Any]
 """Kind (``formatter``, ``alias``, ``accessor``), place (MIME type, kind of magic, or class),
@@ -20,7 +22,10 @@ name or type, and the registered value; classes and functions by reference."""
 
 
 def find(namespace: dict[str, Any]) -> tuple[list[Registration], list[str]]:
-    """Return the registrations that a restore can repeat, and descriptions of those it cannot."""
+    """Return the registrations that a restore can repeat, and descriptions of those it cannot.
+
+    The latter include what the notebook has set up by other calls (`setup_calls`).
+    """
     kept: list[Registration] = []
     lost: list[str] = []
     for kind, where, name, what in _registered(namespace):
@@ -33,7 +38,7 @@ def find(namespace: dict[str, Any]) -> tuple[list[Registration], list[str]]:
             lost.append(describe((kind, where, shown, None)))
         else:
             kept.append((kind, where, str(held[0]), held[1]))
-    return kept, lost
+    return kept, lost + setup_calls.find(namespace)
 
 
 def describe(registration: Registration) -> str:
@@ -48,6 +53,13 @@ def put(registration: Registration, namespace: dict[str, Any]) -> None:
     """Repeat a registration; an accessor that exists already stays as it is."""
     kind, where, name, what = registration
     if kind == "accessor":
+        if where.startswith("polars."):
+            polars: Any = importlib.import_module("polars")
+            owner = where.partition(".")[2]
+            if name not in vars(getattr(polars, owner)):
+                register = getattr(polars.api, f"register_{owner.lower()}_namespace")
+                register(name)(_resolve(what, namespace))
+            return
         if where in _DATASETS:
             xarray: Any = importlib.import_module("xarray")
             if not hasattr(getattr(xarray, where), name):
@@ -95,6 +107,12 @@ def _registered(namespace: dict[str, Any]) -> Iterator[tuple[str, str, Any, Any]
             accessor = getattr(held, "_accessor", None)
             if getattr(accessor, "__module__", "") == "__main__":
                 yield "accessor", owner, name, accessor
+    polars: Any = sys.modules.get("polars")
+    for owner in _OF_POLARS if hasattr(polars, "Expr") else ():
+        for name, held in list(vars(getattr(polars, owner)).items()):
+            accessor = getattr(held, "_ns", None)
+            if getattr(accessor, "__module__", "") == "__main__":
+                yield "accessor", f"polars.{owner}", name, accessor
 
 
 _ALIASES_OF_IPYTHON = frozenset({"ed", "hist", "rep", "SVG", "HTML", "file"})

@@ -456,6 +456,9 @@ def test_callbacks_of_figures(kernel_at: Callable[..., Kernel], tmp_path: Path) 
         number = current.canvas.mpl_connect("key_press_event", typed)
         current.canvas.mpl_connect("key_release_event", lambda event: seen.append("up"))
         axes.callbacks.connect("xlim_changed", watcher.moved)
+        from matplotlib.widgets import Slider
+        slider = Slider(other.subplots(), "level", 0, 1)
+        slider.on_changed(lambda level: seen.append(level))
         matplotlib.colormaps.register(ListedColormap(["red", "blue"]), name="own")
         plt.figure(current.number); plt.sca(axes)
         seen.clear()
@@ -479,5 +482,7 @@ def test_callbacks_of_figures(kernel_at: Callable[..., Kernel], tmp_path: Path) 
         assert seen[1:] == ["a", "up"], seen
         current.canvas.mpl_disconnect(number); press("key_press_event")
         assert seen[1:] == ["a", "up"]
+        slider.set_val(0.5)
+        assert seen[-1] == 0.5
         """
     )
