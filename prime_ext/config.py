@@ -75,8 +75,8 @@ class ModelConfig(Configurable):
     max_cost_per_turn = Float(
         5.0,
         min=0.0,
-        help="Estimated cost of one turn, in US dollars, above which the user is asked whether to "
-        "continue. 0: no limit.",
+        help="Estimated cost of one turn, in US dollars and without that of summaries, above which "
+        "the user is asked whether to continue. 0: no limit.",
     ).tag(config=True)
     run_notice_seconds = Float(
         240.0,

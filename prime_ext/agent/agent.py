@@ -62,6 +62,7 @@ class Agent:
         )
         self._turns = SessionTurns(
             session,
+            self.history,
             services,
             self.kernel,
             self._model,

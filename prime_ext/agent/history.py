@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from prime_ext.agent.kernel_events import restore_event, withdrawn_event
 from prime_ext.agent.revert import revert_event
+from prime_ext.agent.spending import Spending
 from prime_ext.session import telemetry, waiting
 from prime_ext.session.records import (
     AnyRecord,
@@ -69,6 +70,8 @@ class History:
         """Decisions on approval requests, by call id."""
         self.open_turn: str | None = None
         """Id of a turn that has begun but not ended."""
+        self.spent = Spending()
+        """Spending of that turn so far."""
         self.open_compaction: CompactionStart | None = None
         self.kernel_events: list[str] = []
         """Texts about what happened to the kernel outside of turns since the last user message."""
@@ -105,11 +108,12 @@ class History:
     def observe(self, record: AnyRecord) -> None:
         """Update the state with one record."""
         self.telemetry.observe(record)
+        self.spent.observe(record)
         if isinstance(record, Approval):
             self._settle(record)
         self._waiting.observe(record)
         if isinstance(record, UserMessage):
-            self.open_turn = record.turn
+            self.open_turn, self.spent = record.turn, Spending()
             self.kernel_events.clear()
             self.notebook_events.clear()
             self.run_ends.clear()

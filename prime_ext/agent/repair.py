@@ -17,7 +17,6 @@ from prime_ext.session.records import (
     Prune,
     RunEnd,
     ToolResult,
-    TurnEnd,
 )
 
 
@@ -84,7 +83,7 @@ def missing_records(
             )
             for call in open_calls(context)
         )
-        records.append(TurnEnd(status=status, turn=turn))
+        records.append(history.spent.turn_end(status, turn))
     return records
 
 

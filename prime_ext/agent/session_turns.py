@@ -11,11 +11,12 @@ from prime_ext.agent.revert import revert_turn
 from prime_ext.agent.turn import Turn
 from prime_ext.errors import PrimeError
 from prime_ext.models.model import ModelError
-from prime_ext.session.records import AnyRecord, Error, Revert, TurnEnd, UserMessage
+from prime_ext.session.records import AnyRecord, Error, Revert, UserMessage
 
 if TYPE_CHECKING:
     from prime_ext.agent.approvals import Approvals
     from prime_ext.agent.calls import ToolCalls
+    from prime_ext.agent.history import History
     from prime_ext.agent.services import AgentServices
     from prime_ext.agent.session_context import SessionContext
     from prime_ext.agent.session_model import SessionModel
@@ -31,6 +32,7 @@ class SessionTurns:
     def __init__(
         self,
         session: Session,
+        history: History,
         services: AgentServices,
         kernel: NotebookKernel,
         model: SessionModel,
@@ -40,6 +42,7 @@ class SessionTurns:
         work: Work,
     ) -> None:
         self._session = session
+        self._history = history
         self._services = services
         self._kernel = kernel
         self._model = model
@@ -104,7 +107,7 @@ class SessionTurns:
         if status == "interrupted":
             self._session.append(self._work.interruption(turn))
         self._calls.close_open(turn)
-        self._session.append(TurnEnd(status=status, turn=turn), sync=True)
+        self._session.append(self._history.spent.turn_end(status, turn), sync=True)
         return status
 
     async def compact(self) -> str:

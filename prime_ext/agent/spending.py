@@ -1,4 +1,7 @@
-"""Spending of one turn in requests, tokens and dollars, and the caps on it."""
+"""Spending of one turn in requests, tokens and dollars, and the caps on it.
+
+What counts as a request of a turn, and what as a summary, is stated in ``session.telemetry``.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from prime_ext.session.records import AnyRecord, Approval, AssistantMessage
+from prime_ext.session.records import AnyRecord, Approval, AssistantMessage, TurnEnd
 
 
 @dataclass(frozen=True)
@@ -44,11 +47,25 @@ class Spending:
         """Return the spending of a turn according to its records."""
         spent = cls()
         for record in records:
-            if isinstance(record, AssistantMessage):
-                spent.add(record.usage, record.cost_usd)
-            elif isinstance(record, Approval) and record.call_id.startswith("limit-"):
-                spent.asked()
+            spent.observe(record)
         return spent
+
+    def observe(self, record: AnyRecord) -> None:
+        """Take in one record of the turn."""
+        if isinstance(record, AssistantMessage) and record.is_whole:
+            self.add(record.usage, record.cost_usd)
+        elif isinstance(record, Approval) and record.call_id.startswith("limit-"):
+            self.asked()
+
+    def turn_end(self, status: str, turn: str) -> TurnEnd:
+        """Return the record of the turn's end, with what it has spent."""
+        return TurnEnd(
+            status=status,
+            requests=self.requests,
+            usage=self.usage,
+            cost_usd=self.cost_usd if self.priced else None,
+            turn=turn,
+        )
 
     def over(self, caps: TurnCaps) -> str | None:
         """Return in words what was spent, if a cap was reached since the person was last asked.

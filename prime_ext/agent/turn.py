@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from prime_ext.agent.checkpoint import checkpoint
 from prime_ext.agent.reply import StreamedReply
 from prime_ext.agent.spending import Spending, TurnCaps
@@ -423,14 +425,10 @@ class Turn:
         if self._is_paused:
             self._context.left_paused()
         record = self._session.append(
-            TurnEnd(
-                status=status,
-                requests=self._spent.requests,
+            msgspec.structs.replace(
+                self._spent.turn_end(status, self._turn),
                 duration_ms=round((time.monotonic() - self._started) * 1000),
-                usage=self._spent.usage,
-                cost_usd=self._spent.cost_usd if self._spent.priced else None,
                 context_tokens=self._context.meter.known_tokens,
-                turn=self._turn,
             ),
             sync=True,
         )

@@ -114,6 +114,11 @@ def table(sums: dict[str, Any]) -> list[str]:
         ("Input", f"{sums['input_tokens']:,} tokens{cached}{each}"),
         ("Output", f"{sums['output_tokens']:,} tokens"),
         ("Cost", f"about ${sums['cost_usd']:,.2f}"),
+        (
+            "Summaries",
+            f"about ${sums['summary_cost_usd']:,.2f} of it, for "
+            f"{sums['summary_input_tokens']:,} of the input tokens",
+        ),
         ("Compactions", f"{sums['compaction_count']:,}{': ' if paths else ''}{paths}"),
         ("Saved", f"{sums['tokens_saved']:,} tokens taken out of the context"),
         (

@@ -30,10 +30,10 @@ class Disk:
         self.is_full = False
         append = session.session.log.append
 
-        def refused_if_full(record: AnyRecord, *, sync: bool = False) -> AnyRecord:
+        def refused_if_full(record: AnyRecord, **options: Any) -> AnyRecord:
             if self.is_full:
                 raise OSError(errno.ENOSPC, "No space left on device")
-            return append(record, sync=sync)
+            return append(record, **options)
 
         monkeypatch.setattr(session.session.log, "append", refused_if_full)
 
@@ -99,10 +99,10 @@ class TestPrune:
         session = await new_session()
         append = session.session.log.append
 
-        def no_room_for_ends(record: AnyRecord, *, sync: bool = False) -> AnyRecord:
+        def no_room_for_ends(record: AnyRecord, **options: Any) -> AnyRecord:
             if isinstance(record, CompactionEnd):
                 raise OSError(errno.ENOSPC, "No space left on device")
-            return append(record, sync=sync)
+            return append(record, **options)
 
         monkeypatch.setattr(session.session.log, "append", no_room_for_ends)
         with pytest.raises(AssertionError):  # the turn did not end well

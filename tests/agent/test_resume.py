@@ -54,7 +54,14 @@ def crashed(jp_serverapp: ServerApp, service: AgentService, notebook: str) -> Se
     ]
     session.append(UserMessage(text="q", content=[{"type": "text", "text": "q"}], turn="t"))
     session.append(
-        AssistantMessage(content=calls, model="claude-sonnet-5-5", turn="t", stop_reason="tool_use")
+        AssistantMessage(
+            content=calls,
+            model="claude-sonnet-5-5",
+            turn="t",
+            stop_reason="tool_use",
+            usage={"input_tokens": 7},
+            cost_usd=0.5,
+        )
     )
     session.append(
         ToolResult(
@@ -80,6 +87,7 @@ async def test_a_turn_that_was_cut_off_is_closed_and_the_session_goes_on(
     assert kinds[-3:] == ["compaction_end", "tool_result", "turn_end"]
     end = await session.record("turn_end")
     assert end.status == "crashed"
+    assert (end.requests, end.usage, end.cost_usd) == (1, {"input_tokens": 7}, 0.5)
     lost = session.records("tool_result")[-1]
     assert isinstance(lost, ToolResult)
     assert (lost.tool_use_id, lost.content[0]["text"]) == ("toolu_1", LOST_RESULT)

@@ -37,6 +37,8 @@ def session_id(data_dir: Path) -> str:
                     tokens_before=2_000,
                     tokens_after=200,
                     wait_ms=12,
+                    usage={"input_tokens": 300},
+                    cost_usd=0.25,
                 )
             )
     session.append(TurnEnd(status="ok"))
@@ -54,8 +56,9 @@ def test_it_prints_sums_and_a_chart(
     assert stats(data_dir, session_id) == 0
     text = capsys.readouterr().out
     assert "1 with 4 requests" in text
-    assert "3,300 tokens, 87.9% of them from the cache, 3,300 a turn" in text
-    assert "about $2.00" in text
+    assert "3,600 tokens, 80.6% of them from the cache, 3,600 a turn" in text
+    assert "about $2.25" in text
+    assert "about $0.25 of it, for 300 of the input tokens" in text
     assert "swap ×1 (longest wait 12 ms)" in text
     assert "1,800 tokens taken out" in text
     assert "    2,000   █" in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from prime_ext.agent.spending import Spending
 from prime_ext.session.records import (
     AnyRecord,
     AssistantMessage,
@@ -87,6 +88,25 @@ def test_what_a_compaction_cost_counts_whether_or_not_it_came_to_anything() -> N
     assert (found["cache_hit_rate"], found["cost_usd"]) == (0.8, 1.0)
     assert found["compaction_wait_ms"] == 350
     assert (found["compaction_count"], found["tokens_saved"]) == (1, 60)
+
+
+def test_turns_and_summaries_together_are_all_that_was_spent() -> None:
+    def reply(stop_reason: str, cost_usd: float | None) -> AssistantMessage:
+        usage = {"input_tokens": 30, "output_tokens": 2} if cost_usd else {}
+        return AssistantMessage(
+            content=[], model="m", stop_reason=stop_reason, usage=usage, cost_usd=cost_usd
+        )
+
+    replies = [reply("tool_use", 0.5), reply("end_turn", 0.25), reply("interrupted", None)]
+    spent = {"input_tokens": 20, "cache_read_input_tokens": 80, "output_tokens": 30}
+    summary = msgspec.structs.replace(compaction("single_pass"), usage=spent, cost_usd=1.0)
+    turn = Spending.so_far(replies)
+    found = sums(*replies, summary, *note("a"), TurnEnd(status="interrupted"))
+    assert (turn.requests, turn.cost_usd) == (2, 0.75)
+    assert found["requests"] == turn.requests
+    assert found["cost_usd"] == turn.cost_usd + 1.25
+    assert (found["summary_cost_usd"], found["summary_input_tokens"]) == (1.25, 200)
+    assert found["input_tokens"] == turn.usage["input_tokens"] + 200
 
 
 def test_tokens_of_a_turn() -> None:

@@ -61,6 +61,11 @@ class AssistantMessage(
     applied_edits: list[dict[str, Any]] = []
     """Context edits that the model's server reports to have applied to the request."""
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the request was answered: the message was not cut off on its way."""
+        return self.stop_reason not in ("interrupted", "error")
+
 
 class ToolResult(Record, frozen=True, kw_only=True, omit_defaults=True, tag="tool_result"):
     kind: ClassVar[str] = "tool_result"
