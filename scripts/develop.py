@@ -77,7 +77,9 @@ def lab(arguments: Sequence[str]) -> int:
     environment = Environment(ROOT, ROOT / ".venv-lab")
     plugin = frontend.Frontend(environment)
     # With a plugin in place, the package's build takes that one, however old.
-    environment.hold(".[fast,lab]", sources=WHEEL, prepare=plugin.remove)
+    environment.hold(
+        ".[fast,lab]", what="JupyterLab and prime_ext", sources=WHEEL, prepare=plugin.remove
+    )
     folder = frontend.playground(ROOT)
     command = [
         "jupyter",
@@ -181,7 +183,12 @@ def _developed() -> Environment:
     # The plugin is built with tools that the installation brings, so its place stays empty first.
     plugin.built.mkdir(parents=True, exist_ok=True)
     environment.hold(
-        "--editable", ".[dev]", sources=METADATA, prepare=plugin.unlink, SKIP_JUPYTER_BUILDER="1"
+        "--editable",
+        ".[dev]",
+        what="prime_ext and the tools of its developers",
+        sources=METADATA,
+        prepare=plugin.unlink,
+        SKIP_JUPYTER_BUILDER="1",
     )
     plugin.install_packages()
     plugin.link()

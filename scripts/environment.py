@@ -47,13 +47,15 @@ class Environment:
     def hold(
         self,
         *requirements: str,
+        what: str,
         sources: list[str],
         prepare: Callable[[], None] = lambda: None,
         **variables: str,
     ) -> None:
         """Install the requirements, unless that was done and the sources are still the same.
 
-        `prepare` is called before an installation, which runs under the `variables`.
+        `what` names them to the person. `prepare` is called before an installation, which runs
+        under the `variables`.
         """
         self._create()
         wanted = fingerprint(self.root, sources, sys.version, *requirements)
@@ -61,7 +63,11 @@ class Environment:
             return
         self._stamp.clear()
         prepare()
-        say(f"Installing into {self.folder.name} (the first time takes minutes) …")
+        # pip is quiet: it would print a line for each of a hundred packages.
+        say(
+            f"Installing {what} into {self.folder.name}. "
+            "The first time this takes a few minutes, without further output …"
+        )
         self.install("--upgrade", "pip")
         self.install(*requirements, **variables)
         self._stamp.write(wanted)

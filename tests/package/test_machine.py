@@ -203,11 +203,26 @@ def test_an_environment_is_not_made_again_while_it_works(
     )
     (tmp_path / "pyproject.toml").write_text("1")
 
-    environment.hold("it", sources=["pyproject.toml"])
+    environment.hold("it", what="it", sources=["pyproject.toml"])
     assert installed == [("--upgrade", "pip"), ("it",)]
-    environment.hold("it", sources=["pyproject.toml"])
+    environment.hold("it", what="it", sources=["pyproject.toml"])
     assert len(installed) == 2
 
     (tmp_path / "pyproject.toml").write_text("2")
-    environment.hold("it", sources=["pyproject.toml"])
+    environment.hold("it", what="it", sources=["pyproject.toml"])
     assert len(installed) == 4
+
+
+def test_the_quiet_minutes_of_an_installation_are_announced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(
+        Environment, "install", lambda *_arguments, **_: said.append(capsys.readouterr().out)
+    )
+    environment = Environment(tmp_path, tmp_path / "venv")
+    (tmp_path / "pyproject.toml").write_text("1")
+    environment.hold("it", what="JupyterLab", sources=["pyproject.toml"])
+    line = said[0].splitlines()[-1]
+    assert "Installing JupyterLab into venv." in line
+    assert "a few minutes, without further output" in line
