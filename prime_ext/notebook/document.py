@@ -169,12 +169,14 @@ class NotebookDocument:
         """
         async with self._notebook.run_lock(cell_id):
             self._notebook.running[cell_id] = self.seen
+            self._writer.hub.remind_waiting(self.path)
             try:
                 return await self._run(
                     cell_id, kernel, on_outputs, on_busy, on_begun, expected_hash
                 )
             finally:
                 del self._notebook.running[cell_id]
+                self._writer.hub.remind_waiting(self.path)
 
     # -- inside ----------------------------------------------------------------------------
 

@@ -304,6 +304,12 @@ class LeaseHub:
                 if client is not but:
                     self._tell(client, lease.path, client is lease.holder)
 
+    def remind_waiting(self, path: str) -> None:
+        """Tell the pages that wait for the lease which cells run; the holder is sent each run."""
+        lease = self._leases.get(normal_path(path))
+        if lease is not None:
+            self.remind(path, but=lease.holder)
+
     def announce(self, path: str, *, by: str | None = None) -> None:
         """Give pages time to claim the notebook of a new session that they have been told of.
 

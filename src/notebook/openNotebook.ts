@@ -29,7 +29,7 @@ import {
   Runs
 } from './operations';
 import { Loaded, SavedState } from './savedState';
-import { endRun, showCells } from './showCells';
+import { beginRun, endRun, showCells } from './showCells';
 
 /** Number of checks of a collaborative document, and the pause between them in milliseconds. */
 const COLLABORATIVE_LOOKS = 8;
@@ -56,6 +56,8 @@ export interface IStanding {
   written?: string | null;
   /** Ids of the cells that the server is running. */
   running?: string[];
+  /** Whether the page is the writer, which is sent each run. */
+  held?: boolean;
 }
 
 export class OpenNotebook {
@@ -94,6 +96,7 @@ export class OpenNotebook {
   /** Note that the user runs a cell in this page, which supersedes the agent's run of it. */
   ranHere(cellId: string): void {
     this._ranHere.add(cellId);
+    this._runElsewhere.delete(cellId);
   }
 
   /** Version of the file that the page has loaded: the hash of the contents manager. */
@@ -128,42 +131,60 @@ export class OpenNotebook {
   }
 
   /**
-   * Load changes that were written to disk by others. Unsaved edits are kept and merged with the
+   * Load changes that were written to disk by others, and show which cells run. Unsaved edits are kept and merged with the
    * changes of the server and of other pages. If another program has changed the file as well,
    * nothing is loaded over unsaved edits, and saving will report a conflict.
    */
-  refresh({ written, running }: IStanding = {}): Promise<void> {
+  refresh({ written, running, held = true }: IStanding = {}): Promise<void> {
     return this._inTurn(async () => {
       if (this.context.model.collaborative) {
         return;
       }
       if (running) {
-        for (const id of [...this._runs.keys()]) {
+        for (const id of [...this._runs.keys(), ...this._runElsewhere]) {
           if (!running.includes(id)) {
             this._endRun(id);
           }
         }
       }
-      if (this.context.isDisposed) {
-        return;
-      }
-      const disk = await lookUp(this.context, this._contents);
-      if (this.context.isDisposed) {
-        return;
-      }
-      if (!differs(this.context, disk)) {
-        this._upToDate();
-        return;
-      }
-      const isOurs = !!written && disk.hash === written;
-      const isLoaded =
-        (isOurs || !this._hasUnsavedCells) && (await this._load(isOurs));
-      if (isLoaded) {
-        this._versionChanged.emit('loaded');
-      } else {
-        this._behind = versionOf(disk);
+      await this._takeOver(written);
+      if (running && !held && !this.context.isDisposed) {
+        // Now that the cells are there.
+        this._showRuns(running);
       }
     });
+  }
+
+  /** Load the file if it has changed; `written` is as in `IStanding`. */
+  private async _takeOver(written?: string | null): Promise<void> {
+    if (this.context.isDisposed) {
+      return;
+    }
+    const disk = await lookUp(this.context, this._contents);
+    if (this.context.isDisposed) {
+      return;
+    }
+    if (!differs(this.context, disk)) {
+      this._upToDate();
+      return;
+    }
+    const isOurs = !!written && disk.hash === written;
+    const isLoaded =
+      (isOurs || !this._hasUnsavedCells) && (await this._load(isOurs));
+    if (isLoaded) {
+      this._versionChanged.emit('loaded');
+    } else {
+      this._behind = versionOf(disk);
+    }
+  }
+
+  /** Show the runs of the server that another page is sent. */
+  private _showRuns(running: readonly string[]): void {
+    for (const id of running) {
+      if (!this._runs.has(id) && beginRun(this.context.model.sharedModel, id)) {
+        this._runElsewhere.add(id);
+      }
+    }
   }
 
   /**
@@ -266,6 +287,7 @@ export class OpenNotebook {
    */
   private _endRun(cellId: string): void {
     this._runs.delete(cellId);
+    this._runElsewhere.delete(cellId);
     endRun(this.context.model.sharedModel, cellId);
   }
 
@@ -355,6 +377,7 @@ export class OpenNotebook {
           this._trust(op.cell_id, true);
         });
         if (op.op === 'run_start') {
+          this._runElsewhere.delete(op.cell_id);
           this._views.reveal(applied.after!.index);
         } else if (op.op === 'run_outputs') {
           await painted();
@@ -451,6 +474,8 @@ export class OpenNotebook {
   private _runs: Runs = new Map();
   /** Ids of the cells that the user has run in this page since the agent did. */
   private _ranHere = new Set<string>();
+  /** Ids of the cells that are shown as running because the server runs them in another page. */
+  private _runElsewhere = new Set<string>();
   private readonly _saved: SavedState;
   /** Whether a save of the agent failed with a conflict that the user has to resolve. */
   private _owesSave = false;

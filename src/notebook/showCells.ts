@@ -52,6 +52,16 @@ export function showCells(
   });
 }
 
+/** Mark a cell as running; return `false` if it runs already, or is not there. */
+export function beginRun(notebook: ISharedNotebook, cellId: string): boolean {
+  const cell = notebook.cells.find(({ id }) => id === cellId);
+  if (!cell || !isCode(cell) || cell.executionState === 'running') {
+    return false;
+  }
+  setRunning(notebook, cell, true);
+  return true;
+}
+
 /** Mark a cell as no longer running. */
 export function endRun(notebook: ISharedNotebook, cellId: string): void {
   const cell = notebook.cells.find(({ id }) => id === cellId);

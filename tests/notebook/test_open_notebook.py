@@ -221,6 +221,20 @@ async def test_run_streams_into_the_open_notebook(
     ]
 
 
+async def test_a_page_that_waits_is_told_what_runs(
+    document: NotebookDocument, page: FakeBrowser, hub: LeaseHub
+) -> None:
+    waiting = FakeBrowser(hub, PATH, notebook("1", "2"), "page-2").connect()
+    page.received.clear()
+    kernel, running = await begun(document)
+    assert waiting.received[-1]["running"] == ["a"]
+    kernel.finish.set()
+    await running
+    assert waiting.received[-1]["running"] == []
+    assert not waiting.ops("run_start", "run_end")
+    assert "lease" not in [frame["type"] for frame in page.received]
+
+
 async def test_what_is_on_its_way_when_the_run_ends_is_not_sent_again(
     document: NotebookDocument, page: FakeBrowser
 ) -> None:

@@ -622,6 +622,35 @@ describe('OpenNotebook', () => {
       expect(cell(0).executionState).toBe('idle');
     });
 
+    it('shows a run that another page is sent, until it has ended', async () => {
+      const waiting = { ...server, held: false };
+      document.cells = [code('a', '1'), code('b', '2')];
+      await notebook.refresh({ ...waiting, running: ['b'] });
+      expect(cell(1).executionState).toBe('running');
+      // Its outputs so far were saved.
+      const stream = { output_type: 'stream', name: 'stdout', text: 'x\n' };
+      document.cells = [
+        code('a', '1'),
+        { ...code('b', '2'), outputs: [stream] as any }
+      ];
+      document.disk.hash = 'three';
+      await notebook.refresh({ ...waiting, written: 'three', running: ['b'] });
+      expect(cell(1).getOutputs()).toEqual([stream]);
+      expect(cell(1).executionState).toBe('running');
+      await notebook.refresh({ ...waiting, running: [] });
+      expect(cell(1).executionState).toBe('idle');
+    });
+
+    it('does not end a run of the user that follows it', async () => {
+      const waiting = { held: false };
+      document.disk.hash = 'one';
+      await notebook.refresh({ ...waiting, running: ['a'] });
+      cell(0).executionState = 'running';
+      notebook.ranHere('a');
+      await notebook.refresh({ ...waiting, running: [] });
+      expect(cell(0).executionState).toBe('running');
+    });
+
     it('leaves a run alone that goes on', async () => {
       await notebook.apply('1', start);
       document.cells = [code('b', '2'), code('a', '1')];

@@ -260,10 +260,15 @@ test('in two pages: one of them writes, both show the same', async ({
     );
     await page.bringToFront();
     await expect(outputOf(one)).toContainText(run.steps[0]);
+    await second.bringToFront();
+    const prompt = two.cells.last().locator('.jp-InputArea-prompt');
+    await expect(prompt).toContainText('[*]:');
+    await page.bringToFront();
     await run.go(1);
     await run.go(2);
     await Promise.all([one.answered(2), two.answered(2)]);
     await same(2);
+    await expect(prompt).toContainText('[1]:');
     expect(savedCells(file)[before + 1]).toMatchObject({
       output: run.output,
       count: 1
