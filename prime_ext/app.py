@@ -141,6 +141,7 @@ class PrimeExtension(ExtensionApp):
                 documents=documents,
                 locks=locks,
                 keeper=self._keeper,
+                snapshot_files=self._snapshot_files,
                 consents=ConsentStore(data_dir / "consent.json"),
                 model_config=model_config,
                 context_config=ContextConfig(parent=self),

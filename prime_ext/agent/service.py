@@ -16,6 +16,7 @@ from prime_ext.agent.prompts import system_prompt
 from prime_ext.agent.services import AgentServices
 from prime_ext.agent.titles import clean_title
 from prime_ext.errors import PrimeError
+from prime_ext.kernel.newest import newest_recorded
 from prime_ext.kernel.snapshot_files import SWITCHED_OFF, stored_bytes
 from prime_ext.models.model import ModelInfo
 from prime_ext.notebook.lease import moved_path, normal_path
@@ -408,10 +409,15 @@ class AgentService:
     async def snapshots(self, session: Session) -> list[dict[str, Any]]:
         """Return the snapshots that can be restored, newest first.
 
-        They are followed by those that must be imported first.
+        They are followed by those that must be imported first. This only reads: the session's agent
+        is not opened.
         """
-        keeper = (await self.agent(session)).variables.keeper
-        return [*await keeper.snapshots(), *await asyncio.to_thread(keeper.files.list_foreign)]
+        files = self._services.snapshot_files(session.folder)
+
+        def read() -> list[dict[str, Any]]:
+            return [*files.restorable(newest_recorded(session.log)), *files.list_foreign()]
+
+        return await asyncio.to_thread(read)
 
     async def restore(
         self,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from prime_ext.kernel.notebook_kernel import NotebookKernel
     from prime_ext.kernel.notebook_kernels import NotebookKernels
     from prime_ext.kernel.snapshot import SnapshotKeeper
+    from prime_ext.kernel.snapshot_files import SnapshotFiles
     from prime_ext.models.registry import ModelRegistry
     from prime_ext.notebook.documents import NotebookDocuments
     from prime_ext.notebook.notebook_locks import NotebookLocks
@@ -68,6 +69,8 @@ class AgentServices:
 
     The last argument is passed to the keeper as ``awaits_restore``.
     """
+    snapshot_files: Callable[[Path], SnapshotFiles]
+    """Returns the snapshots in the folder of a session."""
     consents: ConsentStore
     model_config: ModelConfig
     context_config: ContextConfig

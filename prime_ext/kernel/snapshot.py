@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -417,15 +417,9 @@ class SnapshotKeeper:
 
     # -- telling ----------------------------------------------------------------------------
 
-    async def snapshots(self) -> list[dict[str, Any]]:
-        """Return the restorable snapshots, the current one first. See `SnapshotFiles.list`.
-
-        If an older snapshot was put in the place of the current one, the previous one comes first.
-        """
-        listed = await asyncio.to_thread(self.files.list)
-        if len(listed) > 1 and self._newest.is_lost(await self._manifest("current")):
-            listed[:2] = sorted(listed[:2], key=lambda entry: entry["created"], reverse=True)
-        return listed
+    async def snapshots(self) -> Sequence[dict[str, Any]]:
+        """Return the restorable snapshots. See `SnapshotFiles.restorable`."""
+        return await asyncio.to_thread(self.files.restorable, self._newest)
 
     def behind(self, created: str, *, is_newest: bool = True) -> dict[str, Any]:
         """Return the field ``behind`` of `Restore`: runs that the snapshot of ``created`` lacks."""

@@ -16,6 +16,7 @@ from prime_ext.kernel.foreign import FOREIGN_NAME, Foreign, forget, found, set_a
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from prime_ext.kernel.newest import Newest
     from prime_ext.state import Manifest
 
 KEY_LABEL = b"prime_ext kernel state, session key, version 1\0"
@@ -125,6 +126,21 @@ class SnapshotFiles:
                 continue
             listed[manifest.id] = _described(manifest, generation)
         return [*listed.values()]
+
+    def restorable(self, newest: Newest) -> Sequence[dict[str, Any]]:
+        """Return what `list` returns, the current snapshot first.
+
+        If an older snapshot was put in its place, the previous one comes first.
+
+        Parameters
+        ----------
+        newest:
+            The last snapshot according to the session's records.
+        """
+        listed = self.list()
+        if len(listed) > 1 and newest.is_lost(self.manifest("current")):
+            listed[:2] = sorted(listed[:2], key=lambda entry: entry["created"], reverse=True)
+        return listed
 
     def damaged(self) -> bool:
         """Whether snapshots exist, but none of them can be loaded."""

@@ -614,6 +614,21 @@ class TestCulling:
         assert done["outcome"] == "ok"
 
 
+async def test_snapshots_are_listed_without_opening_the_agent(
+    new_session: NewSession, service: AgentService, jp_serverapp: ServerApp
+) -> None:
+    session = await new_session()
+    await saved(session, "x = 7")
+    before = await service.snapshots(session.session)
+    await session.idle()
+    await service.close_session(session.session)
+    records = len(session.session.log)
+    listed = await service.snapshots(session.session)
+    assert [entry["id"] for entry in listed] == [entry["id"] for entry in before] != []
+    assert len(session.session.log) == records
+    assert "state" not in service.describe(session.session), "the agent was opened"
+
+
 async def test_saved_before_the_kernel_is_shut_down(
     new_session: NewSession, jp_serverapp: ServerApp, notebook: str, tmp_path: Path
 ) -> None:
