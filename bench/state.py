@@ -42,6 +42,7 @@ GRAPHS = (
     "100k nested dicts",
     "object-string frame",
     "1000 functions + classes",
+    "1000 one-line functions + classes",
     "random forest",
     "20k small arrays",
 )

@@ -57,12 +57,61 @@ def nested_dicts(scale: float, _scope: Scope) -> Namespace:
 
 
 def functions_and_classes(scale: float, scope: Scope) -> Namespace:
-    """1,000 functions and 1,000 classes of the notebook."""
+    """1,000 functions of one line, and 1,000 classes of one method of one line."""
     count = int(scale * 1000)
     for n in range(count):
         function = f"def f{n}(x):\n    return x + {n}\n"
         exec(function + f"class C{n}:\n    a = {n}\n    def m(self): return {n}\n", scope)
     return {name: scope[name] for name in (f"{kind}{n}" for kind in "fC" for n in range(count))}
+
+
+METHODS = """
+class Step{n}:
+    \"\"\"Step {n} of the preparation: scales values, and remembers what it has seen.\"\"\"
+
+    unit = "unit {n}"
+
+    def __init__(self, weight=1.0, offset={n}):
+        self.weight = weight
+        self.offset = offset
+        self.seen = []
+
+    def fit(self, rows):
+        self.seen = [float(row) for row in rows if row is not None]
+        self.weight = max(self.seen, default=1.0) - min(self.seen, default=0.0)
+        return self
+
+    def transform(self, rows):
+        return [(row - self.offset) / self.weight for row in rows]
+
+    def fit_transform(self, rows):
+        return self.fit(rows).transform(rows)
+
+    def __repr__(self):
+        return f"Step{n}(weight={{self.weight:.3f}}, offset={{self.offset}})"
+
+
+def prepare{n}(rows, columns=("a", "b"), strict=False):
+    \"\"\"Return the rows of part {n} with only these columns.\"\"\"
+    found = []
+    for row in rows:
+        missing = [column for column in columns if column not in row]
+        if missing and strict:
+            raise ValueError(f"part {n} has no {{missing}}")
+        found.append({{column: row.get(column) for column in columns}})
+    return found
+"""
+
+
+def functions_and_methods(scale: float, scope: Scope) -> Namespace:
+    """1,000 functions of eight lines, and 1,000 classes of five methods."""
+    count = int(scale * 1000)
+    for n in range(count):
+        exec(METHODS.format(n=n), scope)
+    return {
+        name: scope[name]
+        for name in (f"{kind}{n}" for kind in ("prepare", "Step") for n in range(count))
+    }
 
 
 def forest(scale: float, _scope: Scope) -> Namespace:
@@ -108,7 +157,8 @@ NAMESPACES: dict[str, Callable[[float, Scope], Namespace]] = {
     "500 MB mixed frame": mixed_frame,
     "object-string frame": string_frame,
     "100k nested dicts": nested_dicts,
-    "1000 functions + classes": functions_and_classes,
+    "1000 functions + classes": functions_and_methods,
+    "1000 one-line functions + classes": functions_and_classes,
     "random forest": forest,
     "20k small arrays": small_arrays,
     "realistic notebook": notebook,

@@ -50,12 +50,17 @@ class ClassKeys:
 
     def key(self, cls: type) -> str:
         """Return the key of a class, which is made at the first call."""
-        known = self._keys.get(id(cls))
-        if known is not None and known[0]() is cls:
-            return known[1]
+        known = self.known(cls)
+        if known is not None:
+            return known
         key = f"{cls.__module__}.{cls.__qualname__}#{secrets.token_hex(6)}"
         self.remember(cls, key)
         return key
+
+    def known(self, cls: type) -> str | None:
+        """Return the key of a class that has one."""
+        found = self._keys.get(id(cls))
+        return found[1] if found is not None and found[0]() is cls else None
 
     def remember(self, cls: type, key: str) -> None:
         reference = weakref.ref(cls)
@@ -77,6 +82,9 @@ def saved_key(pickler: Reducing, cls: type) -> str | None:
     Pickles the skeleton of a class that is met for the first time. Raises `pickle.PicklingError`
     for a class that cannot be saved.
     """
+    known = KEYS.known(cls)
+    if known is not None and known in pickler.context.classes:
+        return known
     if is_importable(pickler, cls) or not cls.__flags__ & _HEAP_TYPE:
         return None
     if not (module_of(cls) and module_of(type(cls))):
@@ -102,7 +110,7 @@ def saved_key(pickler: Reducing, cls: type) -> str | None:
 
 
 def _pickled_skeleton(context: SaveContext, key: str, cls: type) -> bytes:
-    if type(cls) is type and cls.__bases__ == (object,):
+    if _is_ordinary(cls):
         return pickle.dumps(skeleton(key, cls), PROTOCOL)
     file = io.BytesIO()
     pickler = ComponentPickler(file, context)
@@ -154,10 +162,18 @@ def restore_ctypes_metaclass(base: str) -> type:
     return type(getattr(ctypes, base))
 
 
+def _is_ordinary(cls: type) -> bool:
+    """Return whether a class has no metaclass and no bases of its own."""
+    return type(cls) is type and cls.__bases__ == (object,)
+
+
 def skeleton(key: str, cls: type) -> tuple[Any, ...]:
     """Return the arguments of `restore_skeleton` for a class."""
     slots = None
     basics = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
+    if _is_ordinary(cls):
+        slots = tuple(_own_slots(cls)) if "__slots__" in vars(cls) else None
+        return key, None, cls.__name__, (), basics, slots
     if structs.is_struct_class(type(cls)):
         about = structs.description(cls)
         return key, type(cls), cls.__name__, cls.__bases__, basics, None, about
@@ -177,7 +193,7 @@ def _own_slots(cls: type) -> Iterator[str]:
 
 def restore_skeleton(
     key: str,
-    meta: type,
+    meta: type | None,
     name: str,
     bases: tuple[type, ...],
     basics: dict[str, Any],
@@ -186,12 +202,14 @@ def restore_skeleton(
 ) -> type:
     """Make an empty class with its metaclass and bases, without running their hooks.
 
+    ``meta``: None for ``type``.
     ``struct``: the description of a msgspec struct class (`structs.description`), which cannot be
     made empty.
     """
     body = dict(basics)
     if slots is not None:
         body["__slots__"] = slots
+    meta = type if meta is None else meta
     make = _builtin_new(meta)
     with hooks_held_back(bases):
         if struct is not None:
@@ -250,7 +268,7 @@ def _builtin_init(meta: type) -> Any:
 _SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 _CODE_LIKE = (types.FunctionType, classmethod, staticmethod, property)
 # __slotnames__ is a cache that pickling itself leaves in a class.
-_NOT_CONTENT = (
+NOT_CONTENT = (
     "__slotnames__",
     "__dict__",
     "__weakref__",
@@ -269,7 +287,7 @@ def contents(cls: type) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]], l
     methods: list[tuple[str, Any]] = []
     attributes: list[tuple[str, Any]] = []
     for name, value in vars(cls).items():
-        if name in _NOT_CONTENT:
+        if name in NOT_CONTENT:
             continue
         if type(value) is types.FunctionType:
             methods.append((name, value))
@@ -321,11 +339,12 @@ def bases_first(classes: dict[str, type], pickler: Reducing) -> list[str]:
         if key in seen:
             return
         seen.add(key)
-        more = structs.classes_needed(cls) if structs.is_struct_class(type(cls)) else ()
-        for needed in (type(cls), *cls.__bases__, *more):
-            needed_key = saved_key(pickler, needed)
-            if needed_key is not None:
-                visit(needed_key, needed)
+        if not _is_ordinary(cls):
+            more = structs.classes_needed(cls) if structs.is_struct_class(type(cls)) else ()
+            for needed in (type(cls), *cls.__bases__, *more):
+                needed_key = saved_key(pickler, needed)
+                if needed_key is not None:
+                    visit(needed_key, needed)
         order.append(key)
 
     for key, cls in sorted(classes.items()):  # sorted: the same classes give the same stream

@@ -20,6 +20,7 @@ from .component import dump
 from .format import ComponentRecord
 from .loader import Loader
 from .pickling import ComponentPickler, PythonPickler, SaveContext
+from .plain_code import PlainCode
 from .recipes import type_name
 
 LARGEST_COMPARED = 32 * 1024 * 1024
@@ -52,8 +53,12 @@ def differs(loader: Loader, record: ComponentRecord) -> str:
     # The save kept the owner of a view if something else held it, which may not be loaded here.
     context.keeps_owners = True
     kind = PythonPickler if record.tier == "python" else ComponentPickler
+    original = bytes(loader.stream(record.stream))
+    roots = [("class" if what == "class" else "name", value) for what, value in record.roots]
+    plain = PlainCode(context).pickled(roots)
+    if plain is not None and _agree(original, plain[0]):
+        return ""
     try:
-        roots = [("class" if what == "class" else "name", value) for what, value in record.roots]
         again = dump(context, roots, kind)
     except RecursionError:
         return ""  # it loaded with the right type, but is nested too deeply to be compared here
@@ -61,14 +66,16 @@ def differs(loader: Loader, record: ComponentRecord) -> str:
     # The saving process may have used another algorithm than this one prefers.
     algorithm = record.stream.fast.partition(":")[0]
     found = sorted(digests.fast(buffer.raw(), algorithm) for buffer in again.buffers)
-    original = bytes(loader.stream(record.stream))
     if Counter(expected) - Counter(found):
         return "its arrays came back with another content"
-    if again.stream == original or len(original) > LARGEST_COMPARED:
-        return ""
-    if not _consists_of(original) - _consists_of(again.stream):
+    if len(original) > LARGEST_COMPARED or _agree(original, again.stream):
         return ""
     return "it came back different from what was saved"
+
+
+def _agree(saved: bytes, again: bytes) -> bool:
+    """Return whether everything that was saved is there again."""
+    return saved == again or not _consists_of(saved) - _consists_of(again)
 
 
 def _consists_of(stream: bytes) -> Counter[Any]:

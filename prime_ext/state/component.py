@@ -66,8 +66,7 @@ class Component:
 
 def combine(roots: list[Any], fast: list[str]) -> str:
     """Combine a component's roots and the digests of its stream and buffers into a fingerprint."""
-    parts = [" ".join(root) for root in roots]
-    return digests.fast("\0".join([*parts, *fast, ""]).encode())
+    return digests.fast("\0".join([*map(" ".join, roots), *fast, ""]).encode())
 
 
 def dump(context: SaveContext, roots: list[Any], kind: Any) -> Component:

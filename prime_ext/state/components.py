@@ -126,7 +126,7 @@ class _Work:
         self._apart: set[Any] = set()
         self._large: list[int] = []
         self._classes_seen = 0
-        self._partner: dict[Any, Any] = {}
+        self._pairs: dict[Any, list[Any]] = {}
         self._plain = PlainCode(context)
         self._may_fork = forking.is_safe()
         self.alarm = deadline(budget.per_root)
@@ -154,10 +154,10 @@ class _Work:
         self._merge(grouped)
 
     def _take(self, roots: list[Any]) -> None:
-        """Pickle roots that belong together, by the shortcut of `plain_code` where possible."""
-        if len(roots) > 1:
-            # Always in the same order, because streams are compared to detect changes.
-            roots = sorted(roots, key=_order)
+        """Pickle roots that belong together, by the shortcut of `plain_code` where possible.
+
+        They are in the order of `_order`, because streams are compared to detect changes.
+        """
         found = self._plain.pickled(roots)
         if found is None:
             self._attempt(roots)
@@ -174,12 +174,12 @@ class _Work:
             if isinstance(value, type):
                 with suppress(pickle.PicklingError):  # raised again, and reported, on pickling
                     key = classes.saved_key(registrar, value)
-            if key is not None and ("class", key) not in self._partner:
-                self._partner["class", key] = "name", name
-                self._partner["name", name] = "class", key
+            if key is not None and ("class", key) not in self._pairs:
+                pair = [("class", key), ("name", name)]
+                self._pairs.update(dict.fromkeys(pair, pair))
 
     def _with_partner(self, root: Any) -> list[Any]:
-        return [root, self._partner[root]] if root in self._partner else [root]
+        return self._pairs.get(root) or [root]
 
     def _is_live_class(self, root: Any) -> bool:
         if root[0] != "class":

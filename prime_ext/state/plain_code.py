@@ -1,38 +1,42 @@
 """Functions and classes that consist of code and plain values only, as most in a notebook do.
 
-A notebook may have hundreds of them, and the bookkeeping for a component takes longer than pickling
+A notebook may have hundreds of them, and what is done for a component takes longer than pickling
 one. For these it is known in advance which objects they may share with others, no user code runs
-while they are pickled, and nothing is lost. So one pickler handles all of them, one after the
-other. The streams are the same, byte for byte, as those of the general way (`components`).
+while they are pickled, and nothing is lost. So they need no pickler: `marshal` writes their code
+and their values, and the few operations around these are always the same (`operations`).
+
+A function is one call of `restore_plain_code`. A class has the parts that `component` writes for
+any class: its methods, the rest of its contents, and the class itself for its name.
 """
 
 from __future__ import annotations
 
 import io
+import marshal
 import pickle
+import sys
 import types
 from typing import Any
 
-from . import classes
+from . import classes, operations
 from .pickling import PROTOCOL, ComponentPickler, SaveContext
 from .reducers_functions import (
     are_plain_annotations,
     is_importable,
     is_plain_function,
     is_plain_value,
-    plain_reduction,
+    remember_source,
+    restore_plain_code,
 )
 
 Root = tuple[str, str]
 
+_WITHOUT_IDENTITY = 0
+"""Marshal's format that does not tell apart interned, repeated and other strings: which of them are
+differs between processes."""
 
-class _Pickler(pickle.Pickler):
-    """Pickles objects whose reductions are given; all other objects in them are plain values."""
-
-    reductions: dict[int, Any]
-
-    def reducer_override(self, value: Any) -> Any:
-        return self.reductions.get(id(value), NotImplemented)
+_RESTORE_CODE = operations.restorer(restore_plain_code.__name__)
+_RESTORE_CLASS = operations.restorer(classes.restore_class.__name__)
 
 
 class PlainCode:
@@ -41,8 +45,9 @@ class PlainCode:
     def __init__(self, context: SaveContext) -> None:
         self._context = context
         self._registrar = ComponentPickler(io.BytesIO(), context)
-        self._file = io.BytesIO()
-        self._pickler = _Pickler(self._file, PROTOCOL)
+        self._main = vars(sys.modules["__main__"])
+        tag: str | None = sys.implementation.cache_tag
+        self._cache_tag = operations.NONE if tag is None else operations.text(tag)
 
     def pickled(self, roots: list[Root]) -> tuple[bytes, set[str], list[Any]] | None:
         """Pickle roots: the name of a function, or a class and its name, in this order.
@@ -50,67 +55,82 @@ class PlainCode:
         Returns the stream, the keys of the classes used, and the objects that other components
         may share; None if the roots are not plain.
         """
-        value = self._context.namespace.get(roots[-1][1]) if roots[-1][0] == "name" else None
+        what, name = roots[-1]
+        if what != "name":
+            return None
+        value = self._context.namespace.get(name)
         shared: list[Any] = []
-        reductions: dict[int, Any] = {}
         try:
             if len(roots) == 1 and type(value) is types.FunctionType:
-                if self._takes(value, reductions, shared):
-                    return self._dump(reductions, value), set(), shared
-            elif len(roots) == 2 and type(value) is type and roots[0][0] == "class":
+                call = self._function(value, shared)
+                return None if call is None else (operations.whole(call), set(), shared)
+            if len(roots) == 2 and type(value) is type and roots[0][0] == "class":
                 key = roots[0][1]
-                parts = self._parts(value, reductions, shared)
-                if parts is not None and self._context.classes.get(key) is value:
-                    reductions[id(value)] = classes.restore_class, (key,)
-                    return self._dump(reductions, *parts, value), {key}, shared
+                if self._context.classes.get(key) is value:
+                    stream = self._class(key, value, shared)
+                    return None if stream is None else (stream, {key}, shared)
         except Exception:
             return None  # the general way will get the same error and report it
         return None
 
-    def _dump(self, reductions: dict[int, Any], *parts: Any) -> bytes:
-        pickler, file = self._pickler, self._file
-        pickler.reductions = reductions
-        pickler.clear_memo()
-        file.seek(0)
-        file.truncate()
-        for part in parts:
-            pickler.dump(part)
-        return file.getvalue()
+    def _function(self, function: types.FunctionType, shared: list[Any]) -> bytes | None:
+        """Return the call that makes a function again, and add its objects that others may share.
 
-    def _takes(
-        self, function: types.FunctionType, reductions: dict[int, Any], shared: list[Any]
-    ) -> bool:
-        """Add a function's reduction, and its objects that others may share; false if not plain."""
-        if is_importable(self._registrar, function) or not is_plain_function(function):
-            return False
-        scope = function.__globals__
-        if scope is not self._context.namespace and scope.get("__name__") != "__main__":
-            return False
-        reduction = plain_reduction(self._registrar, function)
-        if reduction is None:
-            return False
-        reductions[id(function)] = reduction
-        shared.append(function)
-        if function.__annotations__:
-            shared.append(function.__annotations__)
-        return True
-
-    def _parts(
-        self, cls: type, reductions: dict[int, Any], shared: list[Any]
-    ) -> tuple[Any, Any] | None:
-        """Return the parts that a class is pickled as, before its name (`classes.contents`).
-
-        Returns None if the class is not plain.
+        None if the function is not plain.
         """
-        methods, attributes, registered = classes.contents(cls)
-        for _, method in methods:
-            if type(method) is not types.FunctionType:
-                return None
-            if not self._takes(method, reductions, shared):
-                return None
-        for name, value in attributes:
+        if is_importable(self._registrar, function) or not is_plain_function(function):
+            return None
+        scope = function.__globals__
+        place = None if scope is self._context.namespace else "__main__"
+        if place is not None and scope is not self._main:
+            return None
+        document, module = function.__doc__, function.__module__
+        if not (is_plain_value(document) and is_plain_value(module)):
+            return None
+        code = function.__code__
+        remember_source(self._context, code)
+        shared.append(function)
+        annotations = function.__annotations__
+        if annotations:
+            shared.append(annotations)
+        told = _told(annotations) if annotations else None
+        name, qualified, defaults = function.__name__, function.__qualname__, function.__defaults__
+        values = (code, place, name, qualified, module, document, defaults, told)
+        written = operations.data(marshal.dumps(values, _WITHOUT_IDENTITY))
+        return b"%b%b%b\x86R" % (_RESTORE_CODE, written, self._cache_tag)
+
+    def _class(self, key: str, cls: type, shared: list[Any]) -> bytes | None:
+        """Return the stream of a class and its name; None if the class is not plain."""
+        methods: list[bytes] = []
+        attributes: list[tuple[str, Any]] = []
+        for name, value in vars(cls).items():
+            if name in classes.NOT_CONTENT:
+                continue
+            if type(value) is types.FunctionType:
+                call = self._function(value, shared)
+                if call is None:
+                    return None
+                methods.append(operations.pair(operations.text(name), call))
+                continue
             if name == "__annotations__" and type(value) is dict and are_plain_annotations(value):
                 shared.append(value)
             elif not is_plain_value(value):
                 return None
-        return methods, (attributes, registered)
+            attributes.append((name, value))
+        if len(set(map(id, shared))) < len(shared):
+            return None  # a method with two names
+        return b"".join(
+            (
+                operations.whole(operations.items(methods)),
+                pickle.dumps((attributes, []), PROTOCOL),
+                operations.whole(b"%b%b\x85R" % (_RESTORE_CLASS, operations.text(key))),
+            )
+        )
+
+
+def _told(annotations: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Return annotations for `marshal`, which takes no types: each as a tuple with its name."""
+    return [
+        (name, (value.__name__,) if type(value) is type else value)
+        for name, value in annotations.items()
+    ]

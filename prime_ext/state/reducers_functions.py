@@ -15,7 +15,7 @@ import sys
 import types
 from typing import Any
 
-from .pickling import Reducing, import_module
+from .pickling import Reducing, SaveContext, import_module
 from .plans import reduces
 from .restorers import ALIAS, RESTORERS, current, restorer
 
@@ -157,9 +157,9 @@ def is_plain_function(function: types.FunctionType) -> bool:
 
 
 def is_plain_value(value: Any) -> bool:
-    """Return whether a value is an atom or a tuple of atoms."""
+    """Return whether a value is an atom or a tuple of plain values."""
     kind = type(value)
-    return kind in _ATOMS or (kind is tuple and all(type(item) in _ATOMS for item in value))
+    return kind in _ATOMS or (kind is tuple and all(map(is_plain_value, value)))
 
 
 def are_plain_annotations(annotations: dict[str, Any]) -> bool:
@@ -219,27 +219,46 @@ def _used_globals(function: types.FunctionType) -> dict[str, Any]:
     return {name: scope[name] for name in sorted(names) if name in scope}
 
 
-def remember_source(pickler: Reducing, code: types.CodeType) -> None:
+def remember_source(context: SaveContext, code: types.CodeType) -> None:
     """Keep the source of a notebook cell, for tracebacks and ``inspect.getsource``."""
     name = code.co_filename
-    if name in pickler.context.sources:
+    if name in context.sources:
         return
     entry = linecache.cache.get(name)
     # An entry without a modification time belongs to no file on disk.
     if entry is not None and len(entry) == 4 and entry[1] is None:
-        pickler.context.sources[name] = "".join(entry[2])
+        context.sources[name] = "".join(entry[2])
 
 
 @restorer
 def restore_plain_function(
     data: bytes, cache_tag: str, scope: Any, name: str, qualname: str, *more: Any
 ) -> Any:
-    function = restore_function(restore_code(data, cache_tag), scope, name, None)
+    return _plain_function(restore_code(data, cache_tag), scope, name, qualname, *more)
+
+
+def _plain_function(
+    code: types.CodeType, scope: Any, name: str, qualname: str, *more: Any
+) -> types.FunctionType:
+    function: types.FunctionType = restore_function(code, scope, name, None)
     function.__qualname__ = qualname
     function.__module__, function.__doc__, function.__defaults__, annotations = more
     if annotations is not None:
         function.__annotations__ = annotations
     return function
+
+
+@restorer
+def restore_plain_code(data: bytes, cache_tag: str) -> Any:
+    """Make a function that `plain_code` saved; a type among its annotations is a tuple there."""
+    _check_bytecode(cache_tag)
+    code, scope, name, qualname, *more, annotations = marshal.loads(data)
+    if annotations is not None:
+        annotations = {
+            parameter: getattr(builtins, told[0]) if type(told) is tuple else told
+            for parameter, told in annotations
+        }
+    return _plain_function(code, scope, name, qualname, *more, annotations)
 
 
 @restorer
@@ -266,7 +285,7 @@ def set_function_state(function: Any, state: dict[str, Any]) -> None:
 
 @reduces(types.CodeType)
 def reduce_code(pickler: Reducing, code: types.CodeType) -> Any:
-    remember_source(pickler, code)
+    remember_source(pickler.context, code)
     return restore_code, (_marshalled(code), sys.implementation.cache_tag)
 
 
@@ -283,12 +302,16 @@ def _marshalled(code: types.CodeType) -> bytes:
 
 @restorer
 def restore_code(data: bytes, cache_tag: str) -> types.CodeType:
+    _check_bytecode(cache_tag)
+    code: types.CodeType = marshal.loads(data)
+    return code
+
+
+def _check_bytecode(cache_tag: str) -> None:
     if cache_tag != sys.implementation.cache_tag:
         raise ImportError(
             f"it holds bytecode of {cache_tag}, which {sys.implementation.cache_tag} cannot run"
         )
-    code: types.CodeType = marshal.loads(data)
-    return code
 
 
 @reduces(types.CellType)

@@ -207,14 +207,10 @@ def _lay_out(
     manifest.components = []
     for component in job.components:
         stream = place_stream(component.stream)
-        buffers = [
-            place(
-                buffer if isinstance(buffer, Pack) else buffer.raw(),
-                digests.STRONG,
-                next(moment, None),
-            )
-            for buffer in component.buffers
-        ]
+        buffers = []
+        for buffer in component.buffers:
+            view = buffer if isinstance(buffer, Pack) else buffer.raw()
+            buffers.append(place(view, digests.STRONG, next(moment, None)))
         manifest.components.append(
             ComponentRecord(
                 roots=component.roots,

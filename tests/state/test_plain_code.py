@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import pickle
+import pickletools
+from pathlib import Path
 from typing import Any
 
-import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from prime_ext.state import components, plain_code
+from prime_ext.state import components, operations
 from prime_ext.state.time_budget import Budget
 
+from .snapshots import python
+
 CELL = '''
-def plain(x: int, scale: "float" = 2.5) -> None:
+def plain(x: int, scale: "float" = 2.5, *rest: None) -> list:
     """With a text."""
     return [lambda: x * scale]
-def second(a=2j, b=b"c"): return a
+def second(a=2j, b=(b"c", ("x", 1)), c=-0.0, d=None, e="é" * 300, f=10**30): return a
 def with_keywords(*, k=1): return k
 def counting():
     total = 0
@@ -22,38 +29,115 @@ def counting():
         total += n
     return add
 add = counting()
+renamed = lambda: 1
+renamed.__name__, renamed.__qualname__ = "another", "A.another"
+documented = lambda: 1
+documented.__doc__ = ["not a text"]
 class Plain:
     """Another."""
     limit: int = 3
     names = ("a", None)
     def method(self, y: str) -> float: return self.limit
+    def __repr__(self): return "Plain()"
+class Empty: pass
+class Slots:
+    __slots__ = ("a", "b")
+class TwoNames:
+    def one(self): return 1
+    other = one
 class Derived(Plain):
     def method(self, y): return super().method(y)
 class WithProperty:
     @property
     def one(self): return 1
+class WithList:
+    rows = [1, 2]
 '''
 
+SAVE = f"""
+import sys
+from prime_ext import state
+from prime_ext.state import plain_code
+exec({CELL!r}, globals())
+hidden = ("sys", "state", "plain_code")
+names = [name for name in list(globals()) if name not in hidden and not name.startswith("__")]
+where = sys.argv[1]
+state.save(where + "/quick", globals(), key=b"k" * 32, names=names, verify="wait")
+plain_code.PlainCode.pickled = lambda self, roots: None
+state.save(where + "/general", globals(), key=b"k" * 32, names=names, verify="off")
+"""
 
-@pytest.fixture
-def namespace() -> dict[str, Any]:
-    scope: dict[str, Any] = {"__name__": "__main__"}
-    exec(CELL, scope)
-    return scope
+LOAD = """
+import json, sys, types
+from prime_ext import state
+report = state.load(sys.argv[1], globals(), key=b"k" * 32, mode="cold")
+assert report.complete, report
+assert repr(Plain()) == "Plain()" and second() == 2j and plain(2)[0]() == 5.0
+assert TwoNames.other is TwoNames.one
+assert add(2) is None and Derived().method("") == 3
+
+def told(value):
+    if isinstance(value, types.CodeType):
+        return [value.co_code.hex(), value.co_names, *map(told, value.co_consts)]
+    if isinstance(value, types.FunctionType):
+        assert value.__globals__ is globals()
+        more = "name qualname module doc defaults kwdefaults annotations".split()
+        return [told(value.__code__), *(repr(getattr(value, f"__{name}__")) for name in more)]
+    if isinstance(value, type):
+        return [value.__qualname__, *([name, told(item)] for name, item in vars(value).items())]
+    if isinstance(value, property):
+        return told(value.fget)
+    return type(value).__name__ if isinstance(value, types.GetSetDescriptorType) else repr(value)
+
+print(json.dumps({name: told(globals()[name]) for name in report.names}))
+"""
 
 
-def test_the_streams_are_those_of_the_general_way(
-    namespace: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_restored_is_what_the_general_way_restores(tmp_path: Path) -> None:
+    saving = python(SAVE, str(tmp_path))
+    assert saving.wait(60) == 0
+    assert saving.stdout is not None
+    saving.stdout.close()
+    found: list[dict[str, str]] = []
+    for which in ("quick", "general"):
+        loading = python(LOAD, str(tmp_path / which))
+        out, _ = loading.communicate(timeout=60)
+        assert loading.returncode == 0
+        found.append(json.loads(out))
+    assert found[0] == found[1]
+    assert len(found[0]) == 15
+
+
+def test_all_of_them_are_read_back(tmp_path: Path) -> None:
+    saving = python(SAVE, str(tmp_path))
+    saving.communicate(timeout=60)
+    from prime_ext import state
+
+    names = state.inspect(tmp_path / "quick", key=b"k" * 32).names
+    assert {name: entry["status"] for name, entry in names.items()} == dict.fromkeys(
+        names, "verified"
+    )
+
+
+def test_which_ones_are_plain() -> None:
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec(CELL, namespace)
     names = [name for name in namespace if not name.startswith("__")]
-    quick = components.pickle_all(namespace, names, Budget())
-    monkeypatch.setattr(plain_code.PlainCode, "pickled", lambda self, roots: None)
-    general = components.pickle_all(namespace, names, Budget())
+    pickled = components.pickle_all(namespace, names, Budget())
+    took = {c.roots[-1][1] for c in pickled.components if c.pickler is None and c.shared}
+    assert took == {"plain", "second", "counting", "renamed", "Plain"}
 
-    def told(pickled: components.Pickled) -> Any:
-        found = {tuple(c.roots): (c.stream, c.used_classes) for c in pickled.components}
-        return found, pickled.skeletons, pickled.skeleton_keys
 
-    assert told(quick) == told(general)
-    took = {c.roots[-1][1] for c in quick.components if c.pickler is None and c.shared}
-    assert took == {"plain", "second", "counting", "Plain"}
+@given(st.lists(st.tuples(st.text(max_size=300), st.binary(max_size=300)), max_size=3))
+def test_operations_are_those_of_the_pickler(pairs: list[tuple[str, bytes]]) -> None:
+    pushed = [operations.pair(operations.text(a), operations.data(b)) for a, b in pairs]
+    stream = operations.whole(operations.items(pushed))
+    assert pickle.loads(stream) == pairs
+    # Each is pickled on its own, so that the pickler does not refer back to an equal one.
+    for (a, b), written in zip(pairs, pushed, strict=True):
+        assert _operations(operations.whole(written)) == _operations(pickle.dumps((a, b), 5))
+
+
+def _operations(stream: bytes) -> list[Any]:
+    skipped = ("FRAME", "MEMOIZE")
+    return [(o.name, a) for o, a, _ in pickletools.genops(stream) if o.name not in skipped]
