@@ -18,6 +18,7 @@ from prime_ext.agent.permissions import DECLINED, PLAN_REFUSAL, decide, in_force
 from prime_ext.agent.tools.packages import call_handler
 from prime_ext.agent.tools.runs import INTERRUPT_RUN, WAIT_FOR_RUN, Run, Runs
 from prime_ext.agent.tools.tool import ApprovalClass, Question, Tool, ToolContext, ToolOutcome
+from prime_ext.closing import cancelled
 from prime_ext.completed import completed
 from prime_ext.context.cap import cap_text
 from prime_ext.context.projection import open_calls
@@ -112,9 +113,7 @@ class ToolCalls:
                     failed = await task
                     run_failed = run_failed or (runs and failed)
             finally:
-                for pending in tasks:
-                    pending.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
+                await cancelled(tasks)
         if self._ran_code:
             self._variables.after_run()
 

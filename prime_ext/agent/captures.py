@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from prime_ext.closing import cancelled
 from prime_ext.errors import PrimeError
 
 if TYPE_CHECKING:
@@ -67,8 +68,7 @@ class Captures:
         if self._timer is not None:
             self._timer.cancel()
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await cancelled([self._task])
 
     async def _run(self) -> None:
         while self._again:

@@ -8,6 +8,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from prime_ext.agent.repair import missing_records
+from prime_ext.closing import cancelled
 from prime_ext.errors import PrimeError
 from prime_ext.session.records import Error
 
@@ -70,5 +71,4 @@ class LooseEnds:
     async def stop(self) -> None:
         """Stop retrying. The next opening of the session closes what is still open."""
         if self._retrying is not None:
-            self._retrying.cancel()
-            await asyncio.gather(self._retrying, return_exceptions=True)
+            await cancelled([self._retrying])

@@ -24,6 +24,7 @@ from prime_ext.agent.restore_policy import (
     is_cut_off,
     restores_in_a_row,
 )
+from prime_ext.closing import cancelled
 from prime_ext.completed import completed
 from prime_ext.errors import PrimeError
 from prime_ext.kernel.freshness import Moment
@@ -455,5 +456,4 @@ class KernelRecovery:
             await within(STOP_SECONDS, self._kernel.stop_loading())
         except (PrimeError, asyncio.TimeoutError) as error:
             self._log.info("The kernel was not asked to end its loading: %s", error)
-        restoring.cancel()
-        await asyncio.gather(restoring, return_exceptions=True)
+        await cancelled([restoring])

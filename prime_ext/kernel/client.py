@@ -10,6 +10,7 @@ from typing import Any
 
 from jupyter_core.utils import ensure_async
 
+from prime_ext.closing import cancelled
 from prime_ext.kernel.gateway import GatewaySocket, is_behind_gateway
 from prime_ext.kernel.sockets import KernelSockets
 from prime_ext.kernel.transport import (
@@ -198,8 +199,7 @@ class KernelChannels:
         """Close the transport; open requests stay open until they are abandoned."""
         try:
             if self._reader is not None:
-                self._reader.cancel()
-                await asyncio.gather(self._reader, return_exceptions=True)
+                await cancelled([self._reader])
         finally:
             await self._transport.close()
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 import uuid
 from collections.abc import Callable
 from typing import Any
 
+from prime_ext.closing import cancelled
 from prime_ext.errors import PrimeError
 from prime_ext.notebook.cell import CellNotFound, CellNotInPage
 from prime_ext.notebook.lease import LeaseHub, LeaseLost
@@ -144,9 +144,7 @@ class RunMirror:
         # Wait for the update in flight. If it were sent again, the outputs would be rendered again
         # and their scripts would run twice.
         async with self._sending:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            await cancelled([self._task])
             self._task = None
 
     def _on_granted(self, path: str) -> None:
