@@ -111,7 +111,9 @@ def measure(name: str, scale: float, rounds: int, rest: float, folder: Path) -> 
     ``rest``: seconds without writing before each, for a gigabyte that the last one wrote. Disks of
     rented machines are fast only until an allowance is used up.
     """
-    namespace = NAMESPACES[name](scale, vars(sys.modules["__main__"]))
+    scope = vars(sys.modules["__main__"])
+    before = set(scope)
+    namespace = NAMESPACES[name](scale, scope)
     found = Rounds()
     content = _content(namespace, folder / "place")
     size = sum(map(len, content))
@@ -134,6 +136,8 @@ def measure(name: str, scale: float, rounds: int, rest: float, folder: Path) -> 
                     found.failures[way] = f"{type(error).__name__}: {error}"[:120]
             shutil.rmtree(place)
     _memory(namespace, folder / "place", found)
+    for left in set(scope) - before:  # they would slow down the garbage collections of the others
+        del scope[left]
     return found
 
 

@@ -234,7 +234,7 @@ class _Work:
             self._large.append(index)
             return
         if component.pickler is None and self._owner.keys().isdisjoint(map(id, component.shared)):
-            self._owner.update((id(value), index) for value in component.shared)
+            self._owner.update(dict.fromkeys(map(id, component.shared), index))
             return
         self._compare(index, component.memo())
 

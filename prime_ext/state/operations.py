@@ -15,12 +15,14 @@ NONE = b"N"
 """The operation that pushes None."""
 
 _SHORT = 256
+_length = struct.Struct("<I").pack
+_frame_length = struct.Struct("<Q").pack
 _PROTOCOL = b"\x80%c" % PROTOCOL
 
 
 def whole(content: bytes) -> bytes:
     """Return a complete pickle of the object that the operations in ``content`` push."""
-    return b"%b\x95%b%b." % (_PROTOCOL, struct.pack("<Q", len(content) + 1), content)
+    return b"%b\x95%b%b." % (_PROTOCOL, _frame_length(len(content) + 1), content)
 
 
 def text(value: str) -> bytes:
@@ -28,14 +30,14 @@ def text(value: str) -> bytes:
     encoded = value.encode("utf-8", "surrogatepass")
     if len(encoded) < _SHORT:
         return b"\x8c%c%b" % (len(encoded), encoded)
-    return b"X%b%b" % (struct.pack("<I", len(encoded)), encoded)
+    return b"X%b%b" % (_length(len(encoded)), encoded)
 
 
 def data(value: bytes) -> bytes:
     """Return the operation that pushes bytes."""
     if len(value) < _SHORT:
         return b"C%c%b" % (len(value), value)
-    return b"B%b%b" % (struct.pack("<I", len(value)), value)
+    return b"B%b%b" % (_length(len(value)), value)
 
 
 def restorer(name: str) -> bytes:

@@ -35,6 +35,8 @@ _WITHOUT_IDENTITY = 0
 """Marshal's format that does not tell apart interned, repeated and other strings: which of them are
 differs between processes."""
 
+_TEXT = (str, type(None))
+
 _RESTORE_CODE = operations.restorer(restore_plain_code.__name__)
 _RESTORE_CLASS = operations.restorer(classes.restore_class.__name__)
 
@@ -85,7 +87,7 @@ class PlainCode:
         if place is not None and scope is not self._main:
             return None
         document, module = function.__doc__, function.__module__
-        if not (is_plain_value(document) and is_plain_value(module)):
+        if type(document) not in _TEXT or type(module) not in _TEXT:
             return None
         code = function.__code__
         remember_source(self._context, code)
