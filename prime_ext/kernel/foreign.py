@@ -56,27 +56,43 @@ def set_aside(folder: Path, key: bytes) -> None:
         Another process is writing, or the file system failed. Snapshots that could not be moved
         remain where they were.
     """
-    from prime_ext.state import SnapshotError, lock, writer
-    from prime_ext.state.format import DATA_NAME, JSON_NAME, generations, head_path, read_head
+    from prime_ext.state import lock, writer
+    from prime_ext.state.format import DATA_NAME, JSON_NAME, head_path
 
-    there = generations(folder)
-    if not any(head_path(folder, generation).exists() for generation in there):
+    if not _heads(folder, key):
         return
-    try:
-        read_head(folder, key)
-        return
-    except SnapshotError:
-        pass
     writer.make_directories(folder)
     with lock.exclusive(folder / DATA_NAME, LOCK_SECONDS):
-        for generation in reversed(there):
-            head = _foreign_head(folder, key, generation)
-            if head is None:
-                continue
+        for generation, head in _heads(folder, key):
             extras = [folder / JSON_NAME] if generation == "current" else []
             _keep_apart(folder, head, extras)
             for path in (head_path(folder, generation), *extras):
                 path.unlink(missing_ok=True)
+
+
+def _heads(folder: Path, key: bytes) -> list[tuple[str, Head]]:
+    """Return the generations of the snapshots to set aside, oldest first, with their heads."""
+    from prime_ext.state import SnapshotError
+    from prime_ext.state.format import generations, head_path, read_head
+
+    there = generations(folder)
+    if not any(head_path(folder, generation).exists() for generation in there):
+        return []
+    try:
+        read_head(folder, key)
+        return []
+    except SnapshotError:
+        pass
+    heads = [(generation, _foreign_head(folder, key, generation)) for generation in reversed(there)]
+    return [(generation, head) for generation, head in heads if head is not None]
+
+
+def manifests(folder: Path, key: bytes) -> list[Manifest]:
+    """Return the manifests of all foreign snapshots, set aside or not yet, newest first."""
+    there = [one.manifest for one in found(folder)]
+    there += [head.manifest for _, head in _heads(folder, key)]
+    by_id = {manifest.id: manifest for manifest in there}
+    return sorted(by_id.values(), key=lambda manifest: str(manifest.created), reverse=True)
 
 
 def _foreign_head(folder: Path, key: bytes, generation: str) -> Head | None:

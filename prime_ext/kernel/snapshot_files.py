@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prime_ext.errors import PrimeError
-from prime_ext.kernel.foreign import FOREIGN_NAME, Foreign, forget, found, set_aside
+from prime_ext.kernel.foreign import (
+    FOREIGN_NAME,
+    Foreign,
+    forget,
+    found,
+    manifests,
+    set_aside,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -198,7 +205,7 @@ class SnapshotFiles:
 
     def list_foreign(self) -> Sequence[dict[str, Any]]:
         """Return the foreign snapshots in the format of `list`, with the generation ``foreign``."""
-        return [_described(one.manifest, "foreign") for one in self.foreign()]
+        return [_described(one, "foreign") for one in manifests(self.folder, self.key)]
 
     def bytes(self) -> int:
         """Return the size on disk of all generations together, in bytes."""

@@ -10,11 +10,13 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import websocket
 
-from tests.handlers.test_restart import Server, running
+from tests.handlers.test_restart import HEADERS, Server, running
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,6 +65,14 @@ def record(server: Server, at: str, kind: str, **fields: Any) -> dict[str, Any]:
     return found
 
 
+def opened(server: Server, at: str) -> None:
+    """Open the session as a page does."""
+    url = f"ws://127.0.0.1:{server.port}/prime/api/{at}/stream"
+    with closing(websocket.create_connection(url, header=HEADERS, timeout=30)) as page:
+        while json.loads(page.recv())["type"] != "ready":
+            pass
+
+
 def run(server: Server, at: str, code: str) -> str:
     """Have the agent run ``code``; what it printed."""
     seq = server.call("POST", f"{at}/messages", {"text": f"```python\n{code}\n```"})["seq"]
@@ -106,6 +116,7 @@ def test_variables_survive_the_server_and_a_move(tmp_path: Path) -> None:
     with running(moved(first, second, same_machine=True)) as server:
         assert server.call("GET", at)["snapshots"]["bytes"] > 0
         assert server.call("GET", f"{at}/snapshots")["snapshots"][0]["id"] == last["snapshot_id"]
+        opened(server, at)
         offer = record(server, at, "restore")
         assert (offer["outcome"], offer["trigger"]) == ("offered", "resume")
         restored = server.call("POST", f"{at}/snapshots/{offer['snapshot_id']}/restore")
@@ -116,6 +127,8 @@ def test_variables_survive_the_server_and_a_move(tmp_path: Path) -> None:
     with running(moved(first, third, same_machine=False)) as server:
         (foreign, *_) = server.call("GET", f"{at}/snapshots")["snapshots"]
         assert (foreign["id"], foreign["generation"]) == (last["snapshot_id"], "foreign")
+        opened(server, at)
+        assert foreign in server.call("GET", f"{at}/snapshots")["snapshots"]
         refused = record(server, at, "restore")
         assert refused["outcome"] == "failed"
         assert "False" in run(server, at, "print('late' in globals())")
@@ -156,6 +169,7 @@ def test_variables_survive_the_server_and_a_move(tmp_path: Path) -> None:
         (entry, *_) = server.call("GET", f"{at}/snapshots")["snapshots"]
         assert "late" in entry["names"]
         assert {name["status"] for name in entry["names"].values()} != {"verified"}
+        opened(server, at)
         offer = record(server, at, "restore", outcome="offered")
         assert offer["snapshot_id"] == entry["id"]
         restored = server.call("POST", f"{at}/snapshots/{offer['snapshot_id']}/restore")
