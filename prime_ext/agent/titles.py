@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 MAX_TITLE = 200
 """Maximum length of a title that a person gives, in characters."""
+
+_FENCE = re.compile(r"^\s*(?:`{3,}|~{3,})[^`\n]*$", re.MULTILINE)
+"""Beginning or end of a code block in Markdown."""
 
 SHOWN = 60
 """Maximum length of a title that is made from a message, in characters."""
@@ -18,7 +23,7 @@ def clean_title(title: str | None) -> str | None:
 
 def title_of(text: str) -> str:
     """Return a title for a session that begins with the message ``text``."""
-    line = " ".join(text.split())
+    line = " ".join(_FENCE.sub("", text).split()) or " ".join(text.split())
     if len(line) <= SHOWN:
         return line
     head = line[: SHOWN - 1]

@@ -706,6 +706,9 @@ def test_titles() -> None:
     assert title_of("Load penguins.csv,\nplease") == "Load penguins.csv, please"
     assert title_of("word " * 40) == " ".join(["word"] * 11) + "…"
     assert len(title_of("x" * 500)) == 60
+    assert title_of("Run this:\n```python\nx = 1\n```\nand tell.") == "Run this: x = 1 and tell."
+    assert title_of("~~~\nx = 1\n~~~") == "x = 1"
+    assert title_of("```") == "```"
 
 
 async def test_a_page_and_the_agent_that_start_a_kernel_at_once_get_the_same(
