@@ -445,7 +445,10 @@ export class OpenNotebook {
     try {
       await this.context.save();
     } catch (reason) {
-      throw new OperationError('save_failed', String(reason));
+      throw new OperationError(
+        'save_failed',
+        reason instanceof Error ? reason.message : String(reason)
+      );
     }
   }
 

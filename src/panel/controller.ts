@@ -462,6 +462,10 @@ export class PanelController implements IChatPanel {
 
   private _onConnection(_: LiveSession, connection: ConnectionStatus): void {
     if (connection === 'connected') {
+      if (this._state.failure?.code === 'server_unreachable') {
+        // It responds again.
+        this.dismissFailure();
+      }
       void this.modelConnection.refresh();
     } else if (connection === 'gone' && this._state.sessionId) {
       // The session was deleted, possibly by another page.

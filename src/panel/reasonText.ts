@@ -59,6 +59,8 @@ export function reasonText(
       return trans.__(
         'Not saved: the file was changed by another program or in another tab. Save the notebook to choose which version to keep.'
       );
+    case 'save_failed':
+      return trans.__('Not saved: %1', entry.reason ?? '');
     case 'file_missing':
       return trans.__(
         'Not saved: the file is no longer there. If it was moved, open it where it is now and attach this session to it.'

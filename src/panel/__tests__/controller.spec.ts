@@ -270,6 +270,20 @@ describe('PanelController', () => {
     expect(controller.snapshot().refusal).toBeNull();
   });
 
+  it('no longer says that the server does not respond once it does', async () => {
+    await sessions.select('a.ipynb', 's1');
+    for (const [code, then] of [
+      ['server_unreachable', null],
+      ['busy', expect.objectContaining({ code: 'busy' })]
+    ] as const) {
+      api.compact.mockRejectedValueOnce(new ApiError(0, code, 'Not now.'));
+      await controller.compact();
+      expect(controller.snapshot().failure?.code).toBe(code);
+      streams.get('s1')!.connectionChanged.emit('connected');
+      expect(controller.snapshot().failure).toEqual(then);
+    }
+  });
+
   it('shows a failure with the session that it came from', async () => {
     sessions.chosen.set('a.ipynb', 'one');
     sessions.chosen.set('b.ipynb', 'two');

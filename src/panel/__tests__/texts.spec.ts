@@ -57,6 +57,9 @@ describe('reasonText', () => {
     expect(
       reasonText({ code: 'outputs_of_earlier_source', reason }, trans)
     ).toContain('of the source that was run');
+    expect(
+      reasonText({ code: 'save_failed', reason: 'Permission denied' }, trans)
+    ).toBe('Not saved: Permission denied');
     expect(reasonText({ code: 'of_a_newer_server', reason }, trans)).toBe(
       reason
     );
