@@ -68,11 +68,12 @@ def read_logging(namespace: dict[str, Any]) -> dict[str, Any]:
 
 def lost_handlers(namespace: dict[str, Any]) -> list[str]:
     """Describe the handlers of the notebook's loggers that a snapshot cannot contain."""
-    held, written = list(namespace.values()), list(cells.texts(namespace))
+    held, written = {id(value) for value in namespace.values()}, list(cells.texts(namespace))
     return [
         f"a {type(handler).__name__} of the logger {name or 'root'!r}"
         for name, logger in _loggers().items()
-        if not name or any(value is logger for value in held) or _is_written(name, written)
+        if logger.handlers  # most have none, and looking for the others takes long
+        and (not name or id(logger) in held or _is_written(name, written))
         for handler in logger.handlers
         if type(handler).__module__ in ("logging", "logging.handlers", "__main__")
         and type(handler) is not logging.NullHandler

@@ -12,7 +12,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from . import function_settings, module_changes
+from . import function_settings, imported_objects, module_changes
 from .pickling import import_module
 
 
@@ -57,7 +57,7 @@ def value_at(where: str) -> Any:
     *parents, name = path.split(".")
     for parent in parents:
         owner = getattr(owner, parent)
-    return vars(owner)[name]
+    return module_changes.content(owner, name)
 
 
 def put(where: str, value: Any) -> None:
@@ -72,6 +72,8 @@ def put(where: str, value: Any) -> None:
         owner = getattr(owner, parent)
     module_changes.restored.add(where)
     if where.endswith("[]"):
-        module_changes.fill(vars(owner)[name], value)
+        module_changes.fill(module_changes.content(owner, name), value)
+    elif isinstance(owner, types.ModuleType):
+        imported_objects.put(owner, name, value)
     else:
         setattr(owner, name, value)

@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 
 Plan = Callable[["Reducing", Any], Any]
 PlanMaker = Callable[["Reducing", type], "Plan | None"]
+PlanWrapper = Callable[["Reducing", type, Plan], Plan]
 
 _EXACT: dict[type, Plan] = {}
 _WITH_SUBCLASSES: dict[type, Plan] = {}
 _NAMED: dict[tuple[str, str], Plan] = {}
 _NAMED_WITH_SUBCLASSES: dict[tuple[str, str], Plan] = {}
 _MAKERS: list[PlanMaker] = []
+_WRAPPERS: list[PlanWrapper] = []
 
 
 def default(_pickler: Reducing, _value: Any) -> Any:
@@ -70,7 +72,23 @@ def reduces_by_default(kind: type) -> bool:
 
 
 def plan_for(pickler: Reducing, kind: type) -> Plan:
-    """Return the plan for instances of ``kind``: for the exact type, a base, or by a maker."""
+    """Return the plan for instances of ``kind``: for the exact type, a base, or by a maker.
+
+    What `wraps_plans` has registered may replace it.
+    """
+    plan = _plan_for(pickler, kind)
+    for wrapper in _WRAPPERS:
+        plan = wrapper(pickler, kind, plan)
+    return plan
+
+
+def wraps_plans(wrapper: PlanWrapper) -> PlanWrapper:
+    """Register a function that may return another plan for a type than the one found."""
+    _WRAPPERS.append(wrapper)
+    return wrapper
+
+
+def _plan_for(pickler: Reducing, kind: type) -> Plan:
     exact = _EXACT.get(kind) or _NAMED.get((kind.__module__, kind.__qualname__))
     if exact is not None:
         return exact

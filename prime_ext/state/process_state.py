@@ -3,6 +3,7 @@ states, options of libraries, sources of cells."""
 
 from __future__ import annotations
 
+import contextlib
 import decimal
 import functools
 import importlib
@@ -16,6 +17,7 @@ from typing import Any
 from . import (
     cells,
     history,
+    imported_objects,
     library_options,
     library_settings,
     module_changes,
@@ -68,6 +70,7 @@ def capture(context: SaveContext, filters: list[tuple[Any, ...]]) -> dict[str, A
         "extensions": _loaded_extensions(),
         "ipython": _safely(_read_ipython),
         "registered": _safely(lambda: registrations.find(context.namespace)[0]),
+        "aliases": _safely(lambda: imported_objects.aliases(context.namespace)),
         "unsaved": _safely(lambda: _unsaved(context.namespace)),
         "autoreload": _safely(_autoreload),
     }
@@ -146,7 +149,11 @@ def apply_late(state: dict[str, Any], namespace: dict[str, Any], notes: list[str
         if state.get(what) is not None:
             _try(functools.partial(restore, state[what]), notes, f"the settings of {what}")
     if state.get("decimal") is not None:
-        decimal.setcontext(state["decimal"])
+        _set_decimal(state["decimal"])
+    for name, place in (state.get("aliases") or {}).items():
+        if name in namespace:
+            with contextlib.suppress(AttributeError, KeyError):
+                namespace[name] = imported_objects.resolve(place)
     notes += [
         f"{what} was not saved: run the cell that makes it again"
         for what in state.get("unsaved") or ()
@@ -177,6 +184,18 @@ def _environment_changes() -> dict[str, str | None]:
         if name not in os.environ:
             changes[name] = None
     return {name: value for name, value in changes.items() if name not in _NEVER_SAVED}
+
+
+_OF_DECIMAL = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
+
+
+def _set_decimal(saved: decimal.Context) -> None:
+    """Change the context in use, which a variable may hold."""
+    context = decimal.getcontext()
+    for name in _OF_DECIMAL:
+        setattr(context, name, getattr(saved, name))
+    context.flags.update(saved.flags)
+    context.traps.update(saved.traps)
 
 
 # --- IPython --------------------------------------------------------------------------------

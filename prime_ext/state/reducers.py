@@ -13,6 +13,7 @@ def load() -> None:
         reducers_files,
         reducers_functions,
         reducers_instances,
+        reducers_ipython,
         reducers_libraries,
         reducers_matches,
         reducers_matplotlib,

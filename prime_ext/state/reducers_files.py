@@ -217,15 +217,3 @@ def restore_closed_file(kind: str, name: Any, mode: str) -> Any:
         file.mode = mode
     file.close()
     return file
-
-
-@reduces("IPython.core.interactiveshell:InteractiveShell", subclasses=True)
-def reduce_shell(_pickler: Reducing, _shell: Any) -> Any:
-    return restore_shell, ()
-
-
-@restorer
-def restore_shell() -> Any:
-    from IPython import get_ipython
-
-    return get_ipython()

@@ -12,14 +12,25 @@ from __future__ import annotations
 import contextlib
 import copyreg
 import enum
+import gc
 import inspect
 import sys
 import types
 from typing import Any
 
+from . import imported_objects
 from .classes import saved_key
-from .pickling import Reducing, import_module
-from .plans import Plan, inherits, makes_plans, module_of, reduces, reduces_by_default
+from .pickling import PROTOCOL, Reducing, import_module
+from .plans import (
+    Plan,
+    default,
+    inherits,
+    makes_plans,
+    module_of,
+    reduces,
+    reduces_by_default,
+    wraps_plans,
+)
 from .restorers import current, restorer
 
 _ATOMS = (type(None), bool, int, float, complex, str, bytes)
@@ -93,7 +104,6 @@ _BUILTIN_EXCEPTION_REDUCES = {BaseException.__reduce__, OSError.__reduce__, Impo
 
 
 def reduce_exception(pickler: Reducing, error: BaseException) -> Any:
-    state = dict(error.__dict__)
     links = {
         name: getattr(error, name)
         for name in ("__cause__", "__context__", "__suppress_context__")
@@ -104,7 +114,8 @@ def reduce_exception(pickler: Reducing, error: BaseException) -> Any:
     reduction = error.__reduce__()
     args = reduction[1] if isinstance(reduction, tuple) else error.args
     fields = {name: getattr(error, name) for name in ("name", "path") if _is_import_error(error)}
-    return restore_exception, (type(error), args), (state, links, fields), None, None, set_exception
+    state = error.__dict__, links, fields
+    return restore_exception, (type(error), args), state, None, None, set_exception
 
 
 def _is_import_error(error: BaseException) -> bool:
@@ -131,7 +142,8 @@ def _builtin_method(cls: type, name: str) -> Any:
 @restorer
 def set_exception(error: BaseException, state: tuple[Any, Any, Any]) -> None:
     attributes, links, fields = state
-    error.__dict__.update(attributes)
+    if attributes:
+        object.__setattr__(error, "__dict__", attributes)  # `vars(error)` may be held, too
     for name, value in {**fields, **links}.items():
         setattr(error, name, value)
 
@@ -268,12 +280,84 @@ def restore_instance(cls: Any, args: Any, kwargs: Any, early: Any) -> Any:
 @restorer
 def set_instance_state(value: Any, state: Any) -> None:
     attributes, slots, *items = state if isinstance(state, tuple) else (state, None)
-    if attributes:
+    if attributes is value:  # as after ``self.__dict__ = self``
+        object.__setattr__(value, "__dict__", value)
+    elif attributes:
         object.__getattribute__(value, "__dict__").update(attributes)
     for name, content in (slots or {}).items():
         object.__setattr__(value, name, content)
     if items:
         (list.extend if isinstance(value, list) else dict.update)(value, items[0])
+
+
+@makes_plans
+def plan_shared_attributes(pickler: Reducing, kind: type) -> Plan | None:
+    """Plan for a class with instances whose dictionary of attributes others hold as well.
+
+    That is so after ``d = vars(x)``, with dictionaries that say ``self.__dict__ = self``, and with
+    instances that share a dictionary of their class.
+    """
+    if not reduces_by_default(kind) or _has_method(kind, "__setstate__"):
+        return None
+    if _has_method(kind, "__getstate__") or kind in copyreg.dispatch_table:
+        return None
+    of_class = any(type(v) is dict for base in kind.__mro__[:-1] for v in vars(base).values())
+    if of_class and saved_key(pickler, kind) is not None:
+        return reduce_by_attributes
+    if issubclass(kind, dict) or kind in _with_shared_attributes(pickler):
+        return reduce_by_attributes
+    return None
+
+
+def _with_shared_attributes(pickler: Reducing) -> set[type]:
+    """Return the classes of those variables whose attributes another variable holds."""
+    known: set[type] | None = pickler.context.kept.get("shared attributes")
+    if known is None:
+        values = list(pickler.context.namespace.values())
+        held = {id(value) for value in values if type(value) is dict}
+        held.update(
+            id(gc.get_referents(value)[0])
+            for value in values
+            if type(value) is types.MappingProxyType
+        )
+        known = {type(v) for v in values if held and id(_attributes_of(v)) in held}
+        pickler.context.kept["shared attributes"] = known
+    return known
+
+
+def _attributes_of(value: Any) -> dict[str, Any] | None:
+    kind = type(value)
+    if not kind.__flags__ & (1 << 9) or issubclass(kind, type):
+        return None
+    try:
+        found: dict[str, Any] = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
+    return found
+
+
+_HELD_BY_ONE = 3
+"""References to a dictionary of attributes: the instance's, a local variable, and an argument."""
+
+
+def reduce_by_attributes(_pickler: Reducing, value: Any) -> Any:
+    attributes = _attributes_of(value)
+    if attributes is None or sys.getrefcount(attributes) <= _HELD_BY_ONE:
+        return NotImplemented
+    reduction = value.__reduce_ex__(PROTOCOL)
+    state = reduction[2]
+    if state is not attributes and not (isinstance(state, tuple) and state[0] is attributes):
+        return NotImplemented
+    return (*reduction[:5], adopt_attributes)
+
+
+@restorer
+def adopt_attributes(value: Any, state: Any) -> None:
+    """Make a dictionary that others hold as well the attributes of an instance."""
+    attributes, slots = state if type(state) is tuple else (state, None)
+    object.__setattr__(value, "__dict__", attributes)
+    for name, content in (slots or {}).items():
+        object.__setattr__(value, name, content)
 
 
 def reduce_possible_sentinel(pickler: Reducing, value: Any) -> Any:
@@ -319,6 +403,29 @@ def _sentinel(pickler: Reducing, value: Any) -> tuple[str, str] | None:
 @restorer
 def restore_attribute(module: str, name: str) -> Any:
     return getattr(import_module(module, current().modules.get(module, "")), name)
+
+
+@wraps_plans
+def plan_imported_object(pickler: Reducing, kind: type, plan: Plan) -> Plan:
+    """Refer to the objects of libraries that the notebook has imported by name."""
+    if not imported_objects.has_reference(pickler.context, kind):
+        return plan
+
+    def reduce_imported_object(pickler: Reducing, value: Any) -> Any:
+        place = imported_objects.references(pickler.context).get(id(value))
+        if place is None:
+            return NotImplemented if plan is default else plan(pickler, value)
+        pickler.context.references.add(id(value))
+        return restore_imported_object, place
+
+    return reduce_imported_object
+
+
+@restorer
+def restore_imported_object(module: str, name: str) -> Any:
+    found = restore_attribute(module, name)
+    imported_objects.referred[id(found)] = found, (module, name)
+    return found
 
 
 _ONE_PER_PROCESS = {

@@ -7,6 +7,7 @@ What they refer to is found by the garbage collector, which has to know it too.
 from __future__ import annotations
 
 import csv
+import decimal
 import functools
 import gc
 import importlib
@@ -97,6 +98,20 @@ def reduce_sorting_key(pickler: Reducing, key: Any) -> Any:
 def restore_sorting_key(compare: Any, wrapped: tuple[Any, ...]) -> Any:
     made: Any = functools.cmp_to_key(compare)
     return made(*wrapped) if wrapped else made
+
+
+@reduces(decimal.Context)
+def reduce_decimal_context(pickler: Reducing, context: decimal.Context) -> Any:
+    """Refer to the context in use, which is restored with the state of the process."""
+    if context is not decimal.getcontext():
+        return NotImplemented
+    pickler.context.references.add(id(context))
+    return restore_decimal_context, ()
+
+
+@restorer
+def restore_decimal_context() -> decimal.Context:
+    return decimal.getcontext()
 
 
 _SCANNER = (
