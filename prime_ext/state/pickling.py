@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from types import BuiltinFunctionType, ModuleType
 from typing import Any
 
-from . import plans
+from . import nans, plans
 from .deadline import DeadlineExceeded, deadline
 from .interrupts import is_interrupt
 from .packing import Outlet
@@ -119,7 +119,9 @@ class Reducing:
     """The base of all picklers: applies plans, and collects classes, losses and notes."""
 
     memo: Any
+    persistent_id: Any
     may_start_over = False
+    keeps_nans = False
 
     def __init__(self, file: io.BytesIO, context: SaveContext) -> None:
         # The callback is not a method of the pickler: such a cycle would keep it, and all objects
@@ -133,7 +135,25 @@ class Reducing:
         self.losses: list[Loss] = []
         self.lost: list[Any] = []
         self.notes: list[str] = []
+        self.nans: nans.Nans | None = None
         self._plans = context.plans
+        self._file = file
+
+    def dump(self, value: Any) -> None:
+        """Pickle an object; of a component with NaNs, which stay the objects they are (`nans`)."""
+        if not (self.may_start_over and self.keeps_nans):
+            super().dump(value)  # type: ignore[misc]
+            return
+        if self.nans is None and nans.are_expected(self.context.kept):
+            self.nans = nans.Nans()
+            self.persistent_id = self.nans.number
+        start = self._file.tell()
+        super().dump(value)  # type: ignore[misc]
+        if self.nans is None:
+            with self._file.getbuffer() as written:
+                found = nans.are_in(written[start:])
+            if found:
+                nans.expect(self.context.kept)
 
     def reducer_override(self, value: Any) -> Any:
         kind = type(value)
@@ -162,6 +182,8 @@ class Reducing:
 
 class ComponentPickler(Reducing, pickle.Pickler):
     """Tier 1: the C pickler with our reducers."""
+
+    keeps_nans = True
 
 
 class PythonPickler(Reducing, pickle._Pickler):
@@ -209,6 +231,8 @@ class SalvagePickler(Reducing, pickle.Pickler):
     everything around it is saved. ``alarm`` interrupts an object that takes too long; ``ends`` is
     the time limit for all of them, on the clock of ``time.monotonic``.
     """
+
+    keeps_nans = True
 
     def __init__(
         self, file: io.BytesIO, context: SaveContext, alarm: deadline, ends: float
@@ -262,7 +286,7 @@ class DeadReference(Exception):
     """The stream refers to a restorer that this version of the library does not have."""
 
 
-class ComponentUnpickler(pickle.Unpickler):
+class ComponentUnpickler(nans.KeptNans, pickle.Unpickler):
     """Loads component streams; finds restorers, and imports modules from their files if needed."""
 
     def __init__(self, stream: bytes | memoryview, buffers: Iterable[Any]) -> None:

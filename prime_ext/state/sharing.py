@@ -18,7 +18,7 @@ import zoneinfo
 from collections.abc import Iterable
 from typing import Any
 
-from . import library_objects, plans
+from . import library_objects, nans, plans
 from .pickling import ComponentPickler, SaveContext
 from .risk import StartOver
 
@@ -34,7 +34,7 @@ def memo_of(pickler: Any) -> dict[int, tuple[int, Any]]:
     """Return id → (number, object) for every object that the pickler has pickled."""
     memo = pickler.memo
     copied: dict[int, tuple[int, Any]] = memo if isinstance(memo, dict) else memo.copy()
-    return copied
+    return copied if pickler.nans is None else {**copied, **pickler.nans.own()}
 
 
 def is_apart(
@@ -54,7 +54,10 @@ def is_apart(
     probe = ComponentPickler(file, context)
     probe.memo = large.memo
     candidates = 0
+    own_nans = large.nans.own() if large.nans is not None else {}
     for other in others:
+        if not own_nans.keys().isdisjoint(other):
+            return False
         found = [pair for pair in other.values() if type(pair[1]) not in _PLAIN]
         candidates += len(found)
         if candidates > min(_MOST_CANDIDATES, nbytes // _BYTES_A_CANDIDATE):
@@ -105,8 +108,10 @@ def matters(context: SaveContext, shared: Any) -> bool:
     That is so for mutable objects and for large ``bytes``, but not for plain values, objects of
     libraries, and objects that are saved by name.
     """
-    if id(shared) in context.references or isinstance(shared, _VALUES):
+    if id(shared) in context.references:
         return False
+    if isinstance(shared, _VALUES):
+        return nans.is_nan(shared)
     kind = type(shared)
     if kind is bytes:
         return len(shared) >= LARGE

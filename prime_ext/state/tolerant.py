@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from .interrupts import is_interrupt
+from .nans import KeptNans
 from .pickling import PROTOCOL, ComponentUnpickler, describe
 from .restorers import ALIAS
 from .unrestorable import Unrestorable
@@ -45,7 +46,7 @@ def lost_class(what: str, why: str) -> type[Lost]:
     return type("Lost", (Lost,), {"__slots__": (), "_what": what, "_why": why, "_shown": ""})
 
 
-class TolerantUnpickler(pickle._Unpickler):
+class TolerantUnpickler(KeptNans, pickle._Unpickler):
     """Puts placeholders in place of missing classes and of objects that cannot be made or filled.
 
     It is based on the unpickler written in Python, whose steps can be overridden one by one.

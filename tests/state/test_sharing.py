@@ -348,3 +348,49 @@ def test_names_of_dictionaries_that_a_process_has_one_of(tmp_path: Path, key: by
     assert found["everything"] is found
     assert found["modules"] is sys.modules
     assert found["number"] == 3
+
+
+NANS = """
+import decimal, math
+import numpy as np
+own = float("nan")
+values, table, twice = [own, 1.0], {own: "found"}, [float("nan")] * 2
+exact, exacts = decimal.Decimal("NaN"), []
+exacts.append(exact)
+scalar = np.float64("nan")
+scalars = {scalar: 1}
+of_numpy, both = np.nan, [np.nan, math.nan]
+negative = [-own, struct.unpack("<d", bytes.fromhex("010000000000f8ff"))[0]]
+apart = [float("nan")]
+records = [{"a": np.nan, "b": own}, {"a": float("nan"), "b": None}]
+"""
+
+
+def test_nans_are_found_again(kernel_at: Callable[..., Kernel], tmp_path: Path) -> None:
+    """A NaN does not equal itself, so containers find it by its identity."""
+    kernel = kernel_at()
+    kernel.run(f"import struct\n{NANS}")
+    kernel.run(
+        f"""
+        from prime_ext import state
+        saved = state.save({str(tmp_path / "s")!r}, key=b"k" * 32, verify="wait")
+        wrong = {{n: s for n, s in saved.names.items() if s.status != "verified" or s.reason}}
+        assert not wrong, wrong
+        del saved, wrong
+        """
+    )
+    fresh = kernel_at()
+    fresh.run(
+        f"""
+        from prime_ext import state
+        state.load({str(tmp_path / "s")!r}, key=b"k" * 32, mode="cold")
+        assert own in values and table[own] == "found" and twice[0] is twice[1]
+        assert exact in exacts and scalars[scalar] == 1
+        assert of_numpy is np.nan and both[0] is np.nan and both[1] is math.nan
+        assert own is not np.nan and apart[0] not in (own, np.nan)
+        assert struct.pack("<d", negative[1]).hex() == "010000000000f8ff"
+        assert math.copysign(1, negative[0]) == -math.copysign(1, own)
+        assert records[0]["a"] is np.nan and records[0]["b"] is own
+        assert records[1]["a"] is not own and records[1]["b"] is None
+        """
+    )
