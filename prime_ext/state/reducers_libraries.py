@@ -84,6 +84,17 @@ def restore_dmatrix(data: Any, fields: dict[str, Any], groups: Any, names: dict[
     return matrix
 
 
+@reduces("lightgbm.basic:Dataset", subclasses=True)
+def reduce_lightgbm_dataset(pickler: Reducing, dataset: Any) -> Any:
+    """Reduce a data set without its native part, which it makes again when it is needed."""
+    reduction = dataset.__reduce_ex__(PROTOCOL)
+    if isinstance(reduction, str) or not isinstance(reduction[2], dict):
+        return reduction
+    if dataset.data is None:
+        return pickler.lose(dataset, "LightGBM has freed its data (see free_raw_data)")
+    return (*reduction[:2], {**reduction[2], "_handle": None})
+
+
 @reduces("lxml.etree:_Element", subclasses=True)
 def reduce_element(pickler: Reducing, element: Any) -> Any:
     """Reduce an element to its path in the tree, and the tree to its text, which is saved once."""

@@ -1,5 +1,5 @@
 """Objects of the standard library that are written in C and do not support pickle: readers and
-writers of CSV, keys for sorting, scanners of JSON.
+writers of CSV, keys for sorting, scanners of JSON, layouts of `struct`.
 
 What they refer to is found by the garbage collector, which has to know it too.
 """
@@ -11,6 +11,7 @@ import decimal
 import functools
 import gc
 import importlib
+import struct
 import types
 from typing import Any
 
@@ -80,6 +81,11 @@ def _made(recall: Any, make: Any, file: Any, fields: dict[str, Any]) -> Any:
     if isinstance(file, SandboxedResource):
         return SandboxedResource(recall, (file, fields))
     return make(file, **fields)
+
+
+@reduces(struct.Struct)
+def reduce_struct(_pickler: Reducing, layout: struct.Struct) -> Any:
+    return struct.Struct, (layout.format,)
 
 
 _KEY: Any = functools.cmp_to_key(lambda _one, _other: 0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import re
 from typing import Any
 
 from . import cells
@@ -24,7 +25,7 @@ _FUNCTIONS = frozenset(
     codecs.register codecs.register_error
     cufflinks.go_offline
     dask.Callback.register
-    duckdb.register
+    duckdb.execute duckdb.module_sql duckdb.query duckdb.register duckdb.sql
     ee.Initialize
     findspark.init
     gc.disable gc.freeze
@@ -64,6 +65,9 @@ _FUNCTIONS = frozenset(
 
 _LAST_NAMES = frozenset(name.rpartition(".")[2] for name in _FUNCTIONS)
 
+_STATEMENTS = frozenset({"execute", "query", "sql"})
+_LASTING = re.compile(r"\s*(attach|create|insert|install|load|set)\b", re.IGNORECASE)
+
 
 def find(namespace: dict[str, Any]) -> list[str]:
     """Describe what the notebook has set up by calling one of these functions."""
@@ -86,11 +90,24 @@ def _calls_in(cell: str) -> frozenset[str]:
         for item in getattr(node, "items", ())
         if isinstance(item, ast.withitem)
     }
-    found = [node.func for node in nodes if isinstance(node, ast.Call) and id(node) not in ended]
+    found = [
+        node.func
+        for node in nodes
+        if isinstance(node, ast.Call) and id(node) not in ended and not _only_asks(node)
+    ]
     for node in nodes:
         found += getattr(node, "decorator_list", ())
     chains = {cells.dotted(node) for node in found}
     return frozenset(c for c in chains if c.rpartition(".")[2] in _LAST_NAMES and c[0] != ".")
+
+
+def _only_asks(call: ast.Call) -> bool:
+    """Return whether a call only queries a database."""
+    if cells.dotted(call.func).rpartition(".")[2] not in _STATEMENTS:
+        return False
+    text = call.args[0] if call.args else None
+    statement = text.value if isinstance(text, ast.Constant) else ""
+    return not (isinstance(statement, str) and _LASTING.match(statement))
 
 
 def _is_such(namespace: dict[str, Any], chain: str) -> bool:

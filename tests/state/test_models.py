@@ -127,3 +127,23 @@ def test_containers_of_numba_become_placeholders_whole(tmp_path: Path, key: byte
     for placeholder in (found["items"], found["held"][0]):
         with pytest.raises(state.UnrestorableError, match="numba"):
             list(placeholder)
+
+
+def test_data_of_lightgbm_that_a_model_was_trained_with(tmp_path: Path, key: bytes) -> None:
+    lightgbm = pytest.importorskip("lightgbm")
+    numpy = pytest.importorskip("numpy")
+    points = numpy.random.RandomState(0).rand(50, 3)
+    kept = lightgbm.Dataset(points, points[:, 0], feature_name=["a", "b", "c"], free_raw_data=False)
+    settings = {"verbose": -1, "min_data_in_leaf": 2}
+    model = lightgbm.train(settings, kept, 3)
+    valid = kept.create_valid(points, points[:, 0])
+    found = saved_faithfully(tmp_path, {"kept": kept, "valid": valid}, key)
+    assert found["valid"].reference is found["kept"]
+    again = lightgbm.train(settings, found["kept"], 3, valid_sets=[found["valid"]])
+    assert (again.predict(points) == model.predict(points)).all()
+    assert again.feature_name() == ["a", "b", "c"]
+    freed = lightgbm.Dataset(points, points[:, 0])
+    lightgbm.train(settings, freed, 1)
+    report = save(tmp_path / "freed", {"freed": freed}, key)
+    assert report.names["freed"].status == "degraded"
+    assert "LightGBM has freed its data" in report.names["freed"].reason

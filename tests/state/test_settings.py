@@ -261,3 +261,15 @@ def test_what_calls_have_set_up_is_named_if_it_cannot_be_restored(restored: Rest
     shown = fresh.run("print(report.notes)")
     assert f"what pretty.install() has set up was not saved: {AGAIN}" in shown
     assert shown.count(AGAIN) == told.count(AGAIN) == 3
+
+
+def test_what_was_made_in_the_database_of_duckdb_is_named(restored: Restored) -> None:
+    pytest.importorskip("duckdb")
+    told, _ = restored("import duckdb as d\nd.sql('create table t as select 1 a')")
+    assert f"what d.sql() has set up is not saved: {AGAIN}" in told
+
+
+def test_queries_set_nothing_up(restored: Restored) -> None:
+    pytest.importorskip("duckdb")
+    told, _ = restored("import duckdb\nduckdb.sql('select 1').fetchall()")
+    assert told.strip() == "[]"

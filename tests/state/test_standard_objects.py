@@ -47,17 +47,20 @@ CASES = [
         """,
     ),
     Case(
-        "keys_for_sorting_and_decoders",
-        "direction backwards wrapped decoder",
+        "keys_decoders_and_layouts",
+        "direction backwards wrapped decoder layout",
         """
         import functools, json
         direction = -1
         backwards = functools.cmp_to_key(lambda one, other: direction * (one - other))
         wrapped = backwards(4)
+        import struct
+        layout = struct.Struct("<hd")
         decoder = json.JSONDecoder(object_hook=lambda found: sorted(found))
         """,
         """
         assert sorted([1, 3, 2], key=backwards) == [3, 2, 1] and wrapped < backwards(3)
+        assert layout.unpack(layout.pack(1, 2.5)) == (1, 2.5)
         assert decoder.decode('[{"b": 1, "a": 2}]') == [["a", "b"]]
         """,
     ),
