@@ -7,6 +7,7 @@ Tensors that share memory still do so after a restore, and large storages are sa
 from __future__ import annotations
 
 import importlib
+import io
 import pickle
 import sys
 import warnings
@@ -102,3 +103,24 @@ def restore_storage_on_array(array: Any, offset: int, nbytes: int) -> Any:
 def restore_typed_storage(untyped: Any, dtype: Any) -> Any:
     torch: Any = importlib.import_module("torch")
     return torch.storage.TypedStorage(wrap_storage=untyped, dtype=dtype, _internal=True)
+
+
+@reduces("torch.jit._script:RecursiveScriptModule", "torch.jit._trace:TopLevelTracedModule")
+def reduce_script(pickler: Reducing, module: Any) -> Any:
+    """Reduce a module of TorchScript as TorchScript saves it: code and copies of its tensors."""
+    file = io.BytesIO()
+    sys.modules["torch"].jit.save(module, file)
+    if any(True for _ in module.parameters()):
+        pickler.notes.append(
+            "a restored module of TorchScript has tensors of its own, apart from the module that "
+            "it was made from"
+        )
+    return restore_script, (file.getvalue(),)
+
+
+@restorer
+def restore_script(saved: bytes) -> Any:
+    torch: Any = importlib.import_module("torch")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # TorchScript is deprecated
+        return torch.jit.load(io.BytesIO(saved))

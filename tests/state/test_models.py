@@ -147,3 +147,19 @@ def test_data_of_lightgbm_that_a_model_was_trained_with(tmp_path: Path, key: byt
     report = save(tmp_path / "freed", {"freed": freed}, key)
     assert report.names["freed"].status == "degraded"
     assert "LightGBM has freed its data" in report.names["freed"].reason
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_modules_of_torchscript(tmp_path: Path, key: bytes) -> None:
+    torch = pytest.importorskip("torch")
+    net = torch.nn.Linear(3, 2).eval()
+    scripts = {"script": torch.jit.script(net), "trace": torch.jit.trace(net, torch.zeros(1, 3))}
+    report = save(tmp_path, scripts, key, verify="wait")
+    for status in report.names.values():
+        assert status.status == "unverified"
+        assert "has tensors of its own" in status.reason
+    assert save(tmp_path, scripts, key).unchanged
+    found = load(tmp_path, key)
+    for name in scripts:
+        assert torch.equal(found[name](torch.ones(1, 3)), net(torch.ones(1, 3)))
+        assert not found[name].training
