@@ -127,7 +127,7 @@ class Turn:
         except PrimeError as failure:
             status = "error"
             where = "model" if isinstance(failure, ModelError) else "session"
-            self._error(failure.code, failure.message, failure.hint, where)
+            self._session.append(Error.of(failure, where=where, turn=self._turn))
         except Exception as failure:  # a bug must not leave the turn open
             status = "error"
             self._log.exception("Turn %s of session %s failed", self._turn, self._session.id)

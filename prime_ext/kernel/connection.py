@@ -7,7 +7,6 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
-from datetime import datetime
 from functools import partial
 from typing import Any, Literal
 
@@ -18,7 +17,7 @@ from prime_ext.errors import PrimeError
 from prime_ext.kernel.client import KernelChannels
 from prime_ext.kernel.followed_runs import FollowedRuns
 from prime_ext.kernel.gateway import is_behind_gateway
-from prime_ext.kernel.missed_runs import Run, first_line
+from prime_ext.kernel.missed_runs import Run
 from prime_ext.kernel.private_messages import PrivateMessages
 from prime_ext.kernel.refusals import kernel_dead, kernel_silent, kernel_unreachable
 from prime_ext.kernel.transport import (
@@ -53,15 +52,6 @@ def is_being_replaced(kernel_manager: Any) -> bool:
     ready = getattr(kernel_manager, "_ready", None)
     starting = ready is not None and not ready.done()
     return bool(getattr(kernel_manager, "shutting_down", False)) or starting
-
-
-def _moment(date: Any) -> datetime | None:
-    """Parse the date of a message, which is a string if it came through a gateway."""
-    if isinstance(date, str):
-        with contextlib.suppress(ValueError):
-            # `fromisoformat` of Python 3.10 does not accept the suffix Z.
-            return datetime.fromisoformat(date.replace("Z", "+00:00"))
-    return date if isinstance(date, datetime) else None
 
 
 class KernelConnection:
@@ -466,10 +456,7 @@ class KernelConnection:
         self._used_at = time.monotonic()
 
     def _on_input(self, message: Message) -> None:
-        code = str(message["content"].get("code", ""))
-        msg_id = str(message["parent_header"].get("msg_id", ""))
-        run = Run(msg_id, first_line(code), _moment(message["header"].get("date")))
-        self._last_run = run
+        self._last_run = run = Run.begun_by(message)
         for callback in list(self.on_run):
             callback(run)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from prime_ext.kernel.freshness import Moment
+from prime_ext.kernel.transport import Message
 
 KEPT_RUNS = 1000
 """Number of runs remembered for each notebook's kernel."""
@@ -30,6 +32,15 @@ class Run:
     """Start by the kernel's clock, which also dates snapshots; ``None`` if unknown."""
     cut_off: bool = False
     """Whether it was running when the process ended."""
+
+    @classmethod
+    def begun_by(cls, message: Message) -> Run:
+        """Return the run whose begin an ``execute_input`` message reports."""
+        return cls(
+            str(message["parent_header"].get("msg_id", "")),
+            first_line(str(message["content"].get("code", ""))),
+            _moment(message["header"].get("date")),
+        )
 
 
 def missed(
@@ -79,3 +90,12 @@ def first_line(code: str) -> str:
     elif len(lines) == 1:
         return line
     return f"{line} …".strip()
+
+
+def _moment(date: Any) -> datetime | None:
+    """Parse the date of a message, which is a string if it came through a gateway."""
+    if isinstance(date, str):
+        with contextlib.suppress(ValueError):
+            # `fromisoformat` of Python 3.10 does not accept the suffix Z.
+            return datetime.fromisoformat(date.replace("Z", "+00:00"))
+    return date if isinstance(date, datetime) else None
