@@ -301,17 +301,35 @@ def plan_shared_attributes(pickler: Reducing, kind: type) -> Plan | None:
         return None
     if _has_method(kind, "__getstate__") or kind in copyreg.dispatch_table:
         return None
-    of_class = any(type(v) is dict for base in kind.__mro__[:-1] for v in vars(base).values())
-    if of_class and saved_key(pickler, kind) is not None:
-        return reduce_by_attributes
-    if issubclass(kind, dict) or kind in _with_shared_attributes(pickler):
-        return reduce_by_attributes
-    return None
+    held, kinds = _held_attributes(pickler)
+    of_class = {
+        id(content)
+        for base in kind.__mro__[:-1]
+        for content in vars(base).values()
+        if type(content) is dict
+    }
+    if not (of_class or kind in kinds or issubclass(kind, dict)):
+        return None
+
+    shared = held | of_class
+
+    def reduce_by_attributes(_pickler: Reducing, value: Any) -> Any:
+        attributes = _attributes_of(value)
+        if attributes is not value and id(attributes) not in shared:
+            return NotImplemented
+        reduction = value.__reduce_ex__(PROTOCOL)
+        state = reduction[2]
+        if state is not attributes and not (type(state) is tuple and state[0] is attributes):
+            return NotImplemented
+        return (*reduction[:5], adopt_attributes)
+
+    return reduce_by_attributes
 
 
-def _with_shared_attributes(pickler: Reducing) -> set[type]:
-    """Return the classes of those variables whose attributes another variable holds."""
-    known: set[type] | None = pickler.context.kept.get("shared attributes")
+def _held_attributes(pickler: Reducing) -> tuple[set[int], set[type]]:
+    """Return the ids of dictionaries that variables hold, as such or by a proxy, and the classes
+    of those variables whose attributes are among them."""
+    known: tuple[set[int], set[type]] | None = pickler.context.kept.get("held attributes")
     if known is None:
         values = list(pickler.context.namespace.values())
         held = {id(value) for value in values if type(value) is dict}
@@ -320,8 +338,8 @@ def _with_shared_attributes(pickler: Reducing) -> set[type]:
             for value in values
             if type(value) is types.MappingProxyType
         )
-        known = {type(v) for v in values if held and id(_attributes_of(v)) in held}
-        pickler.context.kept["shared attributes"] = known
+        known = held, {type(v) for v in values if held and id(_attributes_of(v)) in held}
+        pickler.context.kept["held attributes"] = known
     return known
 
 
@@ -334,21 +352,6 @@ def _attributes_of(value: Any) -> dict[str, Any] | None:
     except AttributeError:
         return None
     return found
-
-
-_HELD_BY_ONE = 3
-"""References to a dictionary of attributes: the instance's, a local variable, and an argument."""
-
-
-def reduce_by_attributes(_pickler: Reducing, value: Any) -> Any:
-    attributes = _attributes_of(value)
-    if attributes is None or sys.getrefcount(attributes) <= _HELD_BY_ONE:
-        return NotImplemented
-    reduction = value.__reduce_ex__(PROTOCOL)
-    state = reduction[2]
-    if state is not attributes and not (isinstance(state, tuple) and state[0] is attributes):
-        return NotImplemented
-    return (*reduction[:5], adopt_attributes)
 
 
 @restorer
