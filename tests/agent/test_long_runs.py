@@ -17,6 +17,7 @@ from prime_ext.agent.repair import missing_records
 from prime_ext.agent.tools import runs as runs_module
 from prime_ext.context.tokens import count_text
 from prime_ext.errors import PrimeError
+from prime_ext.kernel import execution
 from prime_ext.kernel.client import KernelChannels
 from prime_ext.kernel.notebook_kernel import NotebookKernel
 from prime_ext.session.records import RunEnd, ToolResult
@@ -249,6 +250,7 @@ class TestCodeThatIgnoresInterrupts:
     def no_patience(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(runs_module, "INTERRUPT_SECONDS", 0.3)
         monkeypatch.setattr(runs_module, "STOP_SECONDS", 0.3)
+        monkeypatch.setattr(execution, "_INTERRUPT_SECONDS", 0.3)
 
     async def test_the_model_hears_so_interrupts_again_and_sees_the_end(
         self, new_session: NewSession, jp_root_dir: Path
@@ -461,6 +463,7 @@ class TestEndsThatNoCallWaitsFor:
         self, new_session: NewSession, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(runs_module, "STOP_SECONDS", 0.3)
+        monkeypatch.setattr(execution, "_INTERRUPT_SECONDS", 0.3)
         driver = await new_session()
         await left_running(driver)
         await driver.service.close_session(driver.session)
