@@ -17,6 +17,7 @@ from prime_ext.agent.captures import Captures
 from prime_ext.agent.lifecycle import Lifecycle, Stage
 from prime_ext.agent.service import AgentService
 from prime_ext.agent.session_context import SessionContext
+from prime_ext.agent.tools import runs
 from prime_ext.agent.tools.runs import Runs
 from prime_ext.errors import PrimeError
 from prime_ext.notebook import cell_run
@@ -94,6 +95,7 @@ async def test_outputs_on_their_way_to_the_file_arrive_though_the_server_stops(
     monkeypatch.setattr(Agent, "close", closed)
     monkeypatch.setattr(NotebookWriter, "write_here", slow)
     monkeypatch.setattr(cell_run, "STOP_SECONDS", 0.01)
+    monkeypatch.setattr(runs, "STOP_SECONDS", 0.01)
     cell = nbformat.read(jp_root_dir / notebook, 4).cells[1]
     driver.api.enqueue(reply(call("run_cell", cell_id=cell.id)))
     await driver.send("Run it.")
