@@ -13,7 +13,7 @@ from typing import Any
 from . import classes, digests, packing, patches
 from .pickling import ComponentPickler, Loss, PythonPickler, Reducing, SaveContext
 from .restorers import current, restorer
-from .shared_memory import TensorCameFirst
+from .risk import PickleAgain
 from .sharing import memo_of
 
 
@@ -72,7 +72,7 @@ def combine(roots: list[Any], fast: list[str]) -> str:
 def dump(context: SaveContext, roots: list[Any], kind: Any) -> Component:
     """Pickle the roots one after the other with one memo, by a pickler of class ``kind``."""
     while True:
-        with suppress(TensorCameFirst):
+        with suppress(PickleAgain):
             return _dump(context, roots, kind)
 
 

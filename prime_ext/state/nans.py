@@ -15,7 +15,7 @@ import struct
 import sys
 from typing import Any
 
-from .shared_memory import TensorCameFirst
+from .risk import PickleAgain
 
 LARGEST = 1024 * 1024
 
@@ -27,7 +27,7 @@ _OF_MODULES = (("math", "nan"), ("numpy", "nan"), ("json.decoder", "NaN"), ("cma
 _KEY = "component with NaNs"
 
 
-class NanMet(TensorCameFirst):
+class NanMet(PickleAgain):
     """Raised through the pickler that has written a NaN, to pickle the component again."""
 
 

@@ -157,9 +157,14 @@ def is_plain_function(function: types.FunctionType) -> bool:
 
 
 def is_plain_value(value: Any) -> bool:
-    """Return whether a value is an atom or a tuple of plain values."""
+    """Return whether a value is an atom or a tuple of plain values.
+
+    NaN is not: it does not equal itself, so its identity matters.
+    """
     kind = type(value)
-    return kind in _ATOMS or (kind is tuple and all(map(is_plain_value, value)))
+    return (kind in _ATOMS and value == value) or (
+        kind is tuple and all(map(is_plain_value, value))
+    )
 
 
 def are_plain_annotations(annotations: dict[str, Any]) -> bool:

@@ -55,6 +55,10 @@ class StartOver(BaseException):
     """Raised through a pickler to pickle the component again, with what is known by then."""
 
 
+class PickleAgain(StartOver):
+    """Raised to pickle the component again at once; the reason is on record in the context."""
+
+
 class TrialNeeded(StartOver):
     """Raised through the pickler by the first object of a risky type that was not tried yet."""
 

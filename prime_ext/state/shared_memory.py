@@ -12,7 +12,7 @@ import sys
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Any
 
-from .risk import StartOver
+from .risk import PickleAgain
 
 if TYPE_CHECKING:
     from .pickling import Reducing, SaveContext
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _KEY = "shared_memory"
 
 
-class TensorCameFirst(StartOver):
+class TensorCameFirst(PickleAgain):
     """Raised through the pickler that has saved a tensor with memory that belongs to an array."""
 
 

@@ -33,6 +33,10 @@ renamed = lambda: 1
 renamed.__name__, renamed.__qualname__ = "another", "A.another"
 documented = lambda: 1
 documented.__doc__ = ["not a text"]
+missing = float("nan")
+def is_missing(x, like=missing): return x is like
+class WithMissing:
+    value = missing
 class Plain:
     """Another."""
     limit: int = 3
@@ -73,6 +77,7 @@ from prime_ext import state
 report = state.load(sys.argv[1], globals(), key=b"k" * 32, mode="cold")
 assert report.complete, report
 assert repr(Plain()) == "Plain()" and second() == 2j and plain(2)[0]() == 5.0
+assert is_missing(missing) and WithMissing.value is missing
 assert TwoNames.other is TwoNames.one
 assert add(2) is None and Derived().method("") == 3
 
@@ -105,7 +110,7 @@ def test_what_is_restored_is_what_the_general_way_restores(tmp_path: Path) -> No
         assert loading.returncode == 0
         found.append(json.loads(out))
     assert found[0] == found[1]
-    assert len(found[0]) == 15
+    assert len(found[0]) == 18
 
 
 def test_all_of_them_are_read_back(tmp_path: Path) -> None:
