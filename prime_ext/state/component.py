@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import io
 import sys
+import types
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -126,6 +127,28 @@ class _Live:
         return restore_live, (self._place,)
 
 
+class _Attributes:
+    """Stands for the dictionary of a module's attributes, as after ``constants = vars(math)``."""
+
+    def __init__(self, module: types.ModuleType) -> None:
+        self._module = module
+
+    def __reduce__(self) -> Any:
+        return restore_module_attributes, (self._module,)
+
+
+@restorer
+def restore_module_attributes(module: types.ModuleType) -> dict[str, Any]:
+    return vars(module)
+
+
+def _owner(found: Any) -> types.ModuleType | None:
+    """Return the module whose attributes a dictionary holds."""
+    name = found.get("__name__") if type(found) is dict else None
+    module = sys.modules.get(name) if type(name) is str else None
+    return module if type(module) is types.ModuleType and vars(module) is found else None
+
+
 @restorer
 def restore_live(place: str) -> dict[str, Any]:
     places = {"modules": sys.modules, "builtins": vars(builtins)}
@@ -138,7 +161,8 @@ def _parts(context: SaveContext, roots: list[Any]) -> Iterator[Any]:
         if what == "name":
             found = context.namespace[value]
             place = _ONE_PER_PROCESS.get(id(found)) or (found is context.namespace and _NAMESPACE)
-            yield _Live(place) if place else found
+            module = None if place else _owner(found)
+            yield _Live(place) if place else _Attributes(module) if module else found
         elif what == "patch":
             yield patches.value_at(value)
         else:

@@ -34,6 +34,24 @@ CASES = [
         """,
     ),
     Case(
+        "attributes_of_a_module",
+        "constants own",
+        """
+        import math, sys, types
+        constants = vars(math)
+        made = types.ModuleType("made")
+        made.rate = 1
+        sys.modules["made"] = made
+        own = vars(made)
+        """,
+        """
+        import math, made
+        assert constants is vars(math)
+        own["rate"] += 1
+        assert made.rate == 2
+        """,
+    ),
+    Case(
         "parsed_arguments",
         "arguments settings",
         """
