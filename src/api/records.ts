@@ -120,6 +120,12 @@ export interface IKernelStateInfo {
   off?: boolean;
 }
 
+/** End of a note, which was made ahead of the compaction that may use it. */
+export interface IPrefireEnd extends IBase {
+  kind: 'prefire_end';
+  cost_usd?: number;
+}
+
 export interface ICompactionEnd extends IBase {
   kind: 'compaction_end';
   compaction_id: string;
@@ -131,6 +137,7 @@ export interface ICompactionEnd extends IBase {
   wait_ms?: number;
   compaction_count?: number;
   kernel_state?: IKernelStateInfo;
+  cost_usd?: number;
   summary?: string;
   /** The summary, if it was made and signed by the model API. */
   block?: { content?: string };
@@ -292,6 +299,7 @@ export type SessionRecord =
   | IRunEnd
   | ITurnEnd
   | ICompactionStart
+  | IPrefireEnd
   | ICompactionEnd
   | ISnapshotRecord
   | IRestore

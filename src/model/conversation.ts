@@ -179,6 +179,9 @@ export class Conversation {
         this._live = null;
         this._transcript.endTurn(record);
         break;
+      case 'prefire_end':
+        this._spend(record.cost_usd);
+        break;
       case 'compaction_start':
         this._transcript.add(runningCompaction(record));
         break;
@@ -251,14 +254,19 @@ export class Conversation {
       turn,
       count: this._messages.turn === turn ? this._messages.count + 1 : 1
     };
-    if (typeof record.cost_usd === 'number') {
-      this._facts.costUsd = (this._facts.costUsd ?? 0) + record.cost_usd;
-    }
+    this._spend(record.cost_usd);
     this._setActivity({ retry: null, message: null });
+  }
+
+  private _spend(costUsd: number | undefined): void {
+    if (typeof costUsd === 'number') {
+      this._facts.costUsd = (this._facts.costUsd ?? 0) + costUsd;
+    }
   }
 
   private _compactionEnd(record: ICompactionEnd): void {
     this._transcript.endCompaction(record);
+    this._spend(record.cost_usd);
     this._facts.model = record.model ?? this._facts.model;
     this._facts.provider = record.provider ?? this._facts.provider;
     this._facts.compactionCount =

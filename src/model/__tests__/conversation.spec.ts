@@ -161,13 +161,23 @@ describe('Conversation, from records', () => {
     expect(conversation.snapshot().queue.map(q => q.text)).toEqual(['two']);
   });
 
-  it('adds up the cost of the replies that have one', () => {
+  it('adds up the cost of the replies and summaries that have one', () => {
     const log = new Log();
     log.add('assistant_message', { turn: 't1', content: [], model: 'm' });
     expect(replay(log.records).snapshot().costUsd).toBeNull();
     log.add('assistant_message', { turn: 't1', content: [], cost_usd: 0.25 });
     log.add('assistant_message', { turn: 't1', content: [], cost_usd: 0.5 });
     expect(replay(log.records).snapshot().costUsd).toBe(0.75);
+    log.add('prefire_end', { outcome: 'ok', cost_usd: 0.125 });
+    log.add('compaction_end', {
+      compaction_id: 'c1',
+      outcome: 'ok',
+      trigger: 'auto',
+      tokens_before: 2,
+      tokens_after: 1,
+      cost_usd: 1
+    });
+    expect(replay(log.records).snapshot().costUsd).toBe(1.875);
   });
 });
 
