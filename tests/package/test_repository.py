@@ -14,18 +14,8 @@ from .conftest import ROOT
 
 # Used where it is present: an extra, a part of ipykernel, or what the user's own kernel has loaded.
 OPTIONAL = {
-    *(
-        "IPython",
-        "PIL",
-        "blake3",
-        "h5py",
-        "jax",
-        "lxml",
-        "matplotlib",
-        "matplotlib_inline",
-        "numpy",
-    ),
-    *("pandas", "pyarrow", "fsspec", "pint", "polars", "pycrdt", "pydantic", "sklearn"),
+    *("IPython", "PIL", "blake3", "h5py", "jax", "lxml", "matplotlib", "matplotlib_inline"),
+    *("numpy", "pandas", "pyarrow", "fsspec", "pint", "polars", "pycrdt", "pydantic", "sklearn"),
     *("sqlalchemy", "torch", "xarray", "xgboost", "xxhash"),
 }
 DISTRIBUTIONS = {"zmq": "pyzmq"}
