@@ -33,6 +33,11 @@ export class WideContent {
   }
 
   private _check(): void {
+    const room = this._rendered.clientWidth;
+    if (room === 0) {
+      // Hidden, for a moment, while the theme changes: its size will not be told if it stays.
+      return;
+    }
     const names: [selector: string, name: string][] = [
       ['pre', this._trans.__('Code')],
       [`.${TABLE_FRAME}`, this._trans.__('Table')],
@@ -42,7 +47,6 @@ export class WideContent {
       this._rendered
         .querySelectorAll<HTMLElement>(selector)
         .forEach(element => {
-          const room = this._rendered.clientWidth;
           setReached(element, isWide(element, room) ? name : null);
         });
     }

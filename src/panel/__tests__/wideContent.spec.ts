@@ -63,6 +63,15 @@ describe('WideContent', () => {
     expect(await reached()).toEqual(all);
   });
 
+  it('stays as it is while it is hidden', async () => {
+    node.innerHTML = HTML;
+    const before = await reached();
+    room = 0;
+    jest.spyOn(Element.prototype, 'scrollWidth', 'get').mockReturnValue(0);
+    resized();
+    expect(await reached()).toEqual(before);
+  });
+
   it('keeps the focus that it has', async () => {
     node.innerHTML = HTML;
     await reached();
