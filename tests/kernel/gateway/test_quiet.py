@@ -59,6 +59,7 @@ async def test_a_crash_meanwhile_is_noticed(kernel: NotebookKernel, gateway: Gat
     pid = int(await value(kernel, "__import__('os').getpid()"))
     await until(lambda: model(gateway, kernel)["connections"] == 0)
     os.kill(pid, signal.SIGKILL)
+    await asked_by_another(gateway, kernel)
     await until(lambda: reasons == ["crash"])
     assert kernel.generation == 1
     assert await value(kernel, "1 + 1") == "2"
@@ -78,6 +79,7 @@ async def test_a_crash_is_noticed_if_the_connection_is_not_made_at_once(
 
     monkeypatch.setattr(KernelChannels, "open", fail)
     os.kill(pid, signal.SIGKILL)
+    await asked_by_another(gateway, kernel)
     await until(lambda: kernel.generation == 1)
     assert not failures
     assert kernel.loss == "crash"
@@ -89,6 +91,18 @@ async def test_one_that_was_culled_is_gone(kernel: NotebookKernel, gateway: Gate
     model(gateway, kernel, "DELETE")
     await until(lambda: kernel.state == "none")
     assert kernel.loss != "crash"
+
+
+async def asked_by_another(gateway: Gateway, kernel: NotebookKernel) -> None:
+    """Let another client run something.
+
+    If a kernel that was started again says so before the gateway listens to it, the gateway does
+    not know that it was active until somebody uses it.
+    """
+    other = await another_client(gateway, str(kernel.kernel_id))
+    await other.write_message(json.dumps(execute_request("pass")))
+    await heard(other, "idle", "execute_request")
+    other.close()
 
 
 def execute_request(code: str) -> dict[str, Any]:
