@@ -172,9 +172,7 @@ class Turn:
             await self._answer(calls)
         while True:
             await self._check_caps()
-            if (
-                not self._is_paused
-            ):  # A paused reply goes on only behind the messages it began behind.
+            if not self._is_paused:  # It goes on only behind the messages that it began behind.
                 await self._compact_if_due()
             reply = await self._request()
             calls = [block for block in reply.content if block["type"] == "tool_use"]

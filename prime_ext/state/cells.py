@@ -28,6 +28,11 @@ def texts(namespace: dict[str, Any]) -> Iterator[str]:
             yield "".join(entry[2])
 
 
+def mention(namespace: dict[str, Any], *parts: str) -> bool:
+    """Return whether a cell contains one of the texts."""
+    return any(part in text for text in texts(namespace) for part in parts)
+
+
 def parsed(text: str) -> list[ast.AST]:
     """Return all AST nodes of a cell; none if it is not Python or longer than `_LONGEST`."""
     try:

@@ -171,15 +171,12 @@ def skeleton(key: str, cls: type) -> tuple[Any, ...]:
     """Return the arguments of `restore_skeleton` for a class."""
     slots = None
     basics = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
-    if _is_ordinary(cls):
-        slots = tuple(_own_slots(cls)) if "__slots__" in vars(cls) else None
-        return key, None, cls.__name__, (), basics, slots
-    if structs.is_struct_class(type(cls)):
-        about = structs.description(cls)
-        return key, type(cls), cls.__name__, cls.__bases__, basics, None, about
+    meta, bases = (None, ()) if _is_ordinary(cls) else (type(cls), cls.__bases__)
+    if meta is not None and structs.is_struct_class(meta):
+        return key, meta, cls.__name__, bases, basics, None, structs.description(cls)
     if "__slots__" in vars(cls):
         slots = tuple(_own_slots(cls))
-    return key, type(cls), cls.__name__, cls.__bases__, basics, slots
+    return key, meta, cls.__name__, bases, basics, slots
 
 
 def _own_slots(cls: type) -> Iterator[str]:
@@ -268,7 +265,7 @@ def _builtin_init(meta: type) -> Any:
 _SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 _CODE_LIKE = (types.FunctionType, classmethod, staticmethod, property)
 # __slotnames__ is a cache that pickling itself leaves in a class.
-NOT_CONTENT = (
+_NOT_CONTENT = (
     "__slotnames__",
     "__dict__",
     "__weakref__",
@@ -287,7 +284,7 @@ def contents(cls: type) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]], l
     methods: list[tuple[str, Any]] = []
     attributes: list[tuple[str, Any]] = []
     for name, value in vars(cls).items():
-        if name in NOT_CONTENT:
+        if name in _NOT_CONTENT:
             continue
         if type(value) is types.FunctionType:
             methods.append((name, value))
@@ -298,10 +295,14 @@ def contents(cls: type) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]], l
             continue
         is_method = isinstance(value, _CODE_LIKE)
         (methods if is_method else attributes).append((name, value))
-    registered: list[Any] = []
-    if isinstance(cls, abc.ABCMeta) and _abc is not None:
-        registered = [found for ref in _abc._get_dump(cls)[0] if (found := ref()) is not None]
-    return methods, attributes, registered
+    return methods, attributes, registered_with(cls)
+
+
+def registered_with(cls: Any) -> list[type]:
+    """Return the classes registered with an ABC; none for any other object."""
+    if not isinstance(cls, abc.ABCMeta) or _abc is None:
+        return []
+    return [found for ref in _abc._get_dump(cls)[0] if (found := ref()) is not None]
 
 
 def fill(cls: type, attributes: list[tuple[str, Any]]) -> None:

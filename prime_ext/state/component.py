@@ -134,12 +134,7 @@ class _Attributes:
         self._module = module
 
     def __reduce__(self) -> Any:
-        return restore_module_attributes, (self._module,)
-
-
-@restorer
-def restore_module_attributes(module: types.ModuleType) -> dict[str, Any]:
-    return vars(module)
+        return vars, (self._module,)
 
 
 def _owner(found: Any) -> types.ModuleType | None:

@@ -39,8 +39,7 @@ def _set_xarray(options: dict[str, Any]) -> None:
 
 
 def _is_written(*parts: str) -> bool:
-    """Return whether a cell contains one of the texts."""
-    return any(part in text for text in cells.texts(current_namespace()) for part in parts)
+    return cells.mention(current_namespace(), *parts)
 
 
 def _read_plotly() -> dict[str, Any]:

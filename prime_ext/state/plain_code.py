@@ -103,28 +103,24 @@ class PlainCode:
 
     def _class(self, key: str, cls: type, shared: list[Any]) -> bytes | None:
         """Return the stream of a class and its name; None if the class is not plain."""
-        methods: list[bytes] = []
-        attributes: list[tuple[str, Any]] = []
-        for name, value in vars(cls).items():
-            if name in classes.NOT_CONTENT:
-                continue
-            if type(value) is types.FunctionType:
-                call = self._function(value, shared)
-                if call is None:
-                    return None
-                methods.append(operations.pair(operations.text(name), call))
-                continue
+        methods, attributes, registered = classes.contents(cls)
+        pushed: list[bytes] = []
+        for name, method in methods:
+            call = self._function(method, shared) if type(method) is types.FunctionType else None
+            if call is None:
+                return None
+            pushed.append(operations.pair(operations.text(name), call))
+        for name, value in attributes:
             if name == "__annotations__" and type(value) is dict and are_plain_annotations(value):
                 shared.append(value)
             elif not is_plain_value(value):
                 return None
-            attributes.append((name, value))
         if len(set(map(id, shared))) < len(shared):
             return None  # a method with two names
         return b"".join(
             (
-                operations.whole(operations.items(methods)),
-                pickle.dumps((attributes, []), PROTOCOL),
+                operations.whole(operations.items(pushed)),
+                pickle.dumps((attributes, registered), PROTOCOL),
                 operations.whole(b"%b%b\x85R" % (_RESTORE_CLASS, operations.text(key))),
             )
         )

@@ -46,10 +46,15 @@ _NEVER_SAVED = frozenset({"PRIME_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_
 _INITIAL_ENVIRONMENT = _initial_environment()
 
 
-def capture(context: SaveContext, filters: list[tuple[Any, ...]]) -> dict[str, Any]:
+def capture(
+    context: SaveContext, filters: list[tuple[Any, ...]], unsaved: list[str]
+) -> dict[str, Any]:
     """Return the state of the process as plain data. State that cannot be read is left out.
 
-    ``filters``: the warning filters, read before the save silenced warnings.
+    Parameters
+    ----------
+    filters: the warning filters, read before the save silenced warnings.
+    unsaved: what `unsaved_changes` has found, for a restore to tell.
     """
     state: dict[str, Any] = {
         "history": _safely(functools.partial(history.capture, context)),
@@ -71,7 +76,7 @@ def capture(context: SaveContext, filters: list[tuple[Any, ...]]) -> dict[str, A
         "ipython": _safely(_read_ipython),
         "registered": _safely(lambda: registrations.find(context.namespace)[0]),
         "aliases": _safely(lambda: imported_objects.aliases(context.namespace)),
-        "unsaved": _safely(lambda: _unsaved(context.namespace)),
+        "unsaved": unsaved,
         "autoreload": _safely(_autoreload),
     }
     for module, (read, _) in _LIBRARIES.items():
@@ -82,13 +87,13 @@ def capture(context: SaveContext, filters: list[tuple[Any, ...]]) -> dict[str, A
     return state
 
 
-def _unsaved(namespace: dict[str, Any]) -> list[str]:
-    """Describe what the notebook has set up and a restore does not bring back."""
-    return [
-        *(place.removesuffix("[]") for place in module_changes.find(namespace)[1]),
-        *registrations.find(namespace)[1],
-        *library_settings.lost_handlers(namespace),
-    ]
+def unsaved_changes(namespace: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """Return what the notebook has set up outside its variables and a restore does not bring back.
+
+    That is places in modules (`module_changes`), and descriptions of everything else.
+    """
+    others = [*registrations.find(namespace)[1], *library_settings.lost_handlers(namespace)]
+    return module_changes.find(namespace)[1], others
 
 
 def apply_early(state: dict[str, Any], notes: list[str]) -> None:

@@ -8,7 +8,6 @@ as the patches of modules are (`patches`), and put there again.
 
 from __future__ import annotations
 
-import abc
 import ast
 import copyreg
 import functools
@@ -20,13 +19,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from . import cells
+from .classes import registered_with
 from .deadline import users_handler
 from .namespace import shell
-
-try:
-    _abc: Any = importlib.import_module("_abc")
-except ImportError:  # this interpreter's abc is written in Python
-    _abc = None
 
 Found = Iterator[tuple[str, Any]]
 """Names in a table, and values; several entries may have the same name."""
@@ -104,12 +99,9 @@ def _registering(cell: str) -> frozenset[str]:
 
 
 def _virtual_subclasses(namespace: dict[str, Any]) -> Found:
-    for owner in _owners(namespace) if _abc is not None else ():
-        if isinstance(owner, abc.ABCMeta):
-            registered = [reference() for reference in _abc._get_dump(owner)[0]]
-            own = [kind for kind in registered if kind is not None and _is_own(kind)]
-            for kind in sorted(own, key=_title):
-                yield f"{_title(owner)} {_title(kind)}", (owner, kind)
+    for owner in _owners(namespace):
+        for kind in sorted(filter(_is_own, registered_with(owner)), key=_title):
+            yield f"{_title(owner)} {_title(kind)}", (owner, kind)
 
 
 def _put_subclass(_name: str, value: Any) -> None:

@@ -22,10 +22,8 @@ from . import (
     format,
     library_settings,
     lock,
-    module_changes,
     plain_state,
     process_state,
-    registrations,
     size_budget,
     verification,
     verifier,
@@ -190,7 +188,8 @@ def begin(
         manifest = _draft(namespace, pickled, number, seq, kernelspec)
         report = _report(manifest)
         report.pickling_ms = pickling_ms
-        report.notes.extend(_unsaved_changes(namespace, pickled))
+        places, others = process_state.unsaved_changes(namespace)
+        report.notes.extend(_notes_on(places, others, pickled))
         if strays:
             report.notes.append(
                 f"keys of the namespace that are not names were not saved: {strays}"
@@ -200,7 +199,10 @@ def begin(
                 "The snapshot that was here is damaged or signed with another key. It is set "
                 "aside, and loaded with generation='kept' and its own key."
             )
-        recorded, left_out = plain_state.dump(process_state.capture(pickled.context, filters))
+        unsaved = [*(place.removesuffix("[]") for place in places), *others]
+        recorded, left_out = plain_state.dump(
+            process_state.capture(pickled.context, filters, unsaved)
+        )
         report.notes += left_out
         job = writer.Job(
             directory=target,
@@ -226,9 +228,12 @@ def begin(
     return saving
 
 
-def _unsaved_changes(namespace: dict[str, Any], pickled: Pickled) -> list[str]:
-    """Describe the notebook's changes outside its variables that a restore does not bring back."""
-    reasons = dict.fromkeys(module_changes.find(namespace)[1], "only plain values are")
+def _notes_on(places: list[str], others: list[str], pickled: Pickled) -> list[str]:
+    """Say what is not saved of the notebook's changes outside its variables, and why.
+
+    ``places`` and ``others`` are those of `process_state.unsaved_changes`.
+    """
+    reasons = dict.fromkeys(places, "only plain values are")
     reasons.update(
         (place, why) for (what, place), why in pickled.skipped.items() if what == "patch"
     )
@@ -240,11 +245,10 @@ def _unsaved_changes(namespace: dict[str, Any], pickled: Pickled) -> list[str]:
                 for what, place in component.roots
                 if what == "patch"
             )
-    unnamed = [*registrations.find(namespace)[1], *library_settings.lost_handlers(namespace)]
     return [
         f"{place.removesuffix('[]')} was set by the notebook and is not saved: {why}"
         for place, why in reasons.items()
-    ] + [f"{what} is not saved: run the cell that makes it again" for what in unnamed]
+    ] + [f"{what} is not saved: run the cell that makes it again" for what in others]
 
 
 def _chosen(

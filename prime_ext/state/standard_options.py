@@ -47,8 +47,7 @@ def _set_csv(state: dict[str, Any]) -> None:
 
 def _read_gc() -> tuple[int, ...] | None:
     # The defaults depend on the version, so they are kept only if the notebook has changed them.
-    texts = cells.texts(current_namespace())
-    return gc.get_threshold() if any("set_threshold" in text for text in texts) else None
+    return gc.get_threshold() if cells.mention(current_namespace(), "set_threshold") else None
 
 
 def _set_gc(thresholds: tuple[int, ...]) -> None:

@@ -131,9 +131,10 @@ export class OpenNotebook {
   }
 
   /**
-   * Load changes that were written to disk by others, and show which cells run. Unsaved edits are kept and merged with the
-   * changes of the server and of other pages. If another program has changed the file as well,
-   * nothing is loaded over unsaved edits, and saving will report a conflict.
+   * Load changes that were written to disk by others, and show which cells run. Unsaved edits are
+   * kept and merged with the changes of the server and of other pages. If another program has
+   * changed the file as well, nothing is loaded over unsaved edits, and saving will report a
+   * conflict.
    */
   refresh({ written, running, held = true }: IStanding = {}): Promise<void> {
     return this._inTurn(async () => {
