@@ -84,6 +84,7 @@ class SessionTurns:
                     self._calls,
                     self._approvals,
                     self._work,
+                    self._history.spent,
                 )
                 return (await (run.go_on(so_far) if so_far else run.run())).status
         except asyncio.CancelledError:

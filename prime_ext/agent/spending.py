@@ -5,7 +5,6 @@ What counts as a request of a turn, and what as a summary, is stated in ``sessio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,14 +40,6 @@ class Spending:
         for key, value in usage.items():
             if isinstance(value, int):
                 self.usage[key] = self.usage.get(key, 0) + value
-
-    @classmethod
-    def so_far(cls, records: Sequence[AnyRecord]) -> Spending:
-        """Return the spending of a turn according to its records."""
-        spent = cls()
-        for record in records:
-            spent.observe(record)
-        return spent
 
     def observe(self, record: AnyRecord) -> None:
         """Take in one record of the turn."""

@@ -60,6 +60,8 @@ class Turn:
     ----------
     context:
         Context of the session, in use with the turn's model: what is sent, kept within its limits.
+    spent:
+        Spending of the turn so far, which follows the session's records.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Turn:
         calls: ToolCalls,
         approvals: Approvals,
         work: Work,
+        spent: Spending,
     ) -> None:
         config = services.model_config
         self._turn = turn
@@ -82,7 +85,7 @@ class Turn:
         self._approvals = approvals
         self._work = work
         self._log = services.log
-        self._spent = Spending()
+        self._spent = spent
         self._started = time.monotonic()
         self._is_paused = False
         """Whether the last reply was paused, and its continuation has not come."""
@@ -110,7 +113,6 @@ class Turn:
         records:
             Records that the turn has written so far.
         """
-        self._spent = Spending.so_far(records)
         return await self._run(open_calls(records))
 
     async def _run(self, calls: list[Block]) -> TurnEnd:
@@ -221,7 +223,6 @@ class Turn:
         )
         if answer.decision != "allow":
             raise _LimitReached
-        self._spent.asked()
 
     async def _compact_if_due(self, trigger: str = "threshold") -> None:
         if self._context.asked is not None:
@@ -377,7 +378,6 @@ class Turn:
     ) -> None:
         price = self._context.price
         cost = price.cost(reply.usage) if price else None
-        self._spent.add(reply.usage, cost)
         if reply.cache_miss_reason:
             self._log.info("Prompt cache missed: %s", reply.cache_miss_reason)
         self._session.append(

@@ -100,7 +100,9 @@ def test_turns_and_summaries_together_are_all_that_was_spent() -> None:
     replies = [reply("tool_use", 0.5), reply("end_turn", 0.25), reply("interrupted", None)]
     spent = {"input_tokens": 20, "cache_read_input_tokens": 80, "output_tokens": 30}
     summary = msgspec.structs.replace(compaction("single_pass"), usage=spent, cost_usd=1.0)
-    turn = Spending.so_far(replies)
+    turn = Spending()
+    for record in replies:
+        turn.observe(record)
     found = sums(*replies, summary, *note("a"), TurnEnd(status="interrupted"))
     assert (turn.requests, turn.cost_usd) == (2, 0.75)
     assert found["requests"] == turn.requests
