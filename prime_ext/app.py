@@ -199,6 +199,7 @@ class PrimeExtension(ExtensionApp):
     ) -> SnapshotKeeper:
         from prime_ext.kernel.newest import newest_recorded
         from prime_ext.kernel.snapshot import SnapshotKeeper
+        from prime_ext.kernel.unrestored import recorded_as_lacking
 
         return SnapshotKeeper(
             self._snapshot_files(session.folder),
@@ -209,6 +210,7 @@ class PrimeExtension(ExtensionApp):
             awaits_restore=awaits_restore,
             on_saved=lambda written: self._limit.look() if written else None,
             newest=newest_recorded(session.log),
+            lacks=lambda: recorded_as_lacking(session.log),
         )
 
     def _snapshot_files(self, folder: Path) -> SnapshotFiles:

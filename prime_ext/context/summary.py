@@ -221,7 +221,8 @@ def kernel_note(state: dict[str, Any], *, listed: bool) -> str:
     ----------
     state:
         ``kernel_state`` of a ``compaction_end``: ``status`` is ``current``, ``busy``, ``stale``
-        or ``none``; ``reason``, if given, says why there is no snapshot.
+        or ``none``; ``reason``, if given, says why there is no snapshot, and ``unrestored`` how
+        many variables of a former process the present one lacks.
     listed:
         Whether a list of the live variables follows; it can be made even while a cell runs.
     """
@@ -229,6 +230,8 @@ def kernel_note(state: dict[str, Any], *, listed: bool) -> str:
     reason = str(state.get("reason") or "")
     if status == "none" and reason and reason != NO_KERNEL:
         return f"The kernel runs on and its variables are defined, but not saved: {reason}."
+    if state.get("unrestored") and status != "busy":
+        return _lacking(int(state["unrestored"]), listed=listed)
     if status == "current":
         return (
             "The kernel runs on: variables, functions and imports are still defined as you left "
@@ -251,3 +254,16 @@ def kernel_note(state: dict[str, Any], *, listed: bool) -> str:
             "than they are."
         )
     return "No kernel runs for the notebook, or its variables cannot be read. Check first."
+
+
+def _lacking(count: int, *, listed: bool) -> str:
+    what = (
+        "1 variable of the former one is"
+        if count == 1
+        else f"{count} variables of the former one are"
+    )
+    where = "those listed here" if listed else "what list_variables shows"
+    return (
+        f"The kernel was replaced by a fresh one, and {what} not restored. Rely only on {where}. "
+        "The user can restore what was saved."
+    )

@@ -28,7 +28,7 @@ _END = (
     "wait_ms",
     "compaction_count",
 )
-_KERNEL_STATE = ("status", "snapshot_seq", "age_s")
+_KERNEL_STATE = ("status", "snapshot_seq", "age_s", "unrestored")
 
 
 def register_schemas(event_logger: EventLogger) -> None:

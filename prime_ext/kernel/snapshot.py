@@ -20,6 +20,7 @@ from prime_ext.kernel.refusals import kernel_replaced
 from prime_ext.kernel.restoring import Restored, Restoring, Wanted
 from prime_ext.kernel.snapshot_files import SWITCHED_OFF
 from prime_ext.kernel.state import STATE_SECONDS
+from prime_ext.kernel.unrestored import unrestored
 from prime_ext.session.records import NO_KERNEL, Restore, Snapshot
 from prime_ext.within import acquire_within
 
@@ -57,6 +58,9 @@ class SnapshotKeeper:
         Called after each save with the number of bytes in its record.
     newest:
         The last snapshot according to the session's records.
+    lacks:
+        Whether, according to these records, the variables of a former process were not all
+        restored. It may read the log, and is called in a thread.
     """
 
     def __init__(
@@ -69,6 +73,7 @@ class SnapshotKeeper:
         awaits_restore: Callable[[], bool] = lambda: False,
         on_saved: Callable[[int], None] = lambda _: None,
         newest: Newest | None = None,
+        lacks: Callable[[], bool] = lambda: False,
     ) -> None:
         self.files = files
         self._kernel = kernel
@@ -78,6 +83,7 @@ class SnapshotKeeper:
         self._awaits_restore = awaits_restore
         self._on_saved = on_saved
         self._newest = newest or Newest()
+        self._lacks = lacks
         self.is_put_off = False
         """Whether the last capture was put off because the kernel's process had been replaced. One
         is due once the variables are restored."""
@@ -426,7 +432,11 @@ class SnapshotKeeper:
         return missed(self._kernel.lost_runs, created, self._captured if is_newest else None)
 
     async def kernel_state(self) -> dict[str, Any]:
-        """Return the present state of kernel and snapshot, in the format of `told_state`."""
+        """Return the present state of kernel and snapshot, in the format of `told_state`.
+
+        ``unrestored``, if given, is the number of variables that were saved of a former process
+        and are not in the present one.
+        """
         await self._kernel.find()
         now = self._kernel.moment
         state = self._kernel.state
@@ -441,7 +451,17 @@ class SnapshotKeeper:
         if status == "current" and self._newest.is_lost(manifest):
             status = "stale"
         reason = unavailable or (NO_KERNEL if status == "none" else None)
-        return told_state(status, manifest, reason, is_off=self.off is not None)
+        told = told_state(status, manifest, reason, is_off=self.off is not None)
+        missing = 0 if status == "none" else await asyncio.to_thread(self._unrestored, now)
+        return {**told, "unrestored": missing} if missing else told
+
+    def _unrestored(self, now: Moment) -> int:
+        """Return how many variables of a former process the present one lacks, if that is known."""
+        if self._captured is None or not self._lacks():
+            return 0
+        generations = self.files.manifests()
+        of_this_process = now.same_process(self._captured)
+        return len(unrestored(generations, of_this_process=of_this_process))
 
     async def inventory(self) -> list[dict[str, Any]]:
         """Return the live variables, as `NotebookKernel.variables`; empty if no kernel runs.

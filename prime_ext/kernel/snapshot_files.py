@@ -124,15 +124,22 @@ class SnapshotFiles:
         They are in the order of the generations, so a snapshot that was just imported comes first,
         no matter how old it is.
         """
+        return [_described(*found) for found in self._loadable().values()]
+
+    def manifests(self) -> Sequence[Manifest]:
+        """Return the manifests of the restorable snapshots, in the same order."""
+        return [manifest for manifest, _ in self._loadable().values()]
+
+    def _loadable(self) -> dict[str, tuple[Manifest, str]]:
+        """Return id → manifest and generation, each snapshot once."""
         from prime_ext.state.format import generations
 
-        listed: dict[str, dict[str, Any]] = {}
+        found: dict[str, tuple[Manifest, str]] = {}
         for generation in generations(self.folder):
-            manifest = self.manifest(generation)
-            if manifest is None or manifest.id in listed or manifest.signature != "valid":
-                continue
-            listed[manifest.id] = _described(manifest, generation)
-        return [*listed.values()]
+            manifest = self._intact(generation)
+            if manifest is not None:
+                found.setdefault(manifest.id, (manifest, generation))
+        return found
 
     def restorable(self, newest: Newest) -> Sequence[dict[str, Any]]:
         """Return what `list` returns, the current snapshot first.

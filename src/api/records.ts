@@ -114,6 +114,8 @@ export interface IKernelStateInfo {
   names?: Record<string, number>;
   /** Age of the last snapshot in seconds. */
   age_s?: number;
+  /** Number of variables of a former process that the present one lacks. */
+  unrestored?: number;
   /** Why there is no snapshot. */
   reason?: string;
   /** Whether a user has switched snapshots off. */

@@ -5,7 +5,7 @@ import { age } from './format';
 
 /**
  * Return the line about the outcome of a compaction. It says that the kernel state is preserved
- * only if the snapshot is current.
+ * only if the snapshot is current and a restart has left no variable behind.
  */
 export function compactionLine(
   item: ICompactionItem,
@@ -30,10 +30,17 @@ export function compactionLine(
 }
 
 function reducedLine(item: ICompactionItem, trans: TranslationBundle): string {
-  const { status, age_s, off } = item.kernelState;
+  const { status, age_s, off, unrestored } = item.kernelState;
   if (off) {
     return trans.__(
       '[compaction] context reduced; variables are not saved, snapshots are off'
+    );
+  }
+  if (unrestored) {
+    return trans._n(
+      '[compaction] context reduced; %1 variable of the former kernel is not restored',
+      '[compaction] context reduced; %1 variables of the former kernel are not restored',
+      unrestored
     );
   }
   const snapshot = typeof age_s === 'number' ? age(age_s, trans) : null;

@@ -34,6 +34,7 @@ from prime_ext.kernel.missed_runs import Run
 from prime_ext.session.records import (
     AnyRecord,
     AssistantMessage,
+    CompactionEnd,
     Interrupt,
     Restore,
     RestoreStart,
@@ -194,6 +195,50 @@ async def test_asked_after_a_crash_if_a_person_wants_it_so(
     assert "NameError" in await ran(session, "print(x)")
     await service.restore(session.session, offer.snapshot_id, None, False, "ada")
     assert "7" in await ran(session, "print(x)")
+
+
+async def compacted(session: Driver, service: AgentService) -> CompactionEnd:
+    """Compact a session that is worth it, and return the record of the end."""
+    session.api.enqueue(reply("It could be said at length. " * 500))
+    await session.ask("Say more.")
+    after = session.session.log.last_seq
+    session.api.enqueue(reply("<decisions>x is needed.</decisions>"))
+    await service.compact(session.session, "Keep x.", "ada")
+    record = await session.record("compaction_end", after=after)
+    assert isinstance(record, CompactionEnd)
+    assert record.outcome == "ok", record.reason
+    return record
+
+
+@pytest.mark.parametrize("restore", ["ask", "never"])
+async def test_nothing_is_called_preserved_while_a_fresh_kernel_lacks_it(
+    new_session: NewSession,
+    service: AgentService,
+    jp_serverapp: ServerApp,
+    notebook: str,
+    restore: str,
+) -> None:
+    session = await new_session(restore=restore)
+    saved_before = await saved(session, "x, y, mine = 7, 8, 9")
+    await kill(jp_serverapp, notebook)
+    await session.record("restore")
+    # A snapshot of the fresh kernel is current, and holds none of the three.
+    await ran(session, "mine = 10")
+    await (await service.agent(session.session)).variables.snapshot(None)
+    end = await compacted(session, service)
+    assert (end.kernel_state["status"], end.kernel_state["unrestored"]) == ("current", 2)
+    assert end.summary is not None
+    assert "2 variables of the former one are not restored" in end.summary
+    assert "Nothing has to be run again" not in end.summary
+    # What is set again, or restored, is there.
+    await ran(session, "y = 8")
+    await (await service.agent(session.session)).variables.snapshot(None)
+    assert (await compacted(session, service)).kernel_state["unrestored"] == 1
+    assert saved_before.snapshot_id is not None
+    await service.restore(session.session, saved_before.snapshot_id, None, False, "ada")
+    end = await compacted(session, service)
+    assert end.kernel_state["status"] == "current"
+    assert "unrestored" not in end.kernel_state
 
 
 @contextlib.asynccontextmanager

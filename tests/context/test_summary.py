@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from typing import Any
 
 import pytest
 
@@ -58,9 +59,12 @@ def test_nothing_that_was_said_can_close_the_summary() -> None:
         ({"status": "none", "reason": NO_KERNEL}, "No kernel runs"),
         ({"status": "none", "reason": "snapshots are off"}, "not saved: snapshots are off."),
         ({}, "No kernel runs"),
+        ({"status": "current", "unrestored": 1}, "1 variable of the former one is not restored"),
+        ({"status": "stale", "unrestored": 2}, "2 variables of the former one are not restored"),
+        ({"status": "busy", "unrestored": 2}, "busy"),
     ],
 )
-def test_what_is_said_of_the_kernel_is_so(state: dict[str, str], said: str) -> None:
+def test_what_is_said_of_the_kernel_is_so(state: dict[str, Any], said: str) -> None:
     assert said in kernel_note(state, listed=False)
 
 

@@ -27,6 +27,7 @@ END: dict[str, Any] = {
         "status": "current",
         "snapshot_seq": 41,
         "age_s": 0.4,
+        "unrestored": 2,
         "names": {"verified": 12, "skipped": ["secret_variable"]},
         "note": "secret",
     },
@@ -66,6 +67,7 @@ def test_start_and_end(event_logger: EventLogger, sink: StringIO) -> None:
         "status": "current",
         "snapshot_seq": 41,
         "age_s": 0.4,
+        "unrestored": 2,
         "names": {"verified": 12, "skipped": 1},
     }
     assert "secret" not in sink.getvalue()

@@ -320,6 +320,14 @@ describe('compactionLine', () => {
     [{ status: 'busy' }, 'kernel busy, no snapshot yet'],
     [{ status: 'stale', age_s: 7200 }, 'last kernel snapshot 2 h ago'],
     [{ status: 'none' }, 'no kernel state to preserve'],
+    [
+      { status: 'current', unrestored: 1 },
+      '1 variable of the former kernel is not restored'
+    ],
+    [
+      { status: 'current', unrestored: 3 },
+      '3 variables of the former kernel are not restored'
+    ],
     [{}, 'no kernel state to preserve']
   ])('never says so otherwise: %j', (kernelState, expected) => {
     const line = compactionLine(
