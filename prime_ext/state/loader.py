@@ -327,6 +327,7 @@ class Loader:
             self.context.namespace.update(values)
             problem = verification.join(*self.context.missed)
             if problem:
+                self._note_damaged(record, problem)
                 self._tell_degraded(values, restored, problem)
             return
         except BaseException as error:
@@ -343,8 +344,7 @@ class Loader:
         if later is not None and not isinstance(problem, _Fatal):
             later.append(record)
             return
-        keys = [value for what, value in record.roots if what == "class"]
-        self._damaged.update(dict.fromkeys(keys, problem))
+        keys = self._note_damaged(record, problem)
         if isinstance(problem, _Fatal):
             _unfilled.update(keys)
         else:
@@ -361,6 +361,12 @@ class Loader:
                 if is_interrupt(error):
                     raise  # any other error: report the first problem
         restored.failed.update(dict.fromkeys(own, problem))
+
+    def _note_damaged(self, record: ComponentRecord, problem: str) -> list[str]:
+        """Note the classes whose contents are in a component, and return their keys."""
+        keys = [value for what, value in record.roots if what == "class"]
+        self._damaged.update(dict.fromkeys(keys, problem))
+        return keys
 
     def _tell_damaged_classes(self, record: ComponentRecord, restored: Restored) -> None:
         for key in record.uses:

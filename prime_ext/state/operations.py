@@ -45,11 +45,14 @@ def restorer(name: str) -> bytes:
     return b"%b%b\x93" % (text(ALIAS), text(name))
 
 
-def items(pushed: list[bytes]) -> bytes:
-    """Return the operations that push a list of objects."""
-    return b"](%be" % b"".join(pushed) if pushed else b"]"
+def texts(values: list[str]) -> bytes:
+    """Return the operations that push a list of strings."""
+    return b"](%be" % b"".join(map(text, values)) if values else b"]"
 
 
-def pair(one: bytes, other: bytes) -> bytes:
-    """Return the operations that push a tuple of two objects."""
-    return b"%b%b\x86" % (one, other)
+_TUPLE = (b")", b"\x85", b"\x86", b"\x87")
+
+
+def call(function: bytes, arguments: bytes, count: int) -> bytes:
+    """Return the operations that call a function with ``count`` arguments, at most three."""
+    return b"%b%b%bR" % (function, arguments, _TUPLE[count])

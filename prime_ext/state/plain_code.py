@@ -6,7 +6,8 @@ while they are pickled, and nothing is lost. So they need no pickler: `marshal` 
 and their values, and the few operations around these are always the same (`operations`).
 
 A function is one call of `restore_plain_code`. A class has the parts that `component` writes for
-any class: its methods, the rest of its contents, and the class itself for its name.
+any class: its methods, by one call of `restore_plain_methods`, the rest of its contents, and the
+class itself for its name.
 """
 
 from __future__ import annotations
@@ -21,23 +22,22 @@ from typing import Any
 from . import classes, operations
 from .pickling import PROTOCOL, ComponentPickler, SaveContext
 from .reducers_functions import (
+    MARSHAL_FORMAT,
     are_plain_annotations,
     is_importable,
     is_plain_function,
     is_plain_value,
     remember_source,
     restore_plain_code,
+    restore_plain_methods,
 )
 
 Root = tuple[str, str]
 
-_WITHOUT_IDENTITY = 0
-"""Marshal's format that does not tell apart interned, repeated and other strings: which of them are
-differs between processes."""
-
 _TEXT = (str, type(None))
 
 _RESTORE_CODE = operations.restorer(restore_plain_code.__name__)
+_RESTORE_METHODS = operations.restorer(restore_plain_methods.__name__)
 _RESTORE_CLASS = operations.restorer(classes.restore_class.__name__)
 
 
@@ -48,6 +48,8 @@ class PlainCode:
         self._context = context
         self._registrar = ComponentPickler(io.BytesIO(), context)
         self._main = vars(sys.modules["__main__"])
+        self._files: set[str] = set()
+        """File names whose source has been remembered, if there is one."""
         tag: str | None = sys.implementation.cache_tag
         self._cache_tag = operations.NONE if tag is None else operations.text(tag)
 
@@ -64,8 +66,10 @@ class PlainCode:
         shared: list[Any] = []
         try:
             if len(roots) == 1 and type(value) is types.FunctionType:
-                call = self._function(value, shared)
-                return None if call is None else (operations.whole(call), set(), shared)
+                values = self._values(value, shared)
+                if values is None:
+                    return None
+                return self._made_by(_RESTORE_CODE, values), set(), shared
             if len(roots) == 2 and type(value) is type and roots[0][0] == "class":
                 key = roots[0][1]
                 if self._context.classes.get(key) is value:
@@ -75,41 +79,45 @@ class PlainCode:
             return None  # the general way will get the same error and report it
         return None
 
-    def _function(self, function: types.FunctionType, shared: list[Any]) -> bytes | None:
-        """Return the call that makes a function again, and add its objects that others may share.
+    def _values(self, function: types.FunctionType, shared: list[Any]) -> tuple[Any, ...] | None:
+        """Return what makes a function again, and add its objects that others may share.
 
         None if the function is not plain.
         """
-        if is_importable(self._registrar, function) or not is_plain_function(function):
+        module = function.__module__
+        if module != "__main__" and is_importable(self._registrar, function):
+            return None
+        if not is_plain_function(function):
             return None
         scope = function.__globals__
         place = None if scope is self._context.namespace else "__main__"
         if place is not None and scope is not self._main:
             return None
-        document, module = function.__doc__, function.__module__
+        document = function.__doc__
         if type(document) not in _TEXT or type(module) not in _TEXT:
             return None
         code = function.__code__
-        remember_source(self._context, code)
+        if code.co_filename not in self._files:
+            self._files.add(code.co_filename)
+            remember_source(self._context, code)
         shared.append(function)
         annotations = function.__annotations__
         if annotations:
             shared.append(annotations)
         told = _told(annotations) if annotations else None
         name, qualified, defaults = function.__name__, function.__qualname__, function.__defaults__
-        values = (code, place, name, qualified, module, document, defaults, told)
-        written = operations.data(marshal.dumps(values, _WITHOUT_IDENTITY))
-        return b"%b%b%b\x86R" % (_RESTORE_CODE, written, self._cache_tag)
+        return code, place, name, qualified, module, document, defaults, told
 
     def _class(self, key: str, cls: type, shared: list[Any]) -> bytes | None:
         """Return the stream of a class and its name; None if the class is not plain."""
         methods, attributes, registered = classes.contents(cls)
-        pushed: list[bytes] = []
+        names, written = [], []
         for name, method in methods:
-            call = self._function(method, shared) if type(method) is types.FunctionType else None
-            if call is None:
+            values = self._values(method, shared) if type(method) is types.FunctionType else None
+            if values is None:
                 return None
-            pushed.append(operations.pair(operations.text(name), call))
+            names.append(name)
+            written.append(values)
         for name, value in attributes:
             if name == "__annotations__" and type(value) is dict and are_plain_annotations(value):
                 shared.append(value)
@@ -119,11 +127,20 @@ class PlainCode:
             return None  # a method with two names
         return b"".join(
             (
-                operations.whole(operations.items(pushed)),
+                self._made_by(_RESTORE_METHODS, written, operations.texts(names)),
                 pickle.dumps((attributes, registered), PROTOCOL),
-                operations.whole(b"%b%b\x85R" % (_RESTORE_CLASS, operations.text(key))),
+                operations.whole(operations.call(_RESTORE_CLASS, operations.text(key), 1)),
             )
         )
+
+    def _made_by(self, restorer: bytes, values: Any, first: bytes = b"") -> bytes:
+        """Return a pickle that calls a restorer with marshalled values and the bytecode's tag.
+
+        ``first`` pushes an argument that comes before these.
+        """
+        written = operations.data(marshal.dumps(values, MARSHAL_FORMAT))
+        arguments = b"%b%b%b" % (first, written, self._cache_tag)
+        return operations.whole(operations.call(restorer, arguments, 3 if first else 2))
 
 
 def _told(annotations: dict[str, Any]) -> list[tuple[str, Any]]:

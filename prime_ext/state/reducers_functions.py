@@ -18,6 +18,7 @@ from typing import Any
 from .pickling import Reducing, SaveContext, import_module
 from .plans import reduces
 from .restorers import ALIAS, RESTORERS, current, restorer
+from .unrestorable import missed
 
 _FUNCTION_ATTRIBUTES = (
     "__defaults__",
@@ -151,7 +152,7 @@ def is_plain_function(function: types.FunctionType) -> bool:
         and function.__kwdefaults__ is None
         and not function.__dict__
         and (not function.__defaults__ or is_plain_value(function.__defaults__))
-        and not getattr(function, "__type_params__", ())
+        and not (sys.version_info >= (3, 12) and function.__type_params__)
         and are_plain_annotations(function.__annotations__)
     )
 
@@ -255,15 +256,35 @@ def _plain_function(
 
 @restorer
 def restore_plain_code(data: bytes, cache_tag: str) -> Any:
-    """Make a function that `plain_code` saved; a type among its annotations is a tuple there."""
+    """Make a function that `plain_code` saved."""
     _check_bytecode(cache_tag)
-    code, scope, name, qualname, *more, annotations = marshal.loads(data)
+    return _of_values(*marshal.loads(data))
+
+
+@restorer
+def restore_plain_methods(names: list[str], data: bytes, cache_tag: str) -> list[tuple[str, Any]]:
+    """Make the methods of a class that `plain_code` saved.
+
+    If this Python cannot run them, each is a placeholder; the class is there all the same.
+    """
+    problem = _foreign_bytecode(cache_tag)
+    if problem:
+        return [(name, missed("function", f"ImportError: {problem}", name)) for name in names]
+    made = [_of_values(*values) for values in marshal.loads(data)]
+    return list(zip(names, made))  # noqa: B905 - Python 3.9
+
+
+def _of_values(
+    code: types.CodeType, scope: str | None, name: str, qualname: str, *more: Any
+) -> Any:
+    """Make a function; a type among its annotations is a tuple with the name of the type."""
+    *others, annotations = more
     if annotations is not None:
         annotations = {
             parameter: getattr(builtins, told[0]) if type(told) is tuple else told
             for parameter, told in annotations
         }
-    return _plain_function(code, scope, name, qualname, *more, annotations)
+    return _plain_function(code, scope, name, qualname, *others, annotations)
 
 
 @restorer
@@ -294,13 +315,14 @@ def reduce_code(pickler: Reducing, code: types.CodeType) -> Any:
     return restore_code, (_marshalled(code), sys.implementation.cache_tag)
 
 
-def _marshalled(code: types.CodeType) -> bytes:
-    """Marshal code so that equal code gives equal bytes.
+MARSHAL_FORMAT = 2
+"""Marshal's newest format in which equal values give equal bytes: later ones tell apart interned,
+repeated and other objects, and which of them are differs between processes."""
 
-    Format 2 has no back references, whose use depends on reference counts.
-    """
+
+def _marshalled(code: types.CodeType) -> bytes:
     try:
-        return marshal.dumps(code, 2)
+        return marshal.dumps(code, MARSHAL_FORMAT)
     except ValueError:  # format 2 lacks the type of a constant
         return marshal.dumps(code)
 
@@ -313,10 +335,14 @@ def restore_code(data: bytes, cache_tag: str) -> types.CodeType:
 
 
 def _check_bytecode(cache_tag: str) -> None:
-    if cache_tag != sys.implementation.cache_tag:
-        raise ImportError(
-            f"it holds bytecode of {cache_tag}, which {sys.implementation.cache_tag} cannot run"
-        )
+    problem = _foreign_bytecode(cache_tag)
+    if problem:
+        raise ImportError(problem)
+
+
+def _foreign_bytecode(cache_tag: str) -> str:
+    own = sys.implementation.cache_tag
+    return "" if cache_tag == own else f"it holds bytecode of {cache_tag}, which {own} cannot run"
 
 
 @reduces(types.CellType)

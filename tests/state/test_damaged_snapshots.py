@@ -285,3 +285,5 @@ def test_other_python_version(tmp_path: Path, key: bytes) -> None:
     with pytest.raises(state.UnrestorableError):
         namespace["function"](1)
     assert type(namespace["it"]) is namespace["Kind"]
+    with pytest.raises(state.UnrestorableError):
+        namespace["it"].method()
