@@ -55,7 +55,8 @@ def _read_back(pickled: Pickled, candidates: list[Component], seconds: float) ->
             skeleton_keys=pickled.skeleton_keys,
             modules=dict(pickled.context.modules),
         )
-        job = writer.Job(directory, key, components, pickled.skeletons, b"", manifest)
+        placed = writer.place_small(components)
+        job = writer.Job(directory, key, placed, pickled.skeletons, b"", manifest)
         writer.write(job, lambda _slow: None)
         verifier.run(directory, key, seconds)
         results = verification.read(directory, key)

@@ -227,10 +227,19 @@ class HeadBuilder:
         self._size += len(stream)
         return extent
 
+    def join(self) -> None:
+        """Make one piece of all streams, so that they need not be kept one by one."""
+        self._parts = [b"".join(self._parts)]
+
+    def copy(self) -> HeadBuilder:
+        """Return a builder that goes on from here."""
+        other = HeadBuilder()
+        other._parts, other._size = self._parts[:], self._size
+        return other
+
     def finish(self, encoded: bytes, key: bytes) -> list[bytes | memoryview]:
         """Return the complete, signed head in pieces. ``encoded`` is `Manifest.encode`'s result."""
-        streams = b"".join(self._parts)  # one piece instead of thousands of small ones
-        content = [streams, encoded, _LENGTHS.pack(self._size, len(encoded))]
+        content = [*self._parts, encoded, _LENGTHS.pack(self._size, len(encoded))]
         return [*content, signing.sign(key, *content), END_MAGIC]
 
 

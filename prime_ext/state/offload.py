@@ -173,9 +173,10 @@ class Writing:
         if self.kind == "thread":
             job.hold_moment()
         if self._forked is not None and not wait:
-            # The child has all it needs. Drop the job here: it would keep the user's objects
-            # alive, and its buffers would prevent arrays from being resized.
-            self._job = None
+            # The child has all it needs. The job must not keep the user's objects alive, nor
+            # prevent arrays from being resized. The rest is freed when the child has ended: until
+            # then, that would copy the memory pages that they share.
+            job.release()
 
     def start(self) -> None:
         """Write unless a child does, and wait for the result, here or in a thread."""
@@ -201,7 +202,12 @@ class Writing:
             outcome = error
         self._done(outcome, self.kind)
         if self._forked is not None:
-            threading.Thread(target=self._forked.reap, daemon=True).start()
+            threading.Thread(target=self._reap, daemon=True).start()
+
+    def _reap(self) -> None:
+        assert self._forked is not None
+        self._forked.reap()
+        self._job = None
 
     def _write_here(self) -> Written:
         assert self._job is not None

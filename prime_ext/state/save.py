@@ -204,11 +204,16 @@ def begin(
             process_state.capture(pickled.context, filters, unsaved)
         )
         report.notes += left_out
+        skeletons = pickled.skeletons
+        components = writer.place_small(pickled.components)
+        # What was only needed until here is freed before the fork, because afterwards that would
+        # copy the memory pages that the child shares. `Writing` keeps the job for the same reason.
+        del pickled
         job = writer.Job(
             directory=target,
             key=key,
-            components=pickled.components,
-            skeletons=pickled.skeletons,
+            components=components,
+            skeletons=skeletons,
             process_state=recorded,
             manifest=manifest,
             last=last,
@@ -222,7 +227,6 @@ def begin(
         # Fork while garbage collection is still off: there are many new objects by now, so a
         # collection would take long, and it would find nothing.
         writing = Writing(job, fork=fork and forking.is_safe(), wait=wait, done=saving._finish)
-        del pickled, job, manifest
     writing.start()
     report.pause_ms = monotonic_ms(started)
     return saving

@@ -24,11 +24,28 @@ from .segments import Progress
 
 
 @dataclass
+class Placed:
+    """The components of a snapshot, of which the small ones have their place already.
+
+    Attributes
+    ----------
+    records: all components in order; None for a large one.
+    large: index → large component.
+    head: the streams of the small ones.
+    """
+
+    records: list[ComponentRecord | None] = field(default_factory=list)
+    large: dict[int, Component] = field(default_factory=dict)
+    head: HeadBuilder = field(default_factory=HeadBuilder)
+
+
+@dataclass
 class Job:
     """Everything a writer needs, so that a forked child looks nothing else up.
 
     Attributes
     ----------
+    components: what is to be written.
     manifest: complete except for extents, fingerprints and sizes.
     last: manifest of the current head, or ``None``.
     last_intact: false if there is a current head that cannot be read.
@@ -44,7 +61,7 @@ class Job:
 
     directory: Path
     key: bytes
-    components: list[Component]
+    components: Placed
     skeletons: bytes
     process_state: bytes
     manifest: Manifest
@@ -58,7 +75,12 @@ class Job:
 
     def hold_moment(self) -> None:
         """Record digests of all buffers, for a writer that runs while the objects may change."""
-        self.moment = [packing.fast(b) for c in self.components for b in c.buffers]
+        self.moment = [packing.fast(b) for c in self.components.large.values() for b in c.buffers]
+
+    def release(self) -> None:
+        """Let go of the user's objects, which the forked child has its own copies of."""
+        self.components.large.clear()
+        self.under_way.clear()
 
 
 @dataclass
@@ -165,14 +187,45 @@ def _next_segment(data: Path) -> str:
     return f"seg-{max(numbers, default=0) + 1}.bin"
 
 
+def place_small(components: list[Component]) -> Placed:
+    """Collect the streams of small components in a head.
+
+    There may be thousands of them. This is done before a fork, as each takes only microseconds,
+    and the child would copy the memory page of nearly every one to count a reference to it.
+    """
+    placed = Placed()
+    for index, component in enumerate(components):
+        if component.buffers or len(component.stream) >= segments.MIN_STREAM:
+            placed.large[index] = component
+            placed.records.append(None)
+        else:
+            stream = placed.head.add(component.stream, digests.fast(component.stream))
+            placed.records.append(_record(component, stream, []))
+    placed.head.join()
+    return placed
+
+
+def _record(component: Component, stream: Extent, buffers: list[Extent]) -> ComponentRecord:
+    fast = [stream.fast, *(extent.fast for extent in buffers)]
+    return ComponentRecord(
+        roots=component.roots,
+        tier=component.tier,
+        stream=stream,
+        buffers=buffers,
+        fingerprint=combine(component.roots, fast),
+        uses=sorted(component.used_classes),
+        packed=component.packed,
+    )
+
+
 def _lay_out(
     job: Job, segment: segments.SegmentWriter, progress: Progress
 ) -> tuple[Manifest, HeadBuilder]:
-    """Write new data to the segment, and collect small streams in a head."""
+    """Write new data to the segment, and complete the head and the manifest."""
     data = job.directory / format.DATA_NAME
     stored = segments.reusable(job.last, data)
     reader = segments.SegmentReader(data)
-    head = HeadBuilder()
+    head = job.components.head.copy()
 
     lengths = {length for _, length in stored}
     moment = iter(job.moment or ())
@@ -205,23 +258,17 @@ def _lay_out(
 
     manifest = job.manifest
     manifest.components = []
-    for component in job.components:
+    for index, record in enumerate(job.components.records):
+        if record is not None:
+            manifest.components.append(record)
+            continue
+        component = job.components.large[index]
         stream = place_stream(component.stream)
         buffers = []
         for buffer in component.buffers:
             view = buffer if isinstance(buffer, Pack) else buffer.raw()
             buffers.append(place(view, digests.STRONG, next(moment, None)))
-        manifest.components.append(
-            ComponentRecord(
-                roots=component.roots,
-                tier=component.tier,
-                stream=stream,
-                buffers=buffers,
-                fingerprint=combine(component.roots, [stream.fast, *(e.fast for e in buffers)]),
-                uses=sorted(component.used_classes),
-                packed=component.packed,
-            )
-        )
+        manifest.components.append(_record(component, stream, buffers))
     manifest.skeletons = place_stream(job.skeletons)
     manifest.process_state = place_stream(job.process_state)
     manifest.fingerprint = fingerprint_of(manifest)

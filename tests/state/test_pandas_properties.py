@@ -25,7 +25,7 @@ DERIVATIONS: dict[str, Callable[[Any], Any]] = {
     "copy": lambda frame: frame.copy(),
     "renamed": lambda frame: frame.rename(columns=str.upper),
     "indexed": lambda frame: frame.set_index(frame.columns[0], drop=False),
-    "index as column": lambda frame: frame.reset_index(),
+    "index as column": lambda frame: frame.reset_index(names=f"index{frame.shape[1]}"),
     "assigned": lambda frame: frame.assign(more=1.0),
     "index of a column": lambda frame: pd.Index(frame.iloc[:, 0]),
     "array of a column": lambda frame: frame.iloc[:, 0].to_numpy(),
