@@ -7,6 +7,7 @@ import collections
 import contextvars
 import gc
 import hashlib
+import importlib
 import queue
 import sys
 import threading
@@ -287,42 +288,32 @@ def restore_class_proxy(cls: type) -> Any:
 # --- typing ---------------------------------------------------------------------------------
 
 
-@reduces(typing.TypeVar)
+@reduces(typing.TypeVar, "typing:ParamSpec", "typing:TypeVarTuple")
 def reduce_typevar(pickler: Reducing, value: Any) -> Any:
     if _is_module_attribute(pickler, value):
         return NotImplemented
-    args = (
-        value.__name__,
-        value.__bound__,
-        value.__constraints__,
-        value.__covariant__,
-        value.__contravariant__,
-        value.__module__,
-    )
-    return restore_typevar, args
+    kind = type(value).__name__
+    constraints = getattr(value, "__constraints__", ())
+    options = {
+        option: found
+        for option in ("bound", "covariant", "contravariant", "infer_variance")
+        if (found := getattr(value, f"__{option}__", None))
+    }
+    if hasattr(value, "has_default") and value.has_default():
+        options["default"] = value.__default__
+    return restore_typevar, (kind, value.__name__, constraints, options, value.__module__)
 
 
 @restorer
 def restore_typevar(
-    name: str, bound: Any, constraints: Any, covariant: bool, contravariant: bool, module: str
+    kind: str, name: str, constraints: Any, options: dict[str, Any], module: str
 ) -> Any:
-    made = typing.TypeVar(  # type: ignore[misc]
-        name, *constraints, bound=bound, covariant=covariant, contravariant=contravariant
-    )
-    made.__module__ = module
-    return made
-
-
-@reduces("typing:ParamSpec", "typing:TypeVarTuple")
-def reduce_other_typevar(pickler: Reducing, value: Any) -> Any:
-    if _is_module_attribute(pickler, value):
-        return NotImplemented
-    return restore_other_typevar, (type(value).__name__, value.__name__, value.__module__)
-
-
-@restorer
-def restore_other_typevar(kind: str, name: str, module: str) -> Any:
-    made = getattr(typing, kind)(name)
+    if sys.version_info < (3, 12):
+        options.pop("infer_variance", None)  # it matters to type checkers only
+    makers: Any = typing
+    if "default" in options and sys.version_info < (3, 13):
+        makers = importlib.import_module("typing_extensions")
+    made = getattr(makers, kind)(name, *constraints, **options)
     made.__module__ = module
     return made
 

@@ -130,6 +130,34 @@ assert Plain.__value__ == int | str and Plain.__module__ == "__main__"
 assert function.__annotations__["x"] is Plain
 """
 
+SAVE_PARAMETERS = """
+import sys, typing
+from prime_ext import state
+def first[T: (int, str), *Ts, **P](x: T, *more: *Ts) -> list[T]: return [x]
+class Box[T]:
+    def get[U](self, x: T, y: U) -> T: return x
+Call = typing.ParamSpec("Call", covariant=True)
+if sys.version_info >= (3, 13):
+    exec("def later[T = int, **P = [int], *Ts = *tuple[int]](x: T): return x")
+names = [name for name in globals() if name not in ("state", "sys") and name[0] != "_"]
+report = state.save(sys.argv[1], key=b"k" * 32, verify="wait", names=names)
+assert {status.status for status in report.names.values()} == {"verified"}, report.names
+"""
+LOAD_PARAMETERS = """
+import sys, typing
+from prime_ext import state
+assert state.load(sys.argv[1], key=b"k" * 32).complete
+T, Ts, P = first.__type_params__
+assert T is first.__annotations__["x"] and T.__constraints__ == (int, str)
+assert [T.__infer_variance__, repr(T), repr(Ts), repr(P)] == [True, "T", "Ts", "P"]
+assert Box.__type_params__ == Box.__parameters__ and Box.__parameters__[0].__infer_variance__
+assert Box.get.__type_params__[0].__name__ == "U" and Call.__covariant__
+if sys.version_info >= (3, 13):
+    T, P, Ts = later.__type_params__
+    assert (T.__default__, P.__default__) == (int, [int]) and T.has_default()
+    assert Ts.__default__ == next(iter(tuple[int])) and not Call.has_default()
+"""
+
 
 @pytest.mark.parametrize("where", ["hot", "cold"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
@@ -137,12 +165,19 @@ def test_roundtrip(restored: CasesInKernels, case: Case, where: str) -> None:
     restored.check(case, where)
 
 
+@pytest.mark.parametrize(
+    "codes",
+    [(SAVE_ALIASES, LOAD_ALIASES), (SAVE_PARAMETERS, LOAD_PARAMETERS)],
+    ids=["aliases", "parameters"],
+)
 @pytest.mark.parametrize("python", pythons())
-def test_aliases_of_types(tmp_path: Path, python: str) -> None:
+def test_aliases_and_parameters_of_types(
+    tmp_path: Path, python: str, codes: tuple[str, str]
+) -> None:
     version = [python, "-c", "import sys; sys.exit(sys.version_info < (3, 12))"]
     if subprocess.run(version, timeout=60).returncode:
-        pytest.skip("the statement `type` came with Python 3.12")
-    for code in (SAVE_ALIASES, LOAD_ALIASES):
+        pytest.skip("this syntax came with Python 3.12")
+    for code in codes:
         done = subprocess.run(
             [python, "-W", "error", "-c", code, str(tmp_path / "s")],
             env={"PYTHONPATH": str(ROOT), "HOME": str(tmp_path)},
