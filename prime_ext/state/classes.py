@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from . import structs
+from .displaced import is_displaced, reduce_displaced
 from .pickling import PROTOCOL, ComponentPickler, Reducing, SaveContext, describe
 from .plans import Plan, makes_plans, module_of, reduces
 from .reducers_functions import is_importable
@@ -137,12 +138,13 @@ def reduce_class(pickler: Reducing, cls: type) -> Any:
     if key is not None:
         pickler.used_classes.add(key)
         return restore_class, (key,)
-    if not is_importable(pickler, cls):
+    if is_displaced(cls) or not is_importable(pickler, cls):
         for name, value in vars(types).items():
             if value is cls:
                 return restore_named_type, (name,)
         if cls in _CTYPES_METACLASSES:
             return restore_ctypes_metaclass, (_CTYPES_METACLASSES[cls],)
+        return reduce_displaced(pickler, cls)
     return NotImplemented
 
 

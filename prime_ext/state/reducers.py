@@ -7,6 +7,7 @@ def load() -> None:
     """Import the modules that register plans and restorers."""
     from . import (  # noqa: F401
         classes,
+        displaced,
         reducers_arrays,
         reducers_builtin,
         reducers_caches,
