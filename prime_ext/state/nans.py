@@ -4,15 +4,20 @@ NaN by its identity.
 pickle writes each float anew. So a component with NaNs is pickled again, by a pickler that calls
 `Nans.number` for each object, and writes the NaNs as persistent ids. That takes longer, so it is
 done for streams of up to `LARGEST` bytes only.
+
+It is also done for the dictionary of all built-ins, which ``exec(code, names)`` puts into
+``names``: pickle would write its content.
 """
 
 from __future__ import annotations
 
+import builtins
 import decimal
 import math
 import re
 import struct
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from .risk import PickleAgain
@@ -23,6 +28,9 @@ _WRITTEN = re.compile(rb"G[\x7f\xff]\xf8")
 """A NaN as pickle writes it: BINFLOAT, sign and exponent. It may occur by chance as well."""
 
 _OF_MODULES = (("math", "nan"), ("numpy", "nan"), ("json.decoder", "NaN"), ("cmath", "nan"))
+
+_BUILTINS = vars(builtins)
+_BUILTINS_ID = ("builtins", "__dict__")
 
 _KEY = "component with NaNs"
 
@@ -58,9 +66,12 @@ class Nans:
     """The NaNs that a pickler has met: id → persistent id and the object.
 
     The persistent id of a NaN that a module has is the name of the module, as of ``math.nan``.
+    Likewise, the dictionary of built-ins is an attribute of a module. ``met_globals`` is called for
+    each dictionary that code has been executed in.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, met_globals: Callable[[dict[str, Any]], None]) -> None:
+        self._met_globals = met_globals
         self.met: dict[int, tuple[Any, float]] = {}
         for module, name in _OF_MODULES:
             value = getattr(sys.modules.get(module), name, None)
@@ -69,8 +80,14 @@ class Nans:
         self._of_modules = len(self.met)
 
     def number(self, value: Any) -> Any:
-        """Return the persistent id of a NaN, and None for any other object."""
+        """Return the persistent id of a NaN or of the built-ins, and None for any other object."""
         if type(value) is not float or value == value:
+            if type(value) is not dict:
+                return None
+            if value is _BUILTINS:
+                return _BUILTINS_ID
+            if value.get("__builtins__") is _BUILTINS:
+                self._met_globals(value)
             return None
         known = self.met.get(id(value))
         if known is None:
@@ -86,9 +103,9 @@ class Nans:
 class KeptNans:
     """A base of unpicklers that makes one object of each persistent id."""
 
-    _nans: dict[Any, float] | None = None
+    _nans: dict[Any, Any] | None = None
 
-    def persistent_load(self, name: tuple[Any, Any]) -> float:
+    def persistent_load(self, name: tuple[Any, Any]) -> Any:
         if self._nans is None:
             self._nans = {}
         found = self._nans.get(name)

@@ -76,7 +76,9 @@ class SaveContext:
         (`library_objects`).
     lendable: id → object, for the attributes of the ``surveyed`` classes and modules.
     planned: number of entries in ``plans`` that have been surveyed.
-    scopes: id of a private dictionary of globals → the dictionary, and its stand-in.
+    scopes: id of a private dictionary of globals → the dictionary, its stand-in, and the picklers
+        that have used that.
+    held: id → dictionary of globals, for those that are part of what is saved.
     sources: file name → text, for code whose file is not on disk (notebook cells).
     modules: name → file, for modules that are not part of an installation.
     tried: risky types that a trial has shown to be harmless in this component; None: no trials.
@@ -89,7 +91,7 @@ class SaveContext:
     sentinels: class → id → (module, name) of its sentinels.
     kept: caches of reducers, by keys of their choice.
     outdated: picklers whose components have to be pickled again, since an object that was met later
-        owns memory that they contain (`shared_memory`).
+        owns memory that they contain (`shared_memory`), or holds the globals of their functions.
     """
 
     namespace: dict[str, Any]
@@ -102,7 +104,8 @@ class SaveContext:
     lendable: dict[int, Any] = field(default_factory=dict)
     surveyed: set[Any] = field(default_factory=set)
     planned: int = 0
-    scopes: dict[int, tuple[Any, Any]] = field(default_factory=dict)
+    scopes: dict[int, tuple[Any, Any, list[Any]]] = field(default_factory=dict)
+    held: dict[int, Any] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
     modules: dict[str, str] = field(default_factory=dict)
     tried: set[type] | None = None
@@ -113,6 +116,16 @@ class SaveContext:
     sentinels: dict[type, dict[int, tuple[str, str]]] = field(default_factory=dict)
     kept: dict[Any, Any] = field(default_factory=dict)
     outdated: list[Any] = field(default_factory=list)
+
+    def met_globals(self, scope: dict[str, Any]) -> None:
+        """Take note of a dictionary of globals among what is saved: it needs no stand-in."""
+        if id(scope) in self.held:
+            return
+        self.held[id(scope)] = scope
+        _, _, users = self.scopes.pop(id(scope), (scope, None, []))
+        if users:
+            self.outdated += [pickler for user in users if (pickler := user()) is not None]
+            nans.expect(self.kept)
 
 
 class Reducing:
@@ -145,7 +158,7 @@ class Reducing:
             super().dump(value)  # type: ignore[misc]
             return
         if self.nans is None and nans.are_expected(self.context.kept):
-            self.nans = nans.Nans()
+            self.nans = nans.Nans(self.context.met_globals)
             self.persistent_id = self.nans.number
         start = self._file.tell()
         super().dump(value)  # type: ignore[misc]
@@ -154,6 +167,11 @@ class Reducing:
                 found = nans.are_in(written[start:])
             if found:
                 nans.expect(self.context.kept)
+
+    def met_builtins(self) -> None:
+        """Pickle the component again with a reference to the dictionary of built-ins."""
+        if self.may_start_over and self.keeps_nans and self.nans is None:
+            nans.expect(self.context.kept)
 
     def reducer_override(self, value: Any) -> Any:
         kind = type(value)

@@ -13,6 +13,7 @@ import marshal
 import os
 import sys
 import types
+import weakref
 from typing import Any
 
 from .pickling import Reducing, SaveContext, import_module
@@ -180,7 +181,7 @@ def _globals_of(pickler: Reducing, function: types.FunctionType) -> Any:
     """Return what stands for a function's globals in the stream.
 
     That is None for the notebook's namespace, otherwise the name of a module, a module, a
-    dictionary in a variable, or a `Scope`.
+    dictionary that is saved anyway, or a `Scope`.
     """
     scope = function.__globals__
     if scope is pickler.context.namespace:
@@ -194,7 +195,10 @@ def _globals_of(pickler: Reducing, function: types.FunctionType) -> Any:
     for value in pickler.context.namespace.values():
         if value is scope or (isinstance(value, types.ModuleType) and vars(value) is scope):
             return value
-    _, wrapper = pickler.context.scopes.setdefault(id(scope), (scope, Scope()))
+    if id(scope) in pickler.context.held:
+        return scope
+    _, wrapper, users = pickler.context.scopes.setdefault(id(scope), (scope, Scope(), []))
+    users.append(weakref.ref(pickler))  # a cycle would keep alive what it has met
     return wrapper
 
 
@@ -410,6 +414,13 @@ def reduce_wrapped_method(_pickler: Reducing, value: Any) -> Any:
 @restorer
 def restore_wrapped_method(is_class: bool, function: Any) -> Any:
     return classmethod(function) if is_class else staticmethod(function)
+
+
+@reduces(type(builtins.__spec__))
+def reduce_spec(pickler: Reducing, spec: Any) -> Any:
+    if spec is builtins.__spec__:
+        pickler.met_builtins()
+    return NotImplemented
 
 
 @reduces(types.ModuleType, subclasses=True)
