@@ -156,7 +156,7 @@ class KernelChannels:
         channels = cls(transport, log)
         transport.on_reconnected = lambda: channels.on_reconnected()
         try:
-            await transport.open()
+            await transport.open(timeout)
             channels._reader = asyncio.create_task(channels._read())
             await channels._wait_until_heard(manager, timeout, is_current)
         except BaseException:

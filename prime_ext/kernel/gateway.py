@@ -65,8 +65,10 @@ class GatewaySocket:
         self._waiting: list[str | bytes] = []
         self._closing = False
 
-    async def open(self) -> None:
-        """Connect.
+    async def open(self, timeout: float | None = None) -> None:
+        """Connect, within ``timeout`` seconds if that is less than `GatewayClient` allows.
+
+        A gateway makes a connection wait while it restarts or shuts down the kernel.
 
         Raises
         ------
@@ -81,9 +83,11 @@ class GatewaySocket:
         )
         # A reconnect uses the same session id, so that the gateway replays the messages it has
         # buffered and routes the kernel's replies here.
-        request = HTTPRequest(
-            f"{url}?session_id={self.session.session}", **options.load_connection_args()
-        )
+        arguments = options.load_connection_args()
+        if timeout is not None:
+            for each in ("connect_timeout", "request_timeout"):
+                arguments[each] = min(arguments.get(each) or timeout, timeout)
+        request = HTTPRequest(f"{url}?session_id={self.session.session}", **arguments)
         try:
             socket = await websocket_connect(
                 request,

@@ -28,7 +28,8 @@ class KernelSockets:
         self._client = manager.client(session=self.session)
         self._log = log
 
-    async def open(self) -> None:
+    async def open(self, timeout: float) -> None:
+        del timeout  # It takes no time: nothing is waited for.
         await ensure_async(self._client.start_channels(stdin=False, hb=False))
 
     def send(self, channel: Channel, message: Message, buffers: Sequence[bytes]) -> None:

@@ -41,8 +41,11 @@ class Transport(Protocol):
     on_reconnected: Callable[[], None]
     """Called after a reconnect, when messages may have been lost."""
 
-    async def open(self) -> None:
-        """Connect. Raises `KernelDied` if there is no such kernel; other errors pass through."""
+    async def open(self, timeout: float) -> None:
+        """Connect within ``timeout`` seconds.
+
+        Raises `KernelDied` if there is no such kernel; other errors pass through.
+        """
 
     def send(self, channel: Channel, message: Message, buffers: Sequence[bytes]) -> None: ...
 
