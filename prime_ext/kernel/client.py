@@ -93,6 +93,12 @@ class KernelChannels:
         self._log = log
         self._requests: dict[str, Request] = {}
         self._reader: asyncio.Task[None] | None = None
+        self.sender: str | None = None
+        """The session id in the kernel's last reply, which tells its processes apart: by Jupyter's
+        messaging protocol it is regenerated when a kernel is restarted. ``None`` if the kernel
+        repeats the id of the request."""
+        self.is_sender_constant = False
+        """Whether the last two replies had the same `sender`."""
         self.is_broken = False
         """Whether the connection has failed for good."""
         self.ended: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
@@ -295,6 +301,11 @@ class KernelChannels:
             self._log.exception("Handling a message of the kernel failed")
 
     def _on_reply(self, message: Message) -> None:
+        sender = message["header"].get("session")
+        if sender == self._transport.session.session:
+            sender = None
+        self.is_sender_constant = sender is not None and sender == self.sender
+        self.sender = sender
         request = self._requests.get(message.get("parent_header", {}).get("msg_id", ""))
         if request is not None and not request.reply.done():
             request.reply.set_result(message)

@@ -17,6 +17,7 @@ from prime_ext.errors import PrimeError
 from prime_ext.kernel.client import KernelChannels
 from prime_ext.kernel.followed_runs import FollowedRuns
 from prime_ext.kernel.gateway import is_behind_gateway
+from prime_ext.kernel.idle_connection import IdleConnection
 from prime_ext.kernel.missed_runs import Run
 from prime_ext.kernel.private_messages import PrivateMessages
 from prime_ext.kernel.refusals import kernel_dead, kernel_silent, kernel_unreachable
@@ -32,9 +33,6 @@ from prime_ext.within import within
 Reason = Literal["crash", "user", "new"]
 
 KERNEL_ACTIONS = "https://events.jupyter.org/jupyter_server/kernel_actions/v1"
-
-QUIET_SECONDS = 300.0
-"""How long an idle connection to a gateway is kept after the last execution or request."""
 
 _POLL_SECONDS = 0.5
 _POLL_SECONDS_REMOTE = 5.0
@@ -80,13 +78,15 @@ class KernelConnection:
         """Called once the kernel was shut down and is not followed any more."""
         self.private = PrivateMessages(self, log)
         self._kernel_manager = kernel_manager
+        self._manager = kernel_manager.get_kernel(kernel_id)
         self._log = log
         self._channels: KernelChannels | None = None
         self._opening = asyncio.Lock()
         self.language_info: dict[str, Any] = {}
         """The kernel's own, from ``kernel_info_reply``; empty before the first connection."""
-        self._used_at = 0.0
-        self._let_go_at: Any = None
+        self.used_at = 0.0
+        """When it was last used, on the monotonic clock."""
+        self._idle = IdleConnection(self, self._manager, log)
         self._lost: Reason | None = None
         self._losses = 0
         self._parting: tuple[KernelChannels | None, float] | None = None
@@ -95,11 +95,12 @@ class KernelConnection:
         self._renewed_pid: int | None = None
         self._connected_pid: int | None = None
         """Process id when the channels were opened."""
+        self._sender: str | None = None
+        """The kernel's session id in the last connection, if it was the same in its replies."""
         self._alive = asyncio.Event()
         self._alive.set()
         self._gone = False
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._manager = kernel_manager.get_kernel(kernel_id)
         self._follow()
 
     # -- state ------------------------------------------------------------------------------
@@ -206,7 +207,7 @@ class KernelConnection:
                     if self._lost is not None:
                         self._renew()
                 if is_behind_gateway(self._manager):
-                    await self._let_go_when_quiet()
+                    await self._idle.attend()
             elif is_behind_gateway(self._manager):
                 self._gone = True  # Dead kernels stay listed there; this one was removed.
             elif not self.gone:
@@ -238,24 +239,6 @@ class KernelConnection:
             self._changed()
         elif time.monotonic() - self._parting[1] > _RESTART_SECONDS:
             self._lose("user")
-
-    async def _let_go_when_quiet(self) -> None:
-        """Close an idle connection to a gateway, which does not cull kernels with connections.
-
-        While it is closed, a change of the kernel's last activity means that code may have run
-        without our hearing of it; the connection is then opened again.
-        """
-        channels = self._channels
-        if channels is not None:
-            quiet = time.monotonic() - self._used_at > QUIET_SECONDS
-            if quiet and not channels.running and not channels.open_requests:
-                self._channels = None
-                self._let_go_at = self._manager.last_activity
-                await channels.close(ConnectionLost("The connection was given back."))
-        elif self._let_go_at not in (None, self._manager.last_activity):
-            with contextlib.suppress(PrimeError):  # The next poll tries again.
-                await self.channels()
-                self._count_run()
 
     async def _is_alive(self) -> bool:
         if not await ensure_async(self._manager.is_alive()):
@@ -291,6 +274,7 @@ class KernelConnection:
         self._lost = reason
         self._losses += 1
         self._alive.clear()
+        self._sender = None
         self.private.forget()
         channels, self._channels = self._channels, None
         if self._parting is not None:
@@ -335,7 +319,14 @@ class KernelConnection:
             ``kernel_dead`` if the process ended and is not restarted, ``kernel_no_answer`` if it
             is alive but does not answer or cannot be reached.
         """
-        self._used_at = time.monotonic()
+        self.used_at = time.monotonic()
+        return await self.connect()
+
+    async def connect(self, patience: float | None = None) -> KernelChannels:
+        """Do what `channels` does, without counting as a use of the connection.
+
+        ``patience`` is for how many seconds the kernel may stay silent, if not as long as usual.
+        """
         async with self._opening:
             if self._channels is not None:
                 return self._channels
@@ -345,7 +336,7 @@ class KernelConnection:
                 raise kernel_dead() from None
             if self.gone:
                 raise kernel_dead()
-            timeout = float(getattr(self._kernel_manager, "kernel_info_timeout", 60.0))
+            timeout = patience or float(getattr(self._kernel_manager, "kernel_info_timeout", 60.0))
             try:
                 channels = await self._open(timeout)
             except KernelDied:
@@ -357,14 +348,14 @@ class KernelConnection:
                 raise kernel_unreachable(error) from error
             channels.on_publication = self._on_publication
             channels.on_busy_change = self._changed
-            channels.on_run = self._count_run
+            channels.on_run = self.count_run
             channels.on_input = self._on_input
             channels.on_death = self._on_crash
             channels.on_reconnected = partial(self._on_reconnected, channels)
             channels.on_broken = partial(self._on_broken, channels)
             self._channels = channels
             self._connected_pid = self._pid
-            self._let_go_at = None
+            self._idle.end()
             self.language_info = channels.info.get("language_info") or {}
             self._changed()
             return channels
@@ -377,16 +368,27 @@ class KernelConnection:
             timeout=timeout,
             is_current=lambda: self._losses == losses,
         )
-        if self.private.are_known:  # There was an earlier connection. To the same process?
-            try:
-                replaced = await within(timeout, self.private.is_replaced(channels, "control"))
-            except BaseException:
-                await channels.close(ConnectionLost("The connection was not made."))
-                raise
-            if replaced:
-                self._lose("crash")
-                self._renew()
+        if None not in (self._sender, channels.sender) and channels.sender != self._sender:
+            self._lose("crash")
+            self._renew()
         return channels
+
+    @property
+    def open_channels(self) -> KernelChannels | None:
+        """The channels, while there is a connection."""
+        return self._channels
+
+    async def give_back(self) -> None:
+        """Close the connection. The next use makes it again."""
+        channels, self._channels = self._channels, None
+        if channels is not None:
+            self._part_from(channels)
+            await channels.close(ConnectionLost("The connection was given back."))
+
+    def _part_from(self, channels: KernelChannels) -> None:
+        if channels.is_sender_constant:
+            self._sender = channels.sender
+        self._idle.begin()
 
     def is_by(self, channels: KernelChannels) -> bool:
         """Whether ``channels`` are the current ones."""
@@ -415,6 +417,8 @@ class KernelConnection:
         if isinstance(error, KernelDied):
             self._gone = True
             self._lose("user")
+        else:
+            self._part_from(channels)
         self._changed()
 
     def _on_reconnected(self, channels: KernelChannels) -> None:
@@ -449,11 +453,12 @@ class KernelConnection:
 
     def _on_publication(self, msg_id: str, msg_type: str, content: Message) -> None:
         if self.followed.hear(msg_id, msg_type, content):
-            self._used_at = time.monotonic()
+            self.used_at = time.monotonic()
 
-    def _count_run(self) -> None:
+    def count_run(self) -> None:
+        """Note that code runs or may have run, no matter whose."""
         self.runs += 1
-        self._used_at = time.monotonic()
+        self.used_at = time.monotonic()
 
     def _on_input(self, message: Message) -> None:
         self._last_run = run = Run.begun_by(message)

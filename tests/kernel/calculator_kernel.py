@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any, ClassVar
 
@@ -38,10 +39,12 @@ class CalculatorKernel(Kernel):
         if code.startswith("sleep "):
             time.sleep(float(code.split()[1]))  # noqa: ASYNC251
             code = "0"
+        if code == "pid":
+            code = str(os.getpid())
         total = sum(float(part) for part in code.split("+"))
         if not silent:
             self.send_response(  # type: ignore[no-untyped-call]
-                self.iopub_socket, "stream", {"name": "stdout", "text": f"{total:g}\n"}
+                self.iopub_socket, "stream", {"name": "stdout", "text": f"{total:.12g}\n"}
             )
         return {
             "status": "ok",
