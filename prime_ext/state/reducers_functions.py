@@ -18,7 +18,7 @@ from typing import Any
 
 from .pickling import Reducing, SaveContext, import_module
 from .plans import reduces
-from .restorers import ALIAS, RESTORERS, current, restorer
+from .restorers import ALIAS, RESTORERS, SandboxedResource, current, restorer
 from .unrestorable import missed
 
 _FUNCTION_ATTRIBUTES = (
@@ -389,7 +389,9 @@ def restore_method(function: Any, owner: Any) -> types.MethodType:
 
 
 @restorer
-def restore_method_by_name(owner: Any, name: str) -> types.MethodType:
+def restore_method_by_name(owner: Any, name: str) -> Any:
+    if isinstance(owner, SandboxedResource):
+        return SandboxedResource(restore_method_by_name, (owner, name))
     for base in type(owner).__mro__:
         if name in vars(base):
             return types.MethodType(vars(base)[name], owner)

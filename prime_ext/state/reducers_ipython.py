@@ -15,6 +15,7 @@ _PARTS = {
     "IPython.core.history:HistoryManager": "history_manager",
     "IPython.core.magic:MagicsManager": "magics_manager",
     "traitlets.config.loader:Config": "config",
+    "ipykernel.ipkernel:IPythonKernel": "kernel",
 }
 
 

@@ -99,6 +99,7 @@ def test_objects_of_libraries(kernel_at: Kernels, tmp_path: Path) -> None:
         context.prec = 11
         shell = get_ipython()
         formatter, events = shell.display_formatter, shell.events
+        process, asks = shell.kernel, [input, shell.get_ipython]
         held = [rcParams, options]
         """
     )
@@ -106,7 +107,8 @@ def test_objects_of_libraries(kernel_at: Kernels, tmp_path: Path) -> None:
     kernel.run(
         """
         assert saved.notes == [], saved.notes
-        for name in "colormaps rcParams options context shell formatter events held".split():
+        names = "colormaps rcParams options context shell formatter events process asks held"
+        for name in names.split():
             assert saved.names[name].status == "verified", (name, saved.names[name])
         """
     )
@@ -122,7 +124,8 @@ def test_objects_of_libraries(kernel_at: Kernels, tmp_path: Path) -> None:
         context.prec += 1
         assert decimal.getcontext().prec == 12
         assert shell is get_ipython() and formatter is shell.display_formatter
-        assert events is shell.events
+        assert events is shell.events and process is shell.kernel
+        assert asks == [shell.kernel.raw_input, shell.get_ipython]
         """
     )
 
