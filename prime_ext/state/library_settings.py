@@ -8,6 +8,7 @@ import locale
 import logging
 import re
 import sys
+import types
 import warnings
 from typing import Any
 
@@ -32,7 +33,9 @@ def set_warning_filters(filters: list[tuple[Any, ...]]) -> None:
     """Set the warning filters. A filter for a category that does not exist here is left out."""
     made: list[Any] = []
     for action, message, (owner, name), module, line in filters:
-        category = getattr(sys.modules.get(owner, builtins), name, None)
+        category: Any = sys.modules.get(owner, builtins)
+        for part in name.split("."):
+            category = getattr(category, part, None)
         if isinstance(category, type) and issubclass(category, Warning):
             made.append((action, _compiled(message), category, _compiled(module), line))
     if made != warnings.filters:
@@ -67,18 +70,34 @@ def read_logging(namespace: dict[str, Any]) -> dict[str, Any]:
 
 
 def lost_handlers(namespace: dict[str, Any]) -> list[str]:
-    """Describe the handlers of the notebook's loggers that a snapshot cannot contain."""
+    """Describe the handlers and filters of the notebook's loggers that are not in a snapshot."""
     held, written = {id(value) for value in namespace.values()}, list(cells.texts(namespace))
-    return [
-        f"a {type(handler).__name__} of the logger {name or 'root'!r}"
-        for name, logger in _loggers().items()
-        if logger.handlers  # most have none, and looking for the others takes long
-        and (not name or id(logger) in held or _is_written(name, written))
-        for handler in logger.handlers
-        if type(handler).__module__ in ("logging", "logging.handlers", "__main__")
-        and type(handler) is not logging.NullHandler
-        and _told(handler, name, namespace) is None
-    ]
+    found: list[str] = []
+    for name, logger in _loggers().items():
+        if not (logger.handlers or logger.filters):  # most; looking for the others takes long
+            continue
+        if not (not name or id(logger) in held or _is_written(name, written)):
+            continue
+        lost: list[Any] = [
+            handler
+            for handler in logger.handlers
+            if type(handler).__module__ in ("logging", "logging.handlers", "__main__")
+            and type(handler) is not logging.NullHandler
+            and _told(handler, name, namespace) is None
+        ]
+        lost += [one for one in logger.filters if _of_notebook(one)]
+        found += [f"a {_kind(one)} of the logger {name or 'root'!r}" for one in lost]
+    return found
+
+
+def _of_notebook(what: Any) -> bool:
+    """Return whether a filter is a function or an object of the notebook, or of logging itself."""
+    owner = what if isinstance(what, types.FunctionType) else type(what)
+    return owner.__module__ in ("logging", "__main__")
+
+
+def _kind(what: Any) -> str:
+    return "filter" if isinstance(what, types.FunctionType) else type(what).__name__
 
 
 def _loggers() -> dict[str, logging.Logger]:
