@@ -123,7 +123,9 @@ def load(
     state = None
     if not hot and restore_process_state:
         try:
-            state = loader.process_state()
+            state, problems = loader.process_state()
+            report.notes.extend(problems)
+            report.complete = not problems
         except SnapshotCorrupt as error:
             report.notes.append(f"the state of the process is not restored: {error}")
             report.complete = False
@@ -136,13 +138,15 @@ def load(
         raise
     namespace.update(restored.values)
     settings = {w: restored.patched.pop(w) for w in filter(is_place, list(restored.patched))}
-    _patch(restored.patched, report)
+    _patch(restored.patched, report, loader.context)
     if state is not None:
         process_state.apply_late(state, namespace, report.notes)
         if names is None:
             with restorers.loading(loader.context):
                 history.restore(state.get("history"), namespace, set(restored.values))
-    _patch(settings, report)  # now, because setting other options may have reset these
+    _patch(
+        settings, report, loader.context
+    )  # now, because setting other options may have reset these
     fill_report(report, head.manifest, to_load, restored)
     if not report.complete:
         recipes.complete(report, head.manifest, loader.cells())
@@ -180,11 +184,12 @@ def _set_aside(directory: Path, generation: str) -> None:
         keep_head(format.head_path(directory, generation), format.head_path(directory, "kept"))
 
 
-def _patch(patched: dict[str, Any], report: Report) -> None:
+def _patch(patched: dict[str, Any], report: Report, context: restorers.LoadContext) -> None:
     for where, value in patched.items():
         try:
             if not isinstance(value, Unrestorable):
-                patches.put(where, value)
+                with restorers.loading(context):  # the module may have to be imported
+                    patches.put(where, value)
         except Exception as error:
             report.notes.append(f"the patch of {where} could not be applied: {describe(error)}")
 

@@ -13,6 +13,7 @@ from . import (
     format,
     generic_models,
     interrupts,
+    plain_state,
     restorers,
     verification,
 )
@@ -91,23 +92,23 @@ class Loader:
                 raise
             return Unrestorable("buffer", str(error))
 
-    def process_state(self) -> dict[str, Any]:
-        """Return the process-state record."""
+    def process_state(self) -> tuple[dict[str, Any], list[str]]:
+        """Return the process-state record, and a note on each part that cannot be loaded here."""
         extent = self.head.manifest.process_state
         if extent is None:
             raise SnapshotMissing("The snapshot has no process state.")
         try:
-            state: dict[str, Any] = pickle.loads(self.stream(extent))
+            return plain_state.load(self.stream(extent))
         except (SnapshotError, OSError):
             raise
-        except Exception as error:  # it holds objects of a library that is not here
+        except Exception as error:
             raise SnapshotCorrupt(f"it cannot be read here: {describe(error)}") from error
-        return state
 
     def cells(self) -> list[str]:
         """Return the cells that the saving process had run; empty if they are unknown."""
         try:
-            found: list[str] = (self.process_state().get("history") or {}).get("inputs", [])
+            state, _ = self.process_state()
+            found: list[str] = (state.get("history") or {}).get("inputs", [])
             return found
         except SnapshotError:
             return []

@@ -1,7 +1,7 @@
 """Pickling the process-state record, which is loaded before anything of the notebook exists.
 
 It may hold plain data and objects of libraries, but none of the notebook's. A part that cannot be
-pickled is left out, and does not stop a save.
+pickled, or cannot be loaded, is left out, and stops neither a save nor a restore.
 """
 
 from __future__ import annotations
@@ -28,34 +28,51 @@ def _dumps(value: Any) -> bytes:
     return file.getvalue()
 
 
-def dump(state: dict[str, Any]) -> tuple[bytes, list[str]]:
-    """Return the record as a pickle, and a note on each part that was left out.
-
-    A part is an entry of ``state``, or of one of the dictionaries named in `_OF_PARTS`.
-    """
-    try:
-        return _dumps(state), []
-    except Exception:
-        kept, notes = _without_failing(state, "")
-        return _dumps(kept), notes
-
-
 _OF_PARTS = frozenset({"libraries"})
 
 
-def _without_failing(state: dict[str, Any], prefix: str) -> tuple[dict[str, Any], list[str]]:
-    kept: dict[str, Any] = {}
+def dump(state: dict[str, Any]) -> tuple[bytes, list[str]]:
+    """Return the record as a pickle, and a note on each part that was left out.
+
+    A part is an entry of ``state``, or of one of the dictionaries named in `_OF_PARTS`. Each is a
+    pickle of its own, since the process that loads them may lack a library that one needs.
+    """
     notes: list[str] = []
+    return pickle.dumps(_dumped(state, "", notes), 5), notes
+
+
+def _dumped(state: dict[str, Any], prefix: str, notes: list[str]) -> dict[str, Any]:
+    parts: dict[str, Any] = {}
     for name, value in state.items():
         if name in _OF_PARTS:
-            kept[name], more = _without_failing(value, "options of ")
-            notes += more
+            parts[name] = _dumped(value, "options of ", notes)
             continue
         try:
-            _dumps(value)
+            parts[name] = _dumps(value)
         except Exception as error:
-            kept[name] = None
             notes.append(f"the {prefix}{name} of the process are not saved: {describe(error)}")
-        else:
-            kept[name] = value
-    return kept, notes
+            parts[name] = _dumps(None)
+    return parts
+
+
+def load(record: bytes | memoryview) -> tuple[dict[str, Any], list[str]]:
+    """Return the record, and a note on each part that cannot be loaded here; such a part is None.
+
+    Raises what `pickle.loads` raises if it is no record.
+    """
+    notes: list[str] = []
+    return _loaded(pickle.loads(record), "", notes), notes
+
+
+def _loaded(parts: dict[str, Any], prefix: str, notes: list[str]) -> dict[str, Any]:
+    state: dict[str, Any] = {}
+    for name, part in parts.items():
+        if name in _OF_PARTS:
+            state[name] = _loaded(part, "options of ", notes)
+            continue
+        try:
+            state[name] = pickle.loads(part)
+        except Exception as error:
+            notes.append(f"the {prefix}{name} of the process are not restored: {describe(error)}")
+            state[name] = None
+    return state

@@ -317,8 +317,14 @@ def _read_pandas() -> dict[str, Any]:
 
 def _set_pandas(state: dict[str, Any]) -> None:
     pd: Any = importlib.import_module("pandas")
+    problem: Exception | None = None
     for name, value in state.items():
-        pd.set_option(name, value)
+        try:
+            pd.set_option(name, value)
+        except Exception as error:  # another version may not have the option, or not the value
+            problem = error
+    if problem is not None:
+        raise problem
 
 
 def _read_matplotlib() -> dict[str, Any]:

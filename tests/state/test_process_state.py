@@ -9,7 +9,7 @@ import pytest
 
 from prime_ext import state
 
-from .kernels import Kernel
+from .kernels import Kernel, KernelError
 
 SAVE = "from prime_ext import state as _s; _s.save({0!r}, key=b'k' * 32, verify='off')"
 LOAD = "from prime_ext import state as _s; report = _s.load({0!r}, key=b'k' * 32, mode='cold')"
@@ -277,14 +277,20 @@ def test_loggers_and_their_handlers(kernel_at: Callable[..., Kernel], tmp_path: 
         log.addHandler(handler)
         log.addHandler(logging.FileHandler("later.log", delay=True))
         log.propagate = False
-        logging.getLogger("other").addHandler(logging.StreamHandler(io.StringIO()))
+        other = logging.getLogger("other")
+        other.addHandler(logging.StreamHandler(io.StringIO()))
+        class Quiet(logging.Filter): pass
+        other.addFilter(Quiet())
+        logging.getLogger("asyncio").addFilter(Quiet())
         """
     )
     kernel.run(
         "from prime_ext import state as s\n"
         f"notes = s.save({str(tmp_path / 's')!r}, key=b'k' * 32, verify='off').notes\n"
         "why = 'is not saved: run the cell that makes it again'\n"
-        "assert notes == [f\"a StreamHandler of the logger 'other' {why}\"], notes"
+        "told = [f\"a StreamHandler of the logger 'other' {why}\"]\n"
+        "told += [f'a Quiet of the logger {name!r} {why}' for name in ('other', 'asyncio')]\n"
+        "assert sorted(notes) == sorted(told), notes"
     )
     fresh = kernel_at()
     fresh.run(LOAD.format(str(tmp_path / "s")))
@@ -457,3 +463,75 @@ def test_accessors_of_xarray(kernel_at: Callable[..., Kernel], tmp_path: Path) -
     fresh = kernel_at()
     fresh.run(LOAD.format(str(tmp_path / "s")))
     fresh.run("assert data.area.size() == 1 and report.notes == [], report.notes")
+
+
+def test_filters_of_warnings_with_classes_inside_others(
+    kernel_at: Callable[..., Kernel], tmp_path: Path
+) -> None:
+    kernel = kernel_at()
+    kernel.run(
+        f"""
+        import warnings
+        class Warnings:
+            class Mine(UserWarning): pass
+        warnings.simplefilter("error", Warnings.Mine)
+        from prime_ext import state as s
+        s.save({str(tmp_path / "s")!r}, key=b"k" * 32, verify="off")
+        """
+    )
+    fresh = kernel_at()
+    fresh.run(LOAD.format(str(tmp_path / "s")))
+    with pytest.raises(KernelError, match="told"):
+        fresh.run("warnings.warn('told', Warnings.Mine)")
+
+
+def test_what_a_missing_library_or_option_costs(
+    kernel_at: Callable[..., Kernel], tmp_path: Path
+) -> None:
+    """Only its own options: not those of other libraries, nor other options of the same."""
+    kernel = kernel_at()
+    kernel.run(
+        f"""
+        import csv, os
+        import numpy as np, pandas as pd
+        from pandas._config import config
+        config.register_option("added.here", 1)
+        known = config._registered_options
+        known.update({{name: known.pop(name) for name in list(known) if name != "added.here"}})
+        pd.set_option("added.here", 2)
+        pd.set_option("display.width", 44)
+        pd.set_option("display.max_rows", 7)
+        csv.register_dialect("bars", delimiter="|")
+        os.environ["SET_HERE"] = "yes"
+        np.random.seed(3)
+        from prime_ext import state as s
+        s.save({str(tmp_path / "s")!r}, key=b"k" * 32, verify="off")
+        """
+    )
+    fresh = kernel_at()
+    fresh.run(LOAD.format(str(tmp_path / "s")))
+    fresh.run(
+        """
+        assert pd.get_option("display.max_rows") == 7 and pd.get_option("display.width") == 44
+        """
+    )
+    lacking = kernel_at()
+    lacking.run(
+        """
+        import sys
+        class Hidden:
+            def find_spec(self, name, path=None, target=None):
+                if name.partition(".")[0] in ("numpy", "pandas"):
+                    raise ImportError(name)
+        sys.meta_path.insert(0, Hidden())
+        """
+    )
+    lacking.run(
+        f"""
+        from prime_ext import state as s
+        report = s.load({str(tmp_path / "s")!r}, key=b"k" * 32, mode="cold")
+        assert csv.get_dialect("bars").delimiter == "|" and os.environ["SET_HERE"] == "yes"
+        told = "the options of numpy of the process are not restored: ImportError: numpy"
+        assert told in report.notes and not report.complete, report.notes
+        """
+    )
