@@ -21,7 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from . import carry, comparison, format, reducers, restorers, verification
 from .errors import SnapshotError
@@ -263,16 +263,21 @@ def _read_back(
     tell: Callable[[int, str], None],
 ) -> str:
     record = manifest.components[index]
+    asked = set(dangers)
+
+    def compare() -> str:
+        tell(index, _COMPARING)
+        return comparison.differs(loader, record)
+
     with restorers.loading(loader.context):
         names = [name for what, name in record.roots if what == "name"]
-        _read(loader, index, manifest, set(dangers), tell)
-        tell(index, _COMPARING)
+        _read(loader, index, manifest, asked, tell)
         for name in names:
             expected = manifest.names[name]["type"]
             difference = comparison.type_differs(loader.context.namespace[name], expected)
             if difference:
                 return difference
-        return comparison.differs(loader, record)
+        return _with_globals(compare, loader, manifest, asked, tell)
 
 
 def _read(
@@ -282,19 +287,36 @@ def _read(
     asked: set[int],
     tell: Callable[[int, str], None],
 ) -> None:
-    """Load a component into the namespace.
-
-    If the notebook's code that runs meanwhile reads a global name that is not loaded yet, load
-    the component of that name and try again.
-    """
+    """Load a component into the namespace."""
     record = manifest.components[index]
-    while True:
+
+    def read() -> None:
         tell(index, _READING)
+        # Modules are not patched here: the value of a patch is stored under its place's name.
+        own = [value for what, value in record.roots if what in ("name", "patch")]
+        loader.context.namespace.update(loader.read(record, own))
+
+    _with_globals(read, loader, manifest, asked, tell)
+
+
+_Result = TypeVar("_Result")
+
+
+def _with_globals(
+    action: Callable[[], _Result],
+    loader: Loader,
+    manifest: Manifest,
+    asked: set[int],
+    tell: Callable[[int, str], None],
+) -> _Result:
+    """Do something that runs code of the notebook.
+
+    If this code reads a global name that is not loaded yet, load the component of that name and
+    try again.
+    """
+    while True:
         try:
-            # Modules are not patched here: the value of a patch is stored under its place's name.
-            own = [value for what, value in record.roots if what in ("name", "patch")]
-            loader.context.namespace.update(loader.read(record, own))
-            return
+            return action()
         except Exception as error:  # a library may raise an error of its own, with this text
             needed = _MISSING_NAME.search(str(error))
             name = needed[1] if needed else ""

@@ -6,6 +6,7 @@ import gc
 import os
 import time
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from prime_ext import state
 from prime_ext.state import format as files
 
+from .kernels import Kernel
 from .snapshots import load, save
 
 np = pytest.importorskip("numpy")
@@ -317,3 +319,21 @@ def test_class_without_a_name_that_shares_an_object_is_saved_again(
     found = load(tmp_path, key)
     assert found["entry"].entries is found["registry"]
     assert found["registry"] == [7]
+
+
+def test_a_changed_object_that_names_its_class_is_read_back(
+    tmp_path: Path, kernel_at: Callable[..., Kernel]
+) -> None:
+    """Its ``__reduce__`` reads a global name, which has not changed and is not read back again."""
+    kernel_at().run(
+        f"""
+        from prime_ext import state
+        class Named:
+            def __init__(self, n): self.n = n
+            def __reduce__(self): return (Named, (self.n,))
+        named = Named(1)
+        for named.n in (1, 2):
+            names = state.save({str(tmp_path / "s")!r}, key=b"k" * 32, verify="wait").names
+            assert names["named"].status == "verified", names["named"]
+        """
+    )
