@@ -65,4 +65,4 @@ def _fingerprint(component: Component, record: ComponentRecord) -> str:
     for buffer, extent in zip(component.buffers, record.buffers):  # noqa: B905 - Python 3.9
         is_same = packing.size(buffer) == extent.length
         fast.append(extent.fast if is_same else packing.fast(buffer))
-    return combine(component.roots, fast)
+    return combine(component.roots, fast, component.attributes)

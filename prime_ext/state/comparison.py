@@ -15,7 +15,7 @@ import pickletools
 from collections import Counter
 from typing import Any
 
-from . import digests
+from . import digests, own_attributes
 from .component import dump
 from .format import ComponentRecord
 from .loader import Loader
@@ -68,9 +68,11 @@ def differs(loader: Loader, record: ComponentRecord) -> str:
     found = sorted(digests.fast(buffer.raw(), algorithm) for buffer in again.buffers)
     if Counter(expected) - Counter(found):
         return "its arrays came back with another content"
-    if len(original) > LARGEST_COMPARED or _agree(original, again.stream):
-        return ""
-    return "it came back different from what was saved"
+    if len(original) <= LARGEST_COMPARED and not _agree(original, again.stream):
+        return "it came back different from what was saved"
+    if not own_attributes.are_there(record.attributes, again.attributes):
+        return "its attributes came back different: its class says what is saved of it"
+    return ""
 
 
 def _agree(saved: bytes, again: bytes) -> bool:

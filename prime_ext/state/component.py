@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import classes, digests, packing, patches
+from . import classes, digests, own_attributes, packing, patches
 from .pickling import ComponentPickler, Loss, PythonPickler, Reducing, SaveContext
 from .restorers import current, restorer
 from .risk import PickleAgain
@@ -37,6 +37,7 @@ class Component:
     shares: for each name its share of losses and notes, where that is known.
     pickler: the pickler that made it, whose memo lists its objects.
     shared: without a pickler, the objects that other components may share with it.
+    attributes: those of objects whose class says what is saved of them (`own_attributes`).
     """
 
     roots: list[Any]
@@ -52,6 +53,7 @@ class Component:
     shares: dict[str, Any] = field(default_factory=dict)
     pickler: Reducing | None = None
     shared: list[Any] = field(default_factory=list)
+    attributes: str = ""
 
     def memo(self) -> dict[int, tuple[int, Any]]:
         """Return id → (number, object) for the objects of the component."""
@@ -62,12 +64,12 @@ class Component:
     def fingerprint(self) -> str:
         """Return a digest of the content, comparable within one process and its snapshots."""
         fast = [digests.fast(self.stream), *map(packing.fast, self.buffers)]
-        return combine(self.roots, fast)
+        return combine(self.roots, fast, self.attributes)
 
 
-def combine(roots: list[Any], fast: list[str]) -> str:
+def combine(roots: list[Any], fast: list[str], attributes: str = "") -> str:
     """Combine a component's roots and the digests of its stream and buffers into a fingerprint."""
-    return digests.fast("\0".join([*map(" ".join, roots), *fast, ""]).encode())
+    return digests.fast("\0".join([*map(" ".join, roots), *fast, attributes]).encode())
 
 
 def dump(context: SaveContext, roots: list[Any], kind: Any) -> Component:
@@ -96,6 +98,7 @@ def _dump(context: SaveContext, roots: list[Any], kind: Any) -> Component:
         losses=pickler.losses,
         notes=pickler.notes,
         pickler=pickler,
+        attributes=own_attributes.join(pickler.described.values()),
     )
 
 

@@ -76,6 +76,7 @@ class ComponentRecord:
     verified: whether a component with this fingerprint has been read back before.
     packed: empty, or, if the first of ``buffers`` is a pack (`packing`), the order in which the
         stream takes buffers: the length of one in the pack, −1 for a large one.
+    attributes: those of objects whose class says what is saved of them (`own_attributes`).
     """
 
     roots: Sequence[Sequence[str]]
@@ -86,6 +87,7 @@ class ComponentRecord:
     uses: list[str] = field(default_factory=list)
     verified: bool = False
     packed: list[int] = field(default_factory=list)
+    attributes: str = ""
 
 
 @dataclass
@@ -187,7 +189,8 @@ def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
 def _as_json(component: ComponentRecord) -> dict[str, Any] | list[Any]:
     """Return a component as JSON types; a small one, of which there may be thousands, as a list."""
     stream = component.stream
-    if stream.where == IN_HEAD and component.tier == "c" and not component.buffers:
+    is_simple = component.tier == "c" and not component.buffers and not component.attributes
+    if stream.where == IN_HEAD and is_simple:
         where = (stream.offset, stream.length, stream.fast)
         return [
             component.roots,

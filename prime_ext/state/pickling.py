@@ -148,6 +148,7 @@ class Reducing:
         self.losses: list[Loss] = []
         self.lost: list[Any] = []
         self.notes: list[str] = []
+        self.described: dict[int, list[str]] = {}
         self.nans: nans.Nans | None = None
         self._plans = context.plans
         self._file = file
@@ -189,6 +190,7 @@ class Reducing:
         what = f"{plans.module_of(type(value))}.{type(value).__qualname__}"
         self.losses.append(Loss(what, why, final))
         self.lost.append(value)
+        self.described.pop(id(value), None)
         return restore_placeholder, (what, why, safe_repr(value))
 
     def keep_lost(self, value: Unrestorable) -> tuple[Any, ...]:

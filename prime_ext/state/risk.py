@@ -13,6 +13,7 @@ import types
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from . import own_attributes
 from .plans import Plan, module_of
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ def guarded(plan: Plan, kind: type) -> Plan:
     if not is_risky(kind):
         return plan
 
+    is_told = not _from_unknown_extension(kind)
+
     def guard(pickler: Reducing, value: Any) -> Any:
         failure = _failure(kind)
         if failure:
@@ -79,6 +82,8 @@ def guarded(plan: Plan, kind: type) -> Plan:
         tried = pickler.context.tried
         if tried is not None and kind not in tried:
             raise TrialNeeded(kind)
+        if is_told and len(pickler.described) <= own_attributes.MOST:
+            pickler.described[id(value)] = own_attributes.describe(value)
         return plan(pickler, value)
 
     return guard

@@ -212,9 +212,10 @@ def _record(component: Component, stream: Extent, buffers: list[Extent]) -> Comp
         tier=component.tier,
         stream=stream,
         buffers=buffers,
-        fingerprint=combine(component.roots, fast),
+        fingerprint=combine(component.roots, fast, component.attributes),
         uses=sorted(component.used_classes),
         packed=component.packed,
+        attributes=component.attributes,
     )
 
 

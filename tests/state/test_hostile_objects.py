@@ -153,6 +153,45 @@ def test_one_that_lies(kernel: Kernel) -> None:
     )
 
 
+def test_one_that_forgets(kernel: Kernel) -> None:
+    """What it makes is pickled just as it was itself, so comparing the pickles finds nothing."""
+    kernel.run(
+        """
+        import functools
+        class Forgets:
+            def __init__(self, n=0): self.n = n
+            def __reduce__(self): return (Forgets, ())
+        class Turns:
+            def __reduce__(self): return (Turned, ())
+        class Turned(Turns): pass
+        class Remembers:
+            def __init__(self, n): self.n, self.cache = n, {n: n}
+            def __reduce__(self): return (Remembers, (self.n,))
+            @functools.cached_property
+            def twice(self): return 2 * self.n
+        class Keeps:
+            def __init__(self): self.n, self.lock = 1, __import__("threading").Lock()
+            def __getstate__(self): return {"n": self.n}
+            def __setstate__(self, state): self.__init__()
+        culprit, nested, turns = Forgets(), {"rows": [Forgets(5)]}, [Turns()]
+        fine, keeps = [Remembers(3), Remembers(4)], Keeps()
+        assert fine[0].twice == 6
+        names = _state.save(_where, key=_key, verify="wait").names
+        for name in ("culprit", "fine", "keeps"):
+            assert names[name].status == "verified", (name, names[name])
+        for name in ("nested", "turns"):
+            assert names[name].status == "unverified", (name, names[name])
+            assert "its attributes came back different" in names[name].reason
+        culprit.n = 7
+        names = _state.save(_where, key=_key, verify="wait").names
+        assert names["culprit"].status == "unverified", names["culprit"]
+        culprit.n = 0
+        names = _state.save(_where, key=_key, verify="wait").names
+        assert names["culprit"].status == "verified", names["culprit"]
+        """
+    )
+
+
 def test_one_that_loads_here_only(kernel: Kernel) -> None:
     """What the process that reads back may not do is no longer told once it has been done."""
     kernel.run(
