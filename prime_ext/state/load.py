@@ -125,7 +125,7 @@ def load(
         try:
             state, problems = loader.process_state()
             report.notes.extend(problems)
-            report.complete = not problems
+            report.complete &= not problems
         except SnapshotCorrupt as error:
             report.notes.append(f"the state of the process is not restored: {error}")
             report.complete = False
@@ -144,9 +144,8 @@ def load(
         if names is None:
             with restorers.loading(loader.context):
                 history.restore(state.get("history"), namespace, set(restored.values))
-    _patch(
-        settings, report, loader.context
-    )  # now, because setting other options may have reset these
+    # Now, because setting other options may have reset these.
+    _patch(settings, report, loader.context)
     fill_report(report, head.manifest, to_load, restored)
     if not report.complete:
         recipes.complete(report, head.manifest, loader.cells())
