@@ -52,11 +52,25 @@ def numbered(found: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 # --- Python ---------------------------------------------------------------------------------
 
 
-def _handlers(_namespace: dict[str, Any]) -> Found:
+_IGNORED_FROM_THE_START = ("SIGPIPE", "SIGXFSZ", "SIGXFZ")
+"""Signals that Python ignores unless told otherwise."""
+
+
+def _handlers(namespace: dict[str, Any]) -> Found:
+    # A signal may also be ignored because the parent process did, as with nohup.
+    may_differ = cells.mention(namespace, "SIG_IGN", "SIG_DFL")
     for number in signal.Signals:
         handler = users_handler(number)
-        if _is_own(handler):
+        if _is_own(handler) or (may_differ and _is_changed(number, handler)):
             yield number.name, handler
+
+
+def _is_changed(number: signal.Signals, handler: Any) -> bool:
+    """Return whether a signal is ignored, or ends the process, though it does not in Python."""
+    if number == signal.SIGINT:  # Jupyter changes this one for each cell
+        return False
+    usual = signal.SIG_IGN if number.name in _IGNORED_FROM_THE_START else signal.SIG_DFL
+    return handler in (signal.SIG_IGN, signal.SIG_DFL) and handler != usual
 
 
 def _put_handler(name: str, handler: Any) -> None:

@@ -184,6 +184,8 @@ def test_what_was_registered_with_python(restored: Restored) -> None:
             count += 1
         signal.signal(signal.SIGUSR1, handler)
         signal.signal(signal.SIGALRM, handler)
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         @pkgutil.iter_importer_modules.register
         def _(importer: Point, prefix=""): return [f"{importer.x} {count}"]
         """,
@@ -198,6 +200,8 @@ def test_what_was_registered_with_python(restored: Restored) -> None:
         base.execute("create table t (p point)")
         base.execute("insert into t values (?)", (Point(4),))
         assert base.execute("select p from t").fetchone()[0].x == 4
+        assert signal.getsignal(signal.SIGPIPE) is signal.SIG_DFL
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
         assert signal.getsignal(signal.SIGALRM) is signal.getsignal(signal.SIGUSR1) is handler
         os.kill(os.getpid(), signal.SIGUSR1)
         assert count == 1
