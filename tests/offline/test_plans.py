@@ -511,3 +511,38 @@ async def test_any_first_message_is_answered(world: World) -> None:
         "/compact",
     ):
         assert (await world.ask(text)).strip()
+
+
+DENIED = "Permission denied: examples/tour.ipynb"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    ["insert a cell with `x = 1`", "delete cell 1", "run cell 1", "load penguins.csv"],
+)
+async def test_a_notebook_that_could_not_be_saved_is_told(world: World, asked: str) -> None:
+    world.add_cell("x = 1")
+    world.loads_penguins("344 rows")
+    unsaved = f"The notebook is not saved: {DENIED}"
+    world.answers["insert_cell"] = lambda given: (
+        f"{world._insert_cell(**given)[0]} {unsaved}",
+        False,
+    )
+    world.answers["delete_cell"] = lambda given: (
+        f"{world._delete_cell(**given)[0]} {unsaved}",
+        False,
+    )
+    world.answers["run_cell"] = lambda given: (f"{world._run_cell(**given)[0]}\n{unsaved}", False)
+    said = await world.ask(asked)
+
+    assert said.endswith(f"\n\nBut the notebook is not saved: {DENIED}")
+    assert said.count(DENIED) == 1
+
+
+async def test_a_notebook_that_was_saved_later_is_not_told_of(world: World) -> None:
+    world.add_cell("x = 1")
+    world.answers["delete_cell"] = (f"Deleted. The notebook is not saved: {DENIED}", False)
+    said = await world.ask("delete cell 1, then insert a cell with `y = 2`")
+
+    assert world.names[-2:] == ["delete_cell", "insert_cell"]
+    assert "not saved" not in said

@@ -16,6 +16,9 @@ from prime_ext.models.offline.steps import Asking, Step, Stop
 AMBIGUOUS = " can be "
 """Text between the user's phrase and the names that match it, in the question "which one?"."""
 
+_SAVING = ("insert_cell", "edit_cell", "delete_cell", "move_cell", "run_cell")
+"""Tools after which the whole notebook is saved."""
+
 DECLINED = "You declined that, so I stopped and left everything as it was."
 
 
@@ -26,6 +29,8 @@ class Bench:
         self.conversation = conversation
         self.last_cell: str | None = None
         """Id of the last cell that this turn inserted or ran."""
+        self.unsaved: str | None = None
+        """Why the notebook is not saved since this turn changed it, if so."""
         self._variables: list[Variable] | None = None
         self._frames: dict[str, Frame] = {}
         self._recent: str | None = None
@@ -40,6 +45,11 @@ class Bench:
         (result,) = yield Step(say, (Call(tool, given),))
         if result.declined:
             raise Stop(declined(result))
+        if tool in _SAVING:
+            unsaved = observations.unsaved(result.text)
+            # A call that failed may have changed nothing, and so saved nothing.
+            if unsaved is not None or not result.is_error:
+                self.unsaved = unsaved
         return result
 
     def must(self, tool: str, say: str = "", /, **arguments: object) -> Asking[Result]:

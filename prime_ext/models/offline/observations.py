@@ -182,6 +182,15 @@ def inserted_id(text: str) -> str | None:
     return found[1] if found is not None else None
 
 
+_UNSAVED = re.compile(r"(?:^|[.] )The notebook is not saved: (.+)$", re.M)
+
+
+def unsaved(text: str) -> str | None:
+    """Return why the notebook is not saved from the result of a change or a run."""
+    found = _UNSAVED.findall(text)
+    return found[-1] if found else None
+
+
 def files(text: str) -> list[str]:
     """Return the names in a ``list_files`` result, folders with a trailing slash."""
     # The first line names the folder; two spaces separate a name from its details.
@@ -194,7 +203,9 @@ def output(text: str) -> str:
     lines = [
         line
         for line in text.splitlines()
-        if line != "Ran without output." and not re.search(r"\[image \d+\]$", line)
+        if line != "Ran without output."
+        and not re.search(r"\[image \d+\]$", line)
+        and not _UNSAVED.match(line)
     ]
     shown = "\n".join(lines).strip("\n")
     scalar = re.fullmatch(r"np\.\w+\((.*)\)", shown)

@@ -115,6 +115,8 @@ def _all(intents: list[i.Intent], bench: Bench) -> Plan:
             if number + 1 < len(intents):
                 said.append("I left out the rest of what you asked.")
             break
+    if bench.unsaved is not None:
+        said.append(f"But the notebook is not saved: {bench.unsaved}")
     return "\n\n".join(text for text in said if text)
 
 
