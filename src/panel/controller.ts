@@ -19,6 +19,7 @@ import { Drafts } from './drafts';
 import { LiveSession } from './liveSession';
 import { ModelConnection } from './modelConnection';
 import { NotebookSessions } from './notebookSessions';
+import { Outbox } from './outbox';
 import { localCommand } from './slash';
 import {
   failureOf,
@@ -26,10 +27,21 @@ import {
   IPanelState,
   isAllowed,
   isBusy,
-  isOffline
+  isOffline,
+  isSending,
+  IWaitingMessage
 } from './state';
 import { PanelStore } from './store';
 import { Variables } from './variables';
+
+/** A message on its way to the server. */
+interface IOutgoing extends IWaitingMessage {
+  /** The attachments with the content of their cells. */
+  readonly filled: IAttachment[];
+  readonly notebook: string | null;
+  /** Where a failure is shown. */
+  place: string;
+}
 
 export class PanelController implements IChatPanel {
   constructor(private readonly _options: PanelController.IOptions) {
@@ -144,52 +156,72 @@ export class PanelController implements IChatPanel {
     attachments: readonly IAttachment[] = []
   ): Promise<void> {
     const command = localCommand(text);
-    if (command?.name === 'new') {
-      await this.sessions.begin();
-      return;
-    }
     if (command?.name === 'help' && !isOffline(this._state)) {
       this.showSheet('help');
+      return;
+    }
+    const { notebook } = this._state;
+    const waits = this._outbox.isSending(notebook);
+    if (waits && (command?.name === 'new' || command?.name === 'compact')) {
+      // They are about the session that the messages before them create.
+      await this._sent;
+      if (notebook !== this._state.notebook) {
+        return;
+      }
+    }
+    if (command?.name === 'new') {
+      await this.sessions.begin();
       return;
     }
     if (command?.name === 'compact') {
       await this.compact(command.rest);
       return;
     }
-    this._store.set({
-      sending: text,
-      sendingAttachments: attachments,
-      failure: null,
-      stopping: false
-    });
-    let { place } = this._store;
-    const sent = this._send(text, attachments, id => {
-      place = id;
-    });
-    const settled = sent.catch(() => null);
-    this._sent = settled;
+    const message: IOutgoing = {
+      text,
+      attachments,
+      // Read the cells now, as the user sees them, and not after the session was created.
+      filled: attachments.map(attachment => this._options.fill(attachment)),
+      notebook,
+      place: this._store.place
+    };
+    if (waits) {
+      this._store.set({ waiting: [...this._state.waiting, message] });
+    } else {
+      this._sending = message;
+      this._store.set({
+        sending: text,
+        sendingAttachments: attachments,
+        failure: null,
+        stopping: false
+      });
+    }
+    const sent = this._outbox.send(notebook, message);
+    this._sent = sent.catch(() => null);
     try {
       await sent;
     } catch (reason) {
-      this._store.fail(reason, place);
+      this._store.fail(reason, message.place);
       throw reason;
     } finally {
-      // Another notebook's message may be on its way by now.
-      if (this._sent === settled) {
-        this._store.set({ sending: null });
-      }
+      this._store.set({
+        waiting: this._state.waiting.filter(other => other !== message),
+        // Another notebook's message may be on its way by now.
+        ...(this._sending === message ? { sending: null } : {})
+      });
     }
   }
 
-  /** Interrupt the agent; if a message is still being sent, wait for it first. */
+  /** Interrupt the agent; if messages are still being sent, wait for them first. */
   async interrupt(): Promise<void> {
     if (!isBusy(this.snapshot())) {
       return;
     }
-    const { sending, sessionId } = this._state;
+    const { sessionId } = this._state;
+    const sending = isSending(this._state);
     this._store.set({ stopping: true });
     // By then, the panel may show another session, whose agent must not be interrupted.
-    const id = (sending !== null && (await this._sent)) || sessionId;
+    const id = (sending && (await this._sent)) || sessionId;
     if (id) {
       await this._store.attempt(() => this._options.api.interrupt(id), {
         place: id
@@ -347,6 +379,7 @@ export class PanelController implements IChatPanel {
       notebook,
       ...this.message.load(notebook),
       sending: null,
+      waiting: [],
       stopping: false,
       failure: null
     });
@@ -388,18 +421,13 @@ export class PanelController implements IChatPanel {
   /**
    * Send a message, and return the id of its session.
    *
-   * @param onSession - Called with that id as soon as it is known.
+   * @param before - The session of the message before it, which may have created it.
    */
   private async _send(
-    text: string,
-    attachments: readonly IAttachment[],
-    onSession: (id: string) => void
+    message: IOutgoing,
+    before: string | null
   ): Promise<string> {
-    const { notebook } = this._state;
-    // Read the cells now, as the user sees them, and not after the session was created.
-    const filled = attachments.map(attachment =>
-      this._options.fill(attachment)
-    );
+    const { text, filled, notebook } = message;
     if (notebook === null) {
       throw new ApiError(
         0,
@@ -409,7 +437,7 @@ export class PanelController implements IChatPanel {
       );
     }
     // The lookup may still be pending.
-    let id = await this._options.sessions.resolve(notebook);
+    let id = before ?? (await this._options.sessions.resolve(notebook));
     if (id === null) {
       const { permissionMode, model } = this._state.newSession;
       const { server } = this._state;
@@ -424,7 +452,7 @@ export class PanelController implements IChatPanel {
       });
       id = session.id;
     }
-    onSession(id);
+    message.place = id;
     await this._options.claimed(notebook);
     await this._options.api.send(id, text, filled);
     return id;
@@ -480,6 +508,11 @@ export class PanelController implements IChatPanel {
 
   private _store: PanelStore;
   private _session: LiveSession | null = null;
+  private _outbox = new Outbox<IOutgoing>((message, before) =>
+    this._send(message, before)
+  );
+  /** The message that is shown as being sent. */
+  private _sending: IOutgoing | null = null;
   /** Settles with the session of the message sent last; `null` if sending it failed. */
   private _sent: Promise<string | null> = Promise.resolve(null);
   private _focusWanted = false;

@@ -77,12 +77,8 @@ export class DraftMessage {
   /** Send the message. If sending fails, put it back into the composer, or into the draft. */
   async send(): Promise<void> {
     const text = this._state.draft.trim();
-    const { notebook, attachments, sending } = this._state;
-    if (
-      !isSendable(text, attachments) ||
-      notebook === null ||
-      sending !== null
-    ) {
+    const { notebook, attachments } = this._state;
+    if (!isSendable(text, attachments) || notebook === null) {
       return;
     }
     const attached = attachedTo(text, attachments);

@@ -4,7 +4,7 @@ import { ISignal, Signal } from '@lumino/signaling';
 import { ErrorFrame, ServerFrame } from '../api/frames';
 import { Conversation } from '../model/conversation';
 import { ConnectionStatus, ISessionStream } from '../tokens';
-import { IFailure } from './state';
+import { IFailure, isSending } from './state';
 import { PanelStore } from './store';
 
 /** The current session: applies the frames of its stream to the panel's state. */
@@ -65,20 +65,18 @@ export class LiveSession implements IDisposable {
     if (live) {
       this._liveFrame.emit(frame);
     }
-    const { sending } = this._store.state;
+    const { sending, waiting } = this._store.state;
+    // The record often arrives before the response; do not show the message twice.
     if (sending !== null && isRecordOf(frame, sending)) {
-      // The record often arrives before the response; do not show the message twice.
       this._store.set({ sending: null });
+    } else if (waiting.length > 0 && isRecordOf(frame, waiting[0].text)) {
+      this._store.set({ waiting: waiting.slice(1) });
     }
     if (frame.type === 'error') {
       this._store.set({ failure: failureIn(frame) });
     }
     const state = this._store.state;
-    if (
-      state.stopping &&
-      state.sending === null &&
-      !this._conversation.running
-    ) {
+    if (state.stopping && !isSending(state) && !this._conversation.running) {
       this._store.set({ stopping: false });
     }
     this._store.changedLater();

@@ -72,6 +72,7 @@ function Content(props: { state: IPanelState }): JSX.Element {
           <HintBar state={state} />
           <QueueList
             queue={state.conversation?.queue ?? []}
+            waiting={state.waiting}
             held={!isBusy(state) && !state.conversation?.restoring}
           />
           <Composer state={state} />

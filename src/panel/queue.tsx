@@ -1,3 +1,4 @@
+import { TranslationBundle } from '@jupyterlab/translation';
 import { closeIcon, editIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
@@ -6,23 +7,26 @@ import { IQueuedMessage } from '../model/items';
 import { attachmentLabels, describeAttachment } from '../mentions/describe';
 import { mentionedAgain } from '../mentions/text';
 import { usePanel } from './context';
+import { IWaitingMessage } from './state';
 
 /**
  * Queued messages, sent in order when the agent is done. After a stop or an error they wait until
  * the user sends them, or another message, which then follows them.
  *
+ * @param props.waiting - Messages that are sent to the queue as soon as the one before them is sent.
  * @param props.held - Whether they wait for the user.
  */
 export function QueueList(props: {
   queue: readonly IQueuedMessage[];
+  waiting: readonly IWaitingMessage[];
   held: boolean;
 }): JSX.Element | null {
   const { controller, trans } = usePanel();
-  if (props.queue.length === 0) {
+  if (props.queue.length + props.waiting.length === 0) {
     return null;
   }
-  const nameOf = ({ text, attachments }: IQueuedMessage): string =>
-    text || attachmentLabels(attachments, trans);
+  const nameOf = (message: IWaitingMessage): string =>
+    messageName(message, trans);
   return (
     <div className="jp-prime-Queue">
       {props.held && (
@@ -42,13 +46,7 @@ export function QueueList(props: {
       <ul aria-label={trans.__('Queued messages')}>
         {props.queue.map(message => (
           <li key={message.seq}>
-            <span className="jp-prime-Queue-label">{trans.__('Queued')}</span>
-            <span className="jp-prime-Queue-text" title={nameOf(message)}>
-              {nameOf(message)}
-            </span>
-            {message.text !== '' && (
-              <AttachmentCount attachments={message.attachments} />
-            )}
+            <QueuedText message={message} />
             {isWhole(message) && (
               <button
                 type="button"
@@ -81,9 +79,38 @@ export function QueueList(props: {
             </button>
           </li>
         ))}
+        {props.waiting.map((message, index) => (
+          <li key={`waiting ${index}`}>
+            <QueuedText message={message} />
+          </li>
+        ))}
       </ul>
     </div>
   );
+}
+
+function QueuedText(props: { message: IWaitingMessage }): JSX.Element {
+  const { message } = props;
+  const { trans } = usePanel();
+  const name = messageName(message, trans);
+  return (
+    <>
+      <span className="jp-prime-Queue-label">{trans.__('Queued')}</span>
+      <span className="jp-prime-Queue-text" title={name}>
+        {name}
+      </span>
+      {message.text !== '' && (
+        <AttachmentCount attachments={message.attachments} />
+      )}
+    </>
+  );
+}
+
+function messageName(
+  { text, attachments }: IWaitingMessage,
+  trans: TranslationBundle
+): string {
+  return text || attachmentLabels(attachments, trans);
 }
 
 /** Whether all attachments can go back to the composer; for example, images cannot. */

@@ -10,6 +10,12 @@ export interface IFailure {
   readonly hint: string;
 }
 
+/** A message that waits until the one before it is sent. */
+export interface IWaitingMessage {
+  readonly text: string;
+  readonly attachments: readonly IAttachment[];
+}
+
 /** The display name and status of the notebook's kernel in JupyterLab. */
 export interface IKernelDisplay {
   readonly name: string;
@@ -41,6 +47,8 @@ export interface IPanelState {
   readonly sending: string | null;
   /** Attachments of the message that is being sent. */
   readonly sendingAttachments: readonly IAttachment[];
+  /** Messages that are sent after it, in this order. */
+  readonly waiting: readonly IWaitingMessage[];
   /** Whether an interrupt was requested and has not taken effect yet. */
   readonly stopping: boolean;
   /** Call ids of the approvals whose decision is being sent. */
@@ -63,15 +71,21 @@ export const EMPTY_STATE: IPanelState = {
   attachments: [],
   sending: null,
   sendingAttachments: [],
+  waiting: [],
   stopping: false,
   deciding: new Set(),
   failure: null,
   sheet: 'none'
 };
 
+/** Whether messages are being sent to the agent. */
+export function isSending({ sending, waiting }: IPanelState): boolean {
+  return sending !== null || waiting.length > 0;
+}
+
 /** Whether the agent is running, or a message is being sent to it. */
 export function isBusy(state: IPanelState): boolean {
-  return state.sending !== null || !!state.conversation?.activity.running;
+  return isSending(state) || !!state.conversation?.activity.running;
 }
 
 /**

@@ -163,6 +163,116 @@ describe('PanelController', () => {
     expect(controller.snapshot().draft).toBe('');
   });
 
+  describe('while the session is being created', () => {
+    let creating: Gate;
+
+    beforeEach(() => {
+      creating = new Gate();
+      sessions.create.mockImplementationOnce(async ({ notebook }) => {
+        await creating.promise;
+        await sessions.select(notebook, 'made');
+        return { id: 'made' };
+      });
+    });
+
+    function send(text: string, ...attachments: IAttachment[]): Promise<void> {
+      controller.message.setText(text);
+      controller.message.attach(...attachments);
+      return controller.message.send();
+    }
+
+    it('sends further messages after the first, into its session', async () => {
+      const first = send('first');
+      const second = send('second', { type: 'file', value: 'c' });
+      const third = send('third');
+      expect(controller.snapshot()).toMatchObject({
+        draft: '',
+        attachments: [],
+        sending: 'first',
+        waiting: [{ text: 'second' }, { text: 'third' }]
+      });
+      creating.open();
+      await Promise.all([first, second, third]);
+      expect(sessions.create).toHaveBeenCalledTimes(1);
+      expect(api.send.mock.calls).toEqual([
+        ['made', 'first', []],
+        ['made', 'second', [{ type: 'file', value: 'c!' }]],
+        ['made', 'third', []]
+      ]);
+      expect(controller.snapshot()).toMatchObject({
+        sending: null,
+        waiting: [],
+        failure: null
+      });
+      await send('fourth');
+      expect(api.send).toHaveBeenLastCalledWith('made', 'fourth', []);
+    });
+
+    it('puts all of them back in order if the first fails', async () => {
+      const sent = [send('first'), send('second'), send('third')];
+      controller.message.setText('typed since');
+      creating.fail(new ApiError(503, 'no_space', 'The disk is full.'));
+      await Promise.all(sent);
+      expect(api.send).not.toHaveBeenCalled();
+      expect(controller.snapshot()).toMatchObject({
+        draft: 'first\nsecond\nthird\ntyped since',
+        sending: null,
+        waiting: [],
+        failure: { code: 'no_space' }
+      });
+    });
+
+    it('sends them to their notebook when another one is shown', async () => {
+      sessions.chosen.set('b.ipynb', 's2');
+      const sent = [send('first'), send('second')];
+      await controller.setNotebook('b.ipynb');
+      expect(controller.snapshot().waiting).toEqual([]);
+      await send('for b');
+      creating.open();
+      await Promise.all(sent);
+      expect(api.send.mock.calls).toEqual([
+        ['s2', 'for b', []],
+        ['made', 'first', []],
+        ['made', 'second', []]
+      ]);
+    });
+
+    it('stops after all of them, so that the last waits for the user', async () => {
+      const sent = [send('first'), send('second')];
+      const stopping = controller.interrupt();
+      creating.open();
+      await Promise.all([...sent, stopping]);
+      expect(api.interrupt).toHaveBeenCalledWith('made');
+      const [interrupted] = api.interrupt.mock.invocationCallOrder;
+      expect(api.send.mock.invocationCallOrder[1]).toBeLessThan(interrupted);
+    });
+
+    it('runs commands about the session once there is one', async () => {
+      const first = send('first');
+      const compacting = send('/compact keep the plan');
+      expect(api.compact).not.toHaveBeenCalled();
+      creating.open();
+      await Promise.all([first, compacting]);
+      expect(api.compact).toHaveBeenCalledWith('made', 'keep the plan');
+    });
+
+    it('shows a message once, even if its record arrives before the response', async () => {
+      const [first, second] = [send('first'), send('second')];
+      const posting = new Gate();
+      api.send
+        .mockResolvedValueOnce({ seq: 1, queued: false })
+        .mockReturnValueOnce(posting.promise);
+      creating.open();
+      await first;
+      const log = new Log();
+      push('made', recordFrame(log.add('queued', { text: 'second' })));
+      expect(controller.snapshot().waiting).toEqual([]);
+      expect(controller.snapshot().conversation?.queue).toHaveLength(1);
+      posting.open({ seq: 1, queued: true });
+      await second;
+    });
+  });
+
   it('puts a queued message back into the composer', async () => {
     await controller.submit('first');
     const queued = { seq: 7, text: 'second', user: null, attachments: [] };

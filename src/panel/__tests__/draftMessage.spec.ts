@@ -69,14 +69,6 @@ describe('DraftMessage', () => {
     expect(submit).toHaveBeenCalledTimes(1);
   });
 
-  it('is not sent while another one is being sent', async () => {
-    message.setText('second');
-    store.set({ sending: 'first' });
-    await message.send();
-    expect(submit).not.toHaveBeenCalled();
-    expect(store.state.draft).toBe('second');
-  });
-
   it('is put back if it is refused, before text typed meanwhile', async () => {
     submit.mockImplementationOnce(async () => {
       message.setText('more');

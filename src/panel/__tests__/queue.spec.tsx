@@ -5,6 +5,7 @@ import { createRoot, Root } from 'react-dom/client';
 import { IQueuedMessage } from '../../model/items';
 import { IPanelContext, PanelProvider } from '../context';
 import { QueueList } from '../queue';
+import { IWaitingMessage } from '../state';
 
 (globalThis as any).IS_REACT_ACT_ENVIRONMENT = true;
 
@@ -24,7 +25,7 @@ describe('QueueList', () => {
   let host: HTMLElement;
   let root: Root;
 
-  function show(held: boolean): void {
+  function show(held: boolean, waiting: IWaitingMessage[] = []): void {
     const context = {
       controller,
       trans: nullTranslator.load('prime_ext')
@@ -32,7 +33,7 @@ describe('QueueList', () => {
     React.act(() =>
       root.render(
         <PanelProvider value={context}>
-          <QueueList queue={QUEUE} held={held} />
+          <QueueList queue={QUEUE} waiting={waiting} held={held} />
         </PanelProvider>
       )
     );
@@ -52,6 +53,13 @@ describe('QueueList', () => {
   afterEach(() => {
     React.act(() => root.unmount());
     host.remove();
+  });
+
+  it('shows a message that waits for the one before it, without buttons', () => {
+    show(false, [{ text: 'a third', attachments: [] }]);
+    const last = host.querySelector('li:last-child')!;
+    expect(last.textContent).toBe('Queueda third');
+    expect(last.querySelector('button')).toBeNull();
   });
 
   it('sends what is held back, but not what the agent comes to by itself', () => {

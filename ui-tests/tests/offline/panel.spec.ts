@@ -314,6 +314,63 @@ test.describe('a model is connected', () => {
   });
 });
 
+test('what is sent while the first message is on its way is queued behind it', async ({
+  page,
+  tmpPath
+}) => {
+  const panel = await PrimePanel.onExample(page, tmpPath);
+  let create = (): void => undefined;
+  const creating = new Promise<void>(resolve => {
+    create = resolve;
+  });
+  await page.route(/\/prime\/api\/sessions$/, async route => {
+    if (route.request().method() === 'POST') {
+      await creating;
+    }
+    await route.fallback();
+  });
+  await panel.send('insert a cell with `first = 1`');
+  await panel.send('insert a cell with `second = 2`');
+  await panel.send('insert a cell with `third = 3`');
+  const queued = panel.root
+    .getByRole('list', { name: 'Queued messages' })
+    .getByRole('listitem');
+  await expect(queued).toHaveText([
+    /^Queued.*second = 2/,
+    /^Queued.*third = 3/
+  ]);
+  await accessible(page);
+
+  create();
+  await panel.answered(3);
+  await expect(queued).toHaveCount(0);
+  await expect(panel.cells.locator('.cm-content')).toContainText([
+    'first = 1',
+    'second = 2',
+    'third = 3'
+  ]);
+});
+
+test.describe('a notebook that cannot be saved', () => {
+  test.use({ expectedErrors: [/403.*\/api\/contents\//] });
+
+  test('the agent says so, not only its tool card', async ({
+    page,
+    tmpPath
+  }) => {
+    const panel = await PrimePanel.onExample(page, tmpPath);
+    await page.route(/\/api\/contents\/.*tour\.ipynb/, route =>
+      route.request().method() === 'PUT'
+        ? route.fulfill({ status: 403, json: { message: 'It is read-only.' } })
+        : route.fallback()
+    );
+    await panel.ask('insert a cell with `x = 1`');
+    await expect(panel.conversation).toContainText(
+      'But the notebook is not saved: It is read-only.'
+    );
+  });
+});
+
 test('cut off from the server: said so, and nothing is missed', async ({
   page,
   tmpPath
