@@ -201,7 +201,7 @@ export class PanelController implements IChatPanel {
     try {
       await sent;
     } catch (reason) {
-      this._store.fail(reason, message.place);
+      this._store.fail(this._explained(reason), message.place);
       throw reason;
     } finally {
       this._store.set({
@@ -458,6 +458,14 @@ export class PanelController implements IChatPanel {
     return id;
   }
 
+  /** Say what became of a message; the banner about the connection says why. */
+  private _explained(reason: unknown): unknown {
+    const { notSent, notSentHint } = this._options.messages;
+    return reason instanceof ApiError && reason.code === 'server_unreachable'
+      ? new ApiError(reason.status, reason.code, notSent, notSentHint)
+      : reason;
+  }
+
   private _onSessionsChanged(_: ISessions, change: ISessions.IChange): void {
     if (change.notebook === this._state.notebook) {
       this._hold(change.current);
@@ -539,6 +547,8 @@ export namespace PanelController {
     schedule: (callback: () => void) => void;
     messages: {
       noNotebook: string;
+      notSent: string;
+      notSentHint: string;
       nothingToCompact: string;
       nothingSaved: string;
       imageUnreadable: string;

@@ -121,6 +121,10 @@ export const panel: JupyterFrontEndPlugin<IChatPanel> = {
       },
       messages: {
         noNotebook: trans.__('Open a notebook first.'),
+        notSent: trans.__('The message was not sent.'),
+        notSentHint: trans.__(
+          'Send it again when the Jupyter server responds.'
+        ),
         nothingToCompact: trans.__('There is no conversation to compact yet.'),
         nothingSaved: trans.__('No variables were saved for this session.'),
         imageUnreadable: trans.__('The browser cannot read this image.'),

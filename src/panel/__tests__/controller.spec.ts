@@ -109,6 +109,8 @@ describe('PanelController', () => {
       schedule: callback => scheduled.push(callback),
       messages: {
         noNotebook: 'No notebook.',
+        notSent: 'Not sent.',
+        notSentHint: 'Send it again.',
         nothingToCompact: 'Nothing.',
         nothingSaved: 'Nothing saved.',
         imageUnreadable: 'No image.',
@@ -556,6 +558,23 @@ describe('PanelController', () => {
       draft: 'a long message',
       sending: null,
       failure: { code: 'message_too_large', hint: 'A file.' }
+    });
+  });
+
+  it('says that a message was not sent, and not again that the server is away', async () => {
+    await sessions.select('a.ipynb', 's1');
+    api.send.mockRejectedValueOnce(
+      new ApiError(0, 'server_unreachable', 'The server does not respond.')
+    );
+    controller.message.setText('hello');
+    await controller.message.send();
+    expect(controller.snapshot()).toMatchObject({
+      draft: 'hello',
+      failure: {
+        code: 'server_unreachable',
+        message: 'Not sent.',
+        hint: 'Send it again.'
+      }
     });
   });
 

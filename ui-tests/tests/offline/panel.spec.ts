@@ -412,6 +412,46 @@ test('cut off from the server: said so, and nothing is missed', async ({
   await expect(panel.cells.last()).toContainText('344 rows');
 });
 
+test.describe('without a connection', () => {
+  test.use({ expectedErrors: [/ERR_INTERNET_DISCONNECTED|WebSocket/] });
+
+  test('a message stays in the composer, and one failure says what to do', async ({
+    page,
+    tmpPath
+  }) => {
+    const sockets: WebSocketRoute[] = [];
+    await page.routeWebSocket(/\/prime\/api\/sessions\/.*\/stream/, socket => {
+      socket.connectToServer();
+      sockets.push(socket);
+    });
+    await page.reload();
+    const panel = await PrimePanel.onExample(page, tmpPath);
+    await panel.ask('hello');
+    await page.context().setOffline(true);
+    // The browser leaves what is open already.
+    await page.routeWebSocket(/\/prime\/api\/sessions\/.*\/stream/, socket =>
+      socket.close()
+    );
+    await Promise.all(sockets.map(socket => socket.close()));
+    await expect(
+      panel.root.getByText('Disconnected from the server.')
+    ).toBeVisible();
+    await panel.composer.fill('load penguins.csv');
+    for (let times = 0; times < 2; times++) {
+      await panel.composer.press('Enter');
+      await expect(panel.composer).toHaveValue('load penguins.csv');
+      await expect(panel.failure).toHaveText(
+        'The message was not sent.Send it again when the Jupyter server responds.'
+      );
+    }
+    await accessible(page);
+    await page.context().setOffline(false);
+    await panel.composer.press('Enter');
+    await expect(panel.composer).toHaveValue('');
+    await expect(panel.failure).toHaveCount(0);
+  });
+});
+
 /** Press a key some times; the names of what had the focus. Fails where that cannot be seen. */
 async function walk(
   page: IJupyterLabPageFixture,
