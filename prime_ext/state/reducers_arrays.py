@@ -13,6 +13,7 @@ import math
 import os
 import pickle
 import sys
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from .packing import MIN_BUFFER
@@ -211,7 +212,12 @@ def reduce_masked(pickler: Reducing, array: Any) -> Any:
 
 def _reduce_objects(pickler: Reducing, array: np.ndarray[Any, Any]) -> Any:
     if array.size >= _STRINGS_FROM:
-        texts = _as_arrow_strings(array)
+        # Kept, since a component is often pickled twice. The weak reference tells whether the array
+        # of this id is still the same.
+        known, texts = pickler.context.kept.get(("strings", id(array)), (None, None))
+        if known is None or known() is not array:
+            texts = _as_arrow_strings(array)
+            pickler.context.kept["strings", id(array)] = weakref.ref(array), texts
         if texts is not None:
             return restore_strings, (*texts, array.shape)
     return NotImplemented

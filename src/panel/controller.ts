@@ -6,7 +6,7 @@ import { ISignal, Signal } from '@lumino/signaling';
 
 import { IAttachment } from '../api/attachments';
 import { ServerFrame } from '../api/frames';
-import { ApiError, PermissionMode, PrimeApi } from '../api/rest';
+import { PermissionMode } from '../api/rest';
 import { IConversation, IQueuedMessage } from '../model/items';
 import {
   ConnectionStatus,
@@ -19,29 +19,18 @@ import { Drafts } from './drafts';
 import { LiveSession } from './liveSession';
 import { ModelConnection } from './modelConnection';
 import { NotebookSessions } from './notebookSessions';
-import { Outbox } from './outbox';
+import { OutgoingMessages } from './outgoingMessages';
 import { localCommand } from './slash';
 import {
   failureOf,
   IKernelDisplay,
   IPanelState,
-  isAllowed,
   isBusy,
   isOffline,
-  isSending,
-  IWaitingMessage
+  isSending
 } from './state';
 import { PanelStore } from './store';
 import { Variables } from './variables';
-
-/** A message on its way to the server. */
-interface IOutgoing extends IWaitingMessage {
-  /** The attachments with the content of their cells. */
-  readonly filled: IAttachment[];
-  readonly notebook: string | null;
-  /** Where a failure is shown. */
-  place: string;
-}
 
 export class PanelController implements IChatPanel {
   constructor(private readonly _options: PanelController.IOptions) {
@@ -51,6 +40,11 @@ export class PanelController implements IChatPanel {
       _options.sessions,
       this._store,
       _options.messages.nothingSaved
+    );
+    this._outgoing = new OutgoingMessages(
+      _options,
+      this._store,
+      this.variables
     );
     this.message = new DraftMessage(
       this._store,
@@ -161,10 +155,11 @@ export class PanelController implements IChatPanel {
       return;
     }
     const { notebook } = this._state;
-    const waits = this._outbox.isSending(notebook);
-    if (waits && (command?.name === 'new' || command?.name === 'compact')) {
+    if (command?.name === 'new' || command?.name === 'compact') {
       // They are about the session that the messages before them create.
-      await this._sent;
+      if (this._outgoing.isSending(notebook)) {
+        await this._outgoing.last;
+      }
       if (notebook !== this._state.notebook) {
         return;
       }
@@ -177,39 +172,7 @@ export class PanelController implements IChatPanel {
       await this.compact(command.rest);
       return;
     }
-    const message: IOutgoing = {
-      text,
-      attachments,
-      // Read the cells now, as the user sees them, and not after the session was created.
-      filled: attachments.map(attachment => this._options.fill(attachment)),
-      notebook,
-      place: this._store.place
-    };
-    if (waits) {
-      this._store.set({ waiting: [...this._state.waiting, message] });
-    } else {
-      this._sending = message;
-      this._store.set({
-        sending: text,
-        sendingAttachments: attachments,
-        failure: null,
-        stopping: false
-      });
-    }
-    const sent = this._outbox.send(notebook, message);
-    this._sent = sent.catch(() => null);
-    try {
-      await sent;
-    } catch (reason) {
-      this._store.fail(this._explained(reason), message.place);
-      throw reason;
-    } finally {
-      this._store.set({
-        waiting: this._state.waiting.filter(other => other !== message),
-        // Another notebook's message may be on its way by now.
-        ...(this._sending === message ? { sending: null } : {})
-      });
-    }
+    await this._outgoing.send(text, attachments);
   }
 
   /** Interrupt the agent; if messages are still being sent, wait for them first. */
@@ -221,7 +184,7 @@ export class PanelController implements IChatPanel {
     const sending = isSending(this._state);
     this._store.set({ stopping: true });
     // By then, the panel may show another session, whose agent must not be interrupted.
-    const id = (sending && (await this._sent)) || sessionId;
+    const id = (sending && (await this._outgoing.last)) || sessionId;
     if (id) {
       await this._store.attempt(() => this._options.api.interrupt(id), {
         place: id
@@ -418,54 +381,6 @@ export class PanelController implements IChatPanel {
     }
   }
 
-  /**
-   * Send a message, and return the id of its session.
-   *
-   * @param before - The session of the message before it, which may have created it.
-   */
-  private async _send(
-    message: IOutgoing,
-    before: string | null
-  ): Promise<string> {
-    const { text, filled, notebook } = message;
-    if (notebook === null) {
-      throw new ApiError(
-        0,
-        'no_notebook',
-        this._options.messages.noNotebook,
-        ''
-      );
-    }
-    // The lookup may still be pending.
-    let id = before ?? (await this._options.sessions.resolve(notebook));
-    if (id === null) {
-      const { permissionMode, model } = this._state.newSession;
-      const { server } = this._state;
-      const restore = this.variables.restoreMode;
-      const session = await this._options.sessions.create({
-        notebook,
-        ...(permissionMode && isAllowed(server, permissionMode)
-          ? { permission_mode: permissionMode }
-          : {}),
-        ...(model ? { model } : {}),
-        ...(restore ? { restore } : {})
-      });
-      id = session.id;
-    }
-    message.place = id;
-    await this._options.claimed(notebook);
-    await this._options.api.send(id, text, filled);
-    return id;
-  }
-
-  /** Say what became of a message; the banner about the connection says why. */
-  private _explained(reason: unknown): unknown {
-    const { notSent, notSentHint } = this._options.messages;
-    return reason instanceof ApiError && reason.code === 'server_unreachable'
-      ? new ApiError(reason.status, reason.code, notSent, notSentHint)
-      : reason;
-  }
-
   private _onSessionsChanged(_: ISessions, change: ISessions.IChange): void {
     if (change.notebook === this._state.notebook) {
       this._hold(change.current);
@@ -516,13 +431,7 @@ export class PanelController implements IChatPanel {
 
   private _store: PanelStore;
   private _session: LiveSession | null = null;
-  private _outbox = new Outbox<IOutgoing>((message, before) =>
-    this._send(message, before)
-  );
-  /** The message that is shown as being sent. */
-  private _sending: IOutgoing | null = null;
-  /** Settles with the session of the message sent last; `null` if sending it failed. */
-  private _sent: Promise<string | null> = Promise.resolve(null);
+  private _outgoing: OutgoingMessages;
   private _focusWanted = false;
   private _decided = new Set<string>();
   private _changed = new Signal<this, void>(this);
@@ -531,24 +440,15 @@ export class PanelController implements IChatPanel {
 }
 
 export namespace PanelController {
-  export interface IOptions {
-    api: PrimeApi;
-    sessions: ISessions;
+  export interface IOptions extends OutgoingMessages.IOptions {
     streams: ISessionStreams;
     drafts: Drafts;
-    /** Fill in the cells of an attachment from an open notebook. */
-    fill: (attachment: IAttachment) => IAttachment;
-    /** Wait until the agent's changes go to the notebook that is open here. */
-    claimed: (notebook: string) => Promise<void>;
     /** Show the panel. */
     activate: () => void;
     isVisible: () => boolean;
     /** Schedule a callback to run once, soon. */
     schedule: (callback: () => void) => void;
-    messages: {
-      noNotebook: string;
-      notSent: string;
-      notSentHint: string;
+    messages: OutgoingMessages.IOptions['messages'] & {
       nothingToCompact: string;
       nothingSaved: string;
       imageUnreadable: string;
