@@ -26,6 +26,7 @@ from .losses import placeholder_in
 from .packing import in_order
 from .pickling import ComponentUnpickler, describe
 from .restored import Restored
+from .same_text import one_object
 from .segments import SegmentReader
 from .tolerant import TolerantUnpickler, lost_class
 from .unrestorable import Unrestorable
@@ -401,7 +402,7 @@ class Loader:
             loaded = unpickler.load()
             if what == "name":
                 if value in own:
-                    values[value] = loaded
+                    values[value] = one_object(loaded)
                 continue
             if what == "patch":
                 if self._patched is not None:
@@ -413,7 +414,7 @@ class Loader:
             cls = self.context.classes[value]
             if value in self._fresh:
                 classes.fill(cls, loaded)
-                classes.fill(cls, attributes)
+                classes.fill(cls, [(name, one_object(item)) for name, item in attributes])
                 generic_models.remember(cls)
                 _unfilled.discard(value)
                 for registered_class in registered:

@@ -19,6 +19,7 @@ from typing import Any
 from .pickling import Reducing, SaveContext, import_module
 from .plans import reduces
 from .restorers import ALIAS, RESTORERS, SandboxedResource, current, restorer
+from .same_text import in_all, one_object
 from .unrestorable import missed
 
 _FUNCTION_ATTRIBUTES = (
@@ -252,7 +253,8 @@ def _plain_function(
 ) -> types.FunctionType:
     function: types.FunctionType = restore_function(code, scope, name, None)
     function.__qualname__ = qualname
-    function.__module__, function.__doc__, function.__defaults__, annotations = more
+    function.__module__, function.__doc__, defaults, annotations = more
+    function.__defaults__ = in_all(defaults)
     if annotations is not None:
         function.__annotations__ = annotations
     return function
@@ -309,6 +311,8 @@ def set_function_state(function: Any, state: dict[str, Any]) -> None:
             function.__dict__.update(value)
         elif name == "__globals__":
             function.__globals__.update(value)
+        elif name in ("__defaults__", "__kwdefaults__"):
+            setattr(function, name, in_all(value))
         else:
             setattr(function, name, value)
 
@@ -365,7 +369,7 @@ def restore_cell() -> types.CellType:
 
 @restorer
 def set_cell(cell: types.CellType, state: tuple[Any]) -> None:
-    cell.cell_contents = state[0]
+    cell.cell_contents = one_object(state[0])
 
 
 @reduces(types.MethodType)

@@ -19,7 +19,7 @@ import pytest
 from prime_ext import state
 
 from .kernels import Kernel
-from .snapshots import load, save
+from .snapshots import load, python, save
 
 Point = namedtuple("Point", "x y")
 
@@ -394,3 +394,33 @@ def test_nans_are_found_again(kernel_at: Callable[..., Kernel], tmp_path: Path) 
         assert records[1]["a"] is not own and records[1]["b"] is None
         """
     )
+
+
+SHORT = """
+MISSING, NONE = "not given", ("none", 1)
+class Table:
+    empty, nothing = MISSING, NONE
+    def get(self, name=MISSING, other=NONE): return name is MISSING and other is NONE
+def plain(a=MISSING, b=NONE): return a is MISSING and b is NONE
+def with_keywords(*, a=MISSING, b=NONE): return a is MISSING and b is NONE
+def counting(a=MISSING, b=NONE):
+    def inside(): return a is MISSING and b is NONE
+    return inside
+inside = counting()
+"""
+
+CHECK = """
+assert Table.empty is MISSING and Table.nothing is NONE
+assert Table().get() and plain() and with_keywords() and inside()
+"""
+
+
+def test_short_texts_and_tuples_that_stand_for_something(tmp_path: Path) -> None:
+    for code in (
+        f"{SHORT}\nreport = state.save(sys.argv[1], key=KEY, verify='off')",
+        f"report = state.load(sys.argv[1], key=KEY)\n{CHECK}",
+    ):
+        start = "import sys\nfrom prime_ext import state\nKEY = b'k' * 32\n"
+        process = python(start + code, str(tmp_path))
+        out, _ = process.communicate(timeout=60)
+        assert process.returncode == 0, out
