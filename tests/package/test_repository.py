@@ -16,7 +16,7 @@ from .conftest import ROOT
 OPTIONAL = {
     *("IPython", "PIL", "blake3", "h5py", "jax", "lxml", "matplotlib", "matplotlib_inline"),
     *("numpy", "pandas", "pyarrow", "fsspec", "pint", "polars", "pycrdt", "pydantic", "sklearn"),
-    *("sqlalchemy", "torch", "xarray", "xgboost", "xxhash"),
+    *("sqlalchemy", "torch", "typing_extensions", "xarray", "xgboost", "xxhash"),
 }
 DISTRIBUTIONS = {"zmq": "pyzmq"}
 """Packages whose name on PyPI is another one."""
