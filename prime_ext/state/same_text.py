@@ -1,4 +1,4 @@
-"""Texts and tuples that are compared with ``is``, as in ``def get(name, default=MISSING)``.
+"""Short texts that are compared with ``is``, as in ``def get(name, default=MISSING)``.
 
 The parts of a snapshot are loaded one by one, and each gives a text of its own. So short ones
 become one object again where such comparisons find them: as variables, attributes of classes,
@@ -10,22 +10,12 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from .restorers import current
-
 _LONGEST = 64
-_MOST_ITEMS = 8
-_ATOMS = {str, int, bool, type(None)}
 
 
 def one_object(value: Any) -> Any:
-    """Return the text, or short tuple, that stands for all that equal it; others unchanged."""
-    if type(value) is str:
-        return sys.intern(value) if len(value) <= _LONGEST else value
-    if type(value) is tuple and 0 < len(value) <= _MOST_ITEMS:
-        kinds = tuple(map(type, value))
-        if _ATOMS.issuperset(kinds):
-            return current().kept.setdefault(("texts", kinds, value), value)
-    return value
+    """Return the object that stands for all texts that equal a short one; others unchanged."""
+    return sys.intern(value) if type(value) is str and len(value) <= _LONGEST else value
 
 
 def in_all(values: Any) -> Any:

@@ -397,25 +397,25 @@ def test_nans_are_found_again(kernel_at: Callable[..., Kernel], tmp_path: Path) 
 
 
 SHORT = """
-MISSING, NONE = "not given", ("none", 1)
+MISSING = "not given"
 class Table:
-    empty, nothing = MISSING, NONE
-    def get(self, name=MISSING, other=NONE): return name is MISSING and other is NONE
-def plain(a=MISSING, b=NONE): return a is MISSING and b is NONE
-def with_keywords(*, a=MISSING, b=NONE): return a is MISSING and b is NONE
-def counting(a=MISSING, b=NONE):
-    def inside(): return a is MISSING and b is NONE
+    empty = MISSING
+    def get(self, name=MISSING): return name is MISSING
+def plain(a=MISSING): return a is MISSING
+def with_keywords(*, a=MISSING): return a is MISSING
+def counting(a=MISSING):
+    def inside(): return a is MISSING
     return inside
 inside = counting()
 """
 
 CHECK = """
-assert Table.empty is MISSING and Table.nothing is NONE
+assert Table.empty is MISSING
 assert Table().get() and plain() and with_keywords() and inside()
 """
 
 
-def test_short_texts_and_tuples_that_stand_for_something(tmp_path: Path) -> None:
+def test_short_texts_that_stand_for_something(tmp_path: Path) -> None:
     for code in (
         f"{SHORT}\nreport = state.save(sys.argv[1], key=KEY, verify='off')",
         f"report = state.load(sys.argv[1], key=KEY)\n{CHECK}",
